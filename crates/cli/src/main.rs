@@ -1,0 +1,52 @@
+//! pinfold: places the threads and the memory of running programs.
+//!
+//! `main` parses, hands over to one command and turns what comes back into an exit status. Each command is a module
+//! of the same name.
+
+mod events;
+mod machine;
+mod placements;
+mod run;
+mod topo;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Places the threads and the memory of running programs on multi-socket, multi-cache machines: observes what they
+/// do, decides where they belong, puts them there, checks that it helped.
+#[derive(Parser)]
+#[command(
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Topo(topo::Arguments),
+    Placements(placements::Arguments),
+    Events(events::Arguments),
+}
+
+/// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
+/// program that we run is unlikely to end with.
+const FAILURE: u8 = 125;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Topo(arguments) => topo::run(&arguments),
+        Command::Placements(arguments) => placements::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("pinfold: {error:#}");
+        ExitCode::from(FAILURE)
+    })
+}

@@ -1,0 +1,70 @@
+//! Where threads belong, and what of it was really done.
+
+use crate::{PuId, TaskId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Maps thread ranks to PUs: rank `r` runs on the `r`-th PU, and ranks beyond the last start again at the first, so
+/// that a machine with fewer PUs than threads is shared evenly.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pinning(Vec<PuId>);
+
+impl Pinning {
+    /// A pinning of ranks 0, 1, 2 … to these PUs; `None` for no PU at all.
+    pub fn new(pus: Vec<PuId>) -> Option<Self> {
+        (!pus.is_empty()).then_some(Self(pus))
+    }
+
+    /// The PU of rank `rank`.
+    pub fn pu(&self, rank: usize) -> PuId {
+        self.0[rank % self.0.len()]
+    }
+
+    /// The PUs by rank.
+    pub fn pus(&self) -> &[PuId] {
+        &self.0
+    }
+}
+
+/// The PUs by rank, `0,1,6,7`: a form that `--schedule` takes back.
+impl fmt::Display for Pinning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rank, pu) in self.0.iter().enumerate() {
+            let separator = if rank == 0 { "" } else { "," };
+            write!(f, "{separator}{pu}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a policy wants the machine to look like. Page mappings and prefetcher settings join the pinning here when
+/// the machines can apply them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Configuration {
+    /// Where the ranks run; `None` lets every task run wherever it could before.
+    pub pinning: Option<Pinning>,
+    /// The tasks that get no rank: helpers that do no work, and those that the user named. They keep, or get back,
+    /// the PUs that they had before. All other tasks have ranks in the order of their creation; a task that is
+    /// created later takes the lowest rank that is free.
+    pub left_alone: BTreeSet<TaskId>,
+}
+
+/// What `Machine::apply` really did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// The tasks that run on another set of PUs than before.
+    pub moved: Vec<TaskId>,
+    /// What could not be done, and why.
+    pub refused: Vec<Refusal>,
+}
+
+/// One change that the machine did not make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// Which task.
+    pub task: TaskId,
+    /// Why, in words that a user can act on.
+    pub why: String,
+}

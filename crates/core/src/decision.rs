@@ -1,0 +1,84 @@
+//! What a policy answers to a sample.
+
+use crate::{Configuration, Pinning};
+use serde::Serialize;
+use std::time::Duration;
+
+/// What to do now, and when to look again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The configuration to apply; `None` leaves everything as it is.
+    pub configuration: Option<Configuration>,
+    /// How long to let the program run before the next observation.
+    pub wait: Duration,
+    /// What the policy found out, for the user and the record.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that a policy found out. Rates are in the metric's unit per second; `spread` is the sample standard
+/// deviation of the rates of the readings within one probe, divided by their mean (the coefficient of variation), and
+/// `None` where a probe had fewer than two readings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+pub enum Finding {
+    /// The metric that decides from now on.
+    MetricChosen {
+        /// Its name; `None` when no source counted anything.
+        metric: Option<String>,
+        /// Why this one.
+        why: String,
+    },
+    /// The working tasks are known and so the candidates are.
+    CandidatesChosen {
+        /// How many tasks have ranks.
+        threads: usize,
+        /// The pinnings that will be tried, in this order.
+        pinnings: Vec<Pinning>,
+        /// Where they come from: the user's schedule, or the topology.
+        why: String,
+    },
+    /// A candidate's probe begins.
+    Probing {
+        /// Position in the list of candidates.
+        candidate: usize,
+    },
+    /// A candidate's probe has ended.
+    Probed {
+        /// Position in the list of candidates.
+        candidate: usize,
+        /// The average rate, `r_avg` of the paper; `None` when it could not be measured.
+        rate: Option<f64>,
+        /// Coefficient of variation of the readings.
+        spread: Option<f64>,
+        /// How long was measured, warming up excluded.
+        measured: Duration,
+        /// Whether the probe ended early because the candidate had lost.
+        dropped: bool,
+    },
+    /// The search has ended and the best candidate is applied.
+    Chosen {
+        /// Position in the list of candidates.
+        candidate: usize,
+        /// Its rate over that of the first candidate, minus one.
+        gain_over_first: Option<f64>,
+        /// Its rate over that of the worst candidate, minus one.
+        gain_over_worst: Option<f64>,
+    },
+    /// The rate under the chosen pinning, every `t`.
+    Rate {
+        /// Average rate since the line before; `None` when it could not be measured.
+        rate: Option<f64>,
+    },
+    /// The rate fell and stayed down; the search begins again.
+    SearchAgain {
+        /// The rate at which the pinning was chosen.
+        chosen_at: f64,
+        /// The rate now.
+        now: f64,
+    },
+    /// Something that a user should know.
+    Note {
+        /// A whole sentence.
+        text: String,
+    },
+}

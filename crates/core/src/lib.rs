@@ -1,0 +1,25 @@
+//! What every other room of pinfold speaks about: the machine's shape, what was observed on it, where threads and
+//! pages should be, and the one trait through which a machine, real or simulated, is reached.
+//!
+//! No input or output happens here, and no clock is read: `clippy.toml` beside this crate's manifest enforces it.
+
+mod configuration;
+mod decision;
+mod id;
+mod machine;
+mod metric;
+mod pu_set;
+mod sample;
+mod topology;
+
+pub use configuration::{Applied, Configuration, Pinning, Refusal};
+pub use decision::{Decision, Finding};
+pub use id::{NodeId, PuId, TaskId};
+pub use machine::{Machine, MachineError, Wait};
+pub use metric::{Metric, MetricSource, Scope};
+pub use pu_set::{ParsePuSetError, PuSet};
+pub use sample::{Count, Sample, TaskSample};
+pub use topology::{
+    Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
+    TopologyError,
+};

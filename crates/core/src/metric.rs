@@ -1,0 +1,52 @@
+//! What can be measured of a running program, and how each kind is named on the command line.
+
+use serde::Serialize;
+use std::fmt;
+
+/// A named count that grows as the program runs; its rate is what a policy compares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// The name that `--metric` takes: `regions`, `heartbeat`, `uprobe:SYMBOL`, `event:NAME`.
+    pub name: String,
+    /// What one count is, in the singular: `region`, `heartbeat`, `instruction`. A rate is in these per second.
+    pub unit: String,
+    /// Where the counts come from.
+    pub source: MetricSource,
+    /// Whether each task has its own count or the program has one.
+    pub scope: Scope,
+}
+
+/// Where a metric's counts come from. The order is that in which `auto` prefers them: progress that the application
+/// reports itself comes before anything that a thread spinning at a barrier also produces (docs/metrics.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricSource {
+    /// The program calls `pinfold_heartbeat`.
+    Heartbeat,
+    /// The in-process agent counts the parallel regions that end.
+    Regions,
+    /// The in-process agent counts the team barriers passed inside parallel regions.
+    Barriers,
+    /// A probe in the program's text counts how often a function is entered.
+    Uprobe,
+    /// The kernel or the processor counts events for each task.
+    Event,
+    /// A simulated machine's script gives the rates.
+    Scripted,
+}
+
+/// What a count belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Each task has a count of its own; the program's rate is the average over its working tasks.
+    Task,
+    /// The program has one count.
+    Program,
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}

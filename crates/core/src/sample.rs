@@ -1,0 +1,119 @@
+//! What was observed at one moment. A value that could not be had is `None`, never zero.
+
+use crate::{PuId, TaskId};
+use serde::Serialize;
+use std::time::Duration;
+
+/// One reading of a program. Counts are totals since the task or the program began, so that any two samples give a
+/// rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// The machine's clock when it was taken, since the start of the run.
+    pub at: Duration,
+    /// The living tasks, and those that ended since the sample before, in the order of their creation.
+    pub tasks: Vec<TaskSample>,
+    /// One count per metric of the machine, in the order of `Machine::metrics`; `None` for a metric that each task
+    /// counts for itself and for one that could not be read.
+    pub program: Vec<Option<Count>>,
+}
+
+/// What was observed of one task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskSample {
+    /// Which task.
+    pub id: TaskId,
+    /// The thread's name (`comm`).
+    pub name: String,
+    /// Whether it still ran when the sample was taken.
+    pub alive: bool,
+    /// The processor time that it has used, user and system together.
+    pub cpu_time: Option<Duration>,
+    /// The PU on which it last ran.
+    pub last_pu: Option<PuId>,
+    /// One count per metric of the machine, in the order of `Machine::metrics`.
+    pub counts: Vec<Option<Count>>,
+}
+
+/// A running total, with what is needed to scale it when its counter had to share the hardware with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// What was counted while the counter ran.
+    pub value: u64,
+    /// How long the counter was wanted: `time_enabled` of `perf_event_open(2)`. Zero with `running` zero means that
+    /// the source has no notion of it and always counts.
+    pub enabled: Duration,
+    /// How long it really counted: `time_running` of `perf_event_open(2)`.
+    pub running: Duration,
+}
+
+impl Count {
+    /// A count from a source that is never multiplexed.
+    pub fn exact(value: u64) -> Self {
+        Self {
+            value,
+            enabled: Duration::ZERO,
+            running: Duration::ZERO,
+        }
+    }
+
+    /// Whether the counter ran for less than the time for which it was wanted, so that `since` estimates.
+    pub fn multiplexed(&self) -> bool {
+        self.running < self.enabled
+    }
+
+    /// The growth from `earlier` to this total, scaled by `enabled / running` over that stretch as `perf stat` does.
+    /// `None` when the counter was wanted but never ran in between, or when the totals run backwards: then there is
+    /// no measurement, which is not a measurement of zero.
+    pub fn since(&self, earlier: &Self) -> Option<f64> {
+        let counted = self.value.checked_sub(earlier.value)? as f64;
+        let enabled = self.enabled.checked_sub(earlier.enabled)?;
+        let running = self.running.checked_sub(earlier.running)?;
+        match (enabled.is_zero(), running.is_zero()) {
+            (true, _) => Some(counted),
+            (false, true) => None,
+            (false, false) => Some(counted * (enabled.as_secs_f64() / running.as_secs_f64())),
+        }
+    }
+}
+
+impl Sample {
+    /// The task with this id.
+    pub fn task(&self, id: TaskId) -> Option<&TaskSample> {
+        self.tasks.iter().find(|task| task.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(value: u64, enabled_ms: u64, running_ms: u64) -> Count {
+        Count {
+            value,
+            enabled: Duration::from_millis(enabled_ms),
+            running: Duration::from_millis(running_ms),
+        }
+    }
+
+    #[test]
+    fn a_multiplexed_count_is_scaled_over_the_stretch_between_the_samples() {
+        let grown = count(300, 200, 150).since(&count(100, 100, 100)).unwrap();
+        assert!((grown - 400.0).abs() < 1e-9, "{grown}");
+    }
+
+    #[test]
+    fn a_counter_that_never_ran_gives_no_measurement() {
+        assert_eq!(count(100, 200, 100).since(&count(100, 100, 100)), None);
+    }
+
+    #[test]
+    fn a_counter_that_ran_and_saw_nothing_gives_zero() {
+        assert_eq!(count(100, 200, 200).since(&count(100, 100, 100)), Some(0.0));
+        assert_eq!(Count::exact(7).since(&Count::exact(7)), Some(0.0));
+    }
+
+    #[test]
+    fn totals_that_run_backwards_give_no_measurement() {
+        assert_eq!(Count::exact(3).since(&Count::exact(7)), None);
+    }
+}

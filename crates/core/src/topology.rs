@@ -1,0 +1,435 @@
+//! The shape of a machine: hwloc's tree of packages, caches, cores and PUs, with the NUMA nodes beside it.
+//!
+//! Objects live in one vector, parents before children, the root (the machine) first. As in hwloc 2, NUMA nodes are
+//! not part of the tree: a node is attached to the object whose PUs are local to it, and several nodes may be attached
+//! to one object (high-bandwidth memory beside DRAM) or to one without PUs of its own (memory-only nodes).
+
+use crate::{NodeId, PuId, PuSet};
+use serde::Serialize;
+
+/// Position of an object in `Topology::objects`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ObjectId(pub usize);
+
+/// What an object is, in hwloc's words, from the outermost inwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// The whole machine.
+    Machine,
+    /// Objects that belong together for a reason that has no name of its own, such as NUMA nodes at short distance.
+    Group,
+    /// A package: what sits in one socket.
+    Package,
+    /// A die within a package.
+    Die,
+    /// A cache; `Object::cache` has the details.
+    Cache,
+    /// A core.
+    Core,
+    /// A processing unit.
+    Pu,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheType {
+    /// Instructions and data.
+    Unified,
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+}
+
+/// A cache's details. What the machine does not tell is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Cache {
+    /// 1 for the cache nearest to the core.
+    pub level: u32,
+    /// What it holds.
+    pub cache_type: CacheType,
+    /// Capacity in bytes.
+    pub size: Option<u64>,
+    /// Line size in bytes.
+    pub line_size: Option<u32>,
+    /// Number of ways; `None` also for a fully associative cache.
+    pub ways: Option<u32>,
+}
+
+/// A kind of core on a hybrid machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CoreKind {
+    /// The PUs of this kind.
+    pub pus: PuSet,
+    /// Rank of the efficiency class: 0 is the most power-efficient, the highest the fastest; `None` where unknown.
+    pub efficiency: Option<u32>,
+    /// What the kernel or the firmware says of this kind, as name and value, such as `CoreType` and `IntelAtom`.
+    pub info: Vec<(String, String)>,
+}
+
+/// One object of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Object {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// The operating system's number for it, where it has one.
+    pub os_index: Option<u32>,
+    /// The cache's details; `Some` exactly for caches.
+    pub cache: Option<Cache>,
+    /// The enclosing object; `None` for the machine.
+    pub parent: Option<ObjectId>,
+    /// The enclosed objects, in hwloc's order.
+    pub children: Vec<ObjectId>,
+    /// The online PUs below, allowed or not.
+    pub pus: PuSet,
+}
+
+/// A NUMA node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NumaNode {
+    /// The operating system's number.
+    pub id: NodeId,
+    /// The object whose PUs are local to it.
+    pub attached_to: ObjectId,
+    /// The PUs that are local to it; empty for a node without CPUs.
+    pub pus: PuSet,
+    /// Its memory in bytes: zero for a memoryless node, `None` where unknown.
+    pub memory: Option<u64>,
+    /// hwloc's subtype, where it has one: `HBM`, `GPUMemory`, `NVM` …
+    pub subtype: Option<String>,
+}
+
+/// Relative latencies between NUMA nodes, as the firmware's SLIT gives them: 10 is local.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Distances {
+    /// The nodes of the rows and of the columns.
+    pub nodes: Vec<NodeId>,
+    /// One row per node, from it to each node.
+    pub values: Vec<Vec<u64>>,
+}
+
+/// The shape of a machine and what of it may be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Topology {
+    name: String,
+    objects: Vec<Object>,
+    nodes: Vec<NumaNode>,
+    distances: Option<Distances>,
+    core_kinds: Vec<CoreKind>,
+    allowed_pus: PuSet,
+    allowed_nodes: Vec<NodeId>,
+}
+
+/// Why a description is no topology.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// No PU may be used.
+    #[error("no PU of `{0}` may be used: its online PUs and the allowed ones have none in common")]
+    NoAllowedPu(String),
+}
+
+impl Topology {
+    /// What the machine is called: its processor model, or the name of its description.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All objects, parents before children, the machine first.
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+
+    /// The object at `id`.
+    pub fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.0]
+    }
+
+    /// The machine itself.
+    pub fn root(&self) -> ObjectId {
+        ObjectId(0)
+    }
+
+    /// The objects of one kind, in hwloc's order.
+    pub fn objects_of(&self, kind: ObjectKind) -> impl Iterator<Item = (ObjectId, &Object)> {
+        self.objects
+            .iter()
+            .enumerate()
+            .filter(move |(_, object)| object.kind == kind)
+            .map(|(index, object)| (ObjectId(index), object))
+    }
+
+    /// The NUMA nodes, by operating-system index.
+    pub fn nodes(&self) -> &[NumaNode] {
+        &self.nodes
+    }
+
+    /// Distances between the NUMA nodes, where the machine tells them.
+    pub fn distances(&self) -> Option<&Distances> {
+        self.distances.as_ref()
+    }
+
+    /// The kinds of cores; empty where all are alike or the machine does not tell.
+    pub fn core_kinds(&self) -> &[CoreKind] {
+        &self.core_kinds
+    }
+
+    /// The online PUs that we may use: never empty, and never widened.
+    pub fn allowed_pus(&self) -> &PuSet {
+        &self.allowed_pus
+    }
+
+    /// The NUMA nodes whose memory we may use.
+    pub fn allowed_nodes(&self) -> &[NodeId] {
+        &self.allowed_nodes
+    }
+
+    /// The same machine with fewer PUs allowed. PUs that were not allowed before are not after.
+    pub fn restricted_to(mut self, pus: &PuSet) -> Result<Self, TopologyError> {
+        self.allowed_pus = self.allowed_pus.intersection(pus);
+        if self.allowed_pus.is_empty() {
+            return Err(TopologyError::NoAllowedPu(self.name));
+        }
+        Ok(self)
+    }
+
+    /// The objects that enclose `pu`, the machine first, the PU itself last.
+    pub fn path_to(&self, pu: PuId) -> Vec<ObjectId> {
+        let mut path = vec![];
+        let mut here = self.root();
+        if !self.object(here).pus.contains(pu) {
+            return path;
+        }
+        loop {
+            path.push(here);
+            match self
+                .object(here)
+                .children
+                .iter()
+                .find(|&&child| self.object(child).pus.contains(pu))
+            {
+                Some(&child) => here = child,
+                None => return path,
+            }
+        }
+    }
+
+    /// The last-level-cache domains: for each PU the outermost unified or data cache above it, and where a machine
+    /// shows no caches, the package, or the machine when there is no package either. In hwloc's order.
+    pub fn llc_domains(&self) -> Vec<ObjectId> {
+        let mut domains = vec![];
+        let mut covered = PuSet::new();
+        let is_data_cache = |object: &Object| {
+            object
+                .cache
+                .is_some_and(|cache| cache.cache_type != CacheType::Instruction)
+        };
+        // Parents come before children, so the first cache that covers a PU is its outermost.
+        for (index, object) in self.objects.iter().enumerate() {
+            if is_data_cache(object) && object.pus.intersection(&covered).is_empty() {
+                covered.extend(object.pus.iter());
+                domains.push(ObjectId(index));
+            }
+        }
+        for kind in [ObjectKind::Package, ObjectKind::Machine] {
+            for (id, object) in self.objects_of(kind) {
+                if !object.pus.is_empty() && object.pus.intersection(&covered).is_empty() {
+                    covered.extend(object.pus.iter());
+                    domains.push(id);
+                }
+            }
+        }
+        domains.sort();
+        domains
+    }
+}
+
+/// Builds a topology from the outside in. `children` and the PU sets of the enclosing objects follow from what is
+/// added, so that they cannot contradict each other.
+#[derive(Debug)]
+pub struct TopologyBuilder {
+    topology: Topology,
+}
+
+impl TopologyBuilder {
+    /// A machine without anything in it.
+    pub fn new(name: impl Into<String>) -> Self {
+        let root = Object {
+            kind: ObjectKind::Machine,
+            os_index: None,
+            cache: None,
+            parent: None,
+            children: vec![],
+            pus: PuSet::new(),
+        };
+        Self {
+            topology: Topology {
+                name: name.into(),
+                objects: vec![root],
+                nodes: vec![],
+                distances: None,
+                core_kinds: vec![],
+                allowed_pus: PuSet::new(),
+                allowed_nodes: vec![],
+            },
+        }
+    }
+
+    /// The machine itself.
+    pub fn root(&self) -> ObjectId {
+        ObjectId(0)
+    }
+
+    /// Adds an object below `parent`.
+    pub fn object(&mut self, parent: ObjectId, kind: ObjectKind, os_index: Option<u32>) -> ObjectId {
+        self.push(parent, kind, os_index, None)
+    }
+
+    /// Adds a cache below `parent`.
+    pub fn cache(&mut self, parent: ObjectId, cache: Cache) -> ObjectId {
+        self.push(parent, ObjectKind::Cache, None, Some(cache))
+    }
+
+    /// Adds a PU below `parent`.
+    pub fn pu(&mut self, parent: ObjectId, pu: PuId) -> ObjectId {
+        let id = self.push(parent, ObjectKind::Pu, Some(pu.0), None);
+        let mut above = Some(id);
+        while let Some(here) = above {
+            let object = &mut self.topology.objects[here.0];
+            object.pus.insert(pu);
+            above = object.parent;
+        }
+        id
+    }
+
+    /// Adds a NUMA node.
+    pub fn node(&mut self, node: NumaNode) {
+        self.topology.nodes.push(node);
+    }
+
+    /// Sets the distances between the NUMA nodes.
+    pub fn distances(&mut self, distances: Distances) {
+        self.topology.distances = Some(distances);
+    }
+
+    /// Adds a kind of core.
+    pub fn core_kind(&mut self, kind: CoreKind) {
+        self.topology.core_kinds.push(kind);
+    }
+
+    /// The topology, of which only these PUs and nodes may be used. PUs that are not in the tree are dropped.
+    pub fn build(mut self, allowed_pus: &PuSet, allowed_nodes: &[NodeId]) -> Result<Topology, TopologyError> {
+        let topology = &mut self.topology;
+        topology.nodes.sort_by_key(|node| node.id);
+        topology.allowed_pus = topology.objects[0].pus.intersection(allowed_pus);
+        topology.allowed_nodes = topology
+            .nodes
+            .iter()
+            .map(|node| node.id)
+            .filter(|id| allowed_nodes.contains(id))
+            .collect();
+        if topology.allowed_pus.is_empty() {
+            return Err(TopologyError::NoAllowedPu(self.topology.name));
+        }
+        Ok(self.topology)
+    }
+
+    /// The topology, all of which may be used.
+    pub fn build_all(self) -> Result<Topology, TopologyError> {
+        let pus = self.topology.objects[0].pus.clone();
+        let nodes: Vec<NodeId> = self.topology.nodes.iter().map(|node| node.id).collect();
+        self.build(&pus, &nodes)
+    }
+
+    fn push(&mut self, parent: ObjectId, kind: ObjectKind, os_index: Option<u32>, cache: Option<Cache>) -> ObjectId {
+        let id = ObjectId(self.topology.objects.len());
+        self.topology.objects.push(Object {
+            kind,
+            os_index,
+            cache,
+            parent: Some(parent),
+            children: vec![],
+            pus: PuSet::new(),
+        });
+        self.topology.objects[parent.0].children.push(id);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One package with an L3 over two cores of two PUs, and one package without caches.
+    fn lopsided() -> Topology {
+        let mut builder = TopologyBuilder::new("lopsided");
+        let root = builder.root();
+        let package = builder.object(root, ObjectKind::Package, Some(0));
+        let l3 = builder.cache(
+            package,
+            Cache {
+                level: 3,
+                cache_type: CacheType::Unified,
+                size: Some(1 << 20),
+                line_size: Some(64),
+                ways: Some(16),
+            },
+        );
+        for core in 0..2 {
+            let object = builder.object(l3, ObjectKind::Core, Some(core));
+            builder.pu(object, PuId(core));
+            builder.pu(object, PuId(core + 2));
+        }
+        let other = builder.object(root, ObjectKind::Package, Some(1));
+        builder.pu(other, PuId(4));
+        builder.build_all().unwrap()
+    }
+
+    #[test]
+    fn the_pus_of_an_object_are_those_below_it() {
+        let topology = lopsided();
+        assert_eq!(topology.object(topology.root()).pus.to_string(), "0-4");
+        let (_, core) = topology.objects_of(ObjectKind::Core).nth(1).unwrap();
+        assert_eq!(core.pus.to_string(), "1,3");
+    }
+
+    #[test]
+    fn a_domain_is_the_outermost_cache_and_else_the_package() {
+        let topology = lopsided();
+        let domains: Vec<String> = topology
+            .llc_domains()
+            .iter()
+            .map(|&id| topology.object(id).pus.to_string())
+            .collect();
+        assert_eq!(domains, ["0-3", "4"]);
+    }
+
+    #[test]
+    fn the_path_to_a_pu_runs_from_the_machine_to_the_pu() {
+        let topology = lopsided();
+        let kinds: Vec<ObjectKind> = topology
+            .path_to(PuId(3))
+            .iter()
+            .map(|&id| topology.object(id).kind)
+            .collect();
+        let expected = [
+            ObjectKind::Machine,
+            ObjectKind::Package,
+            ObjectKind::Cache,
+            ObjectKind::Core,
+            ObjectKind::Pu,
+        ];
+        assert_eq!(kinds, expected);
+        assert!(topology.path_to(PuId(9)).is_empty());
+    }
+
+    #[test]
+    fn what_is_allowed_is_never_widened_and_never_empty() {
+        let topology = lopsided().restricted_to(&"0-1".parse().unwrap()).unwrap();
+        let again = topology.clone().restricted_to(&"1-4".parse().unwrap()).unwrap();
+        assert_eq!(again.allowed_pus().to_string(), "1");
+        assert!(topology.restricted_to(&"4".parse().unwrap()).is_err());
+    }
+}
