@@ -1,0 +1,54 @@
+//! Running a command and taking its times.
+
+use anyhow::{Context, Result, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What one run of a command took, its descendants included.
+pub(crate) struct Times {
+    /// From before the fork to after the wait.
+    pub(crate) wall: Duration,
+    /// User and system time of the command and of every descendant that was waited for.
+    pub(crate) processor: Duration,
+}
+
+/// Runs `words` in `directory`, quietly, and takes its times. A command that fails is an error: its times say nothing.
+pub(crate) fn time(directory: &Path, words: &[&str]) -> Result<Times> {
+    let before = processor_time_of_children()?;
+    let start = Instant::now();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} cannot be run; `make build` builds it", words[0]))?;
+    let wall = start.elapsed();
+    if !output.status.success() {
+        bail!(
+            "`{}` ended with {}: {}",
+            words.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(Times {
+        wall,
+        processor: processor_time_of_children()? - before,
+    })
+}
+
+/// The middle value; of an even number of values, the upper one of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn processor_time_of_children() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: nix::sys::time::TimeVal| -> Result<Duration> {
+        Ok(Duration::new(time.tv_sec().try_into()?, u32::try_from(time.tv_usec())? * 1000))
+    };
+    Ok(seconds(usage.user_time())? + seconds(usage.system_time())?)
+}

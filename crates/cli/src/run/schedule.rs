@@ -1,0 +1,127 @@
+//! The candidate pinnings that the user names: `--schedule LIST`, once for each candidate, or the paper's environment
+//! variable `SCHEDULE`.
+//!
+//! `SCHEDULE` is autopin's form (Klug et al. 2008, section 3): candidates are separated by commas, and each character
+//! is the CPU of the thread with that rank, so `2367,0145` tries two pinnings of four threads. CPUs above 9, which
+//! the paper leaves open, are the letters a to z for 10 to 35.
+
+use anyhow::{Result, anyhow, bail};
+use pinfold_core::{Pinning, PuId, PuSet, Topology};
+
+/// The candidates of `--schedule`, one CPU list each, in the order of the ranks.
+pub(super) fn from_lists(lists: &[String], topology: &Topology) -> Result<Vec<Pinning>> {
+    lists
+        .iter()
+        .map(|list| {
+            let pus = PuSet::parse_ordered(list).map_err(|error| anyhow!("--schedule: {error}"))?;
+            checked(pus, &format!("--schedule {list}"), topology)
+        })
+        .collect()
+}
+
+/// The candidates of the environment variable `SCHEDULE`.
+pub(super) fn from_variable(value: &str, topology: &Topology) -> Result<Vec<Pinning>> {
+    value
+        .split(',')
+        .map(|word| {
+            let pus = word
+                .trim()
+                .chars()
+                .map(|character| {
+                    character.to_digit(36).map(PuId).ok_or_else(|| {
+                        anyhow!(
+                            "SCHEDULE={value}: `{character}` is no CPU; write one digit for each thread, a to z for \
+                             CPUs 10 to 35, and a comma between candidates, or use --schedule with CPU lists"
+                        )
+                    })
+                })
+                .collect::<Result<Vec<PuId>>>()?;
+            checked(pus, &format!("SCHEDULE={value}"), topology)
+        })
+        .collect()
+}
+
+/// A pinning to PUs that exist and that we may use; the error names each that is not, and those that are.
+fn checked(pus: Vec<PuId>, given: &str, topology: &Topology) -> Result<Pinning> {
+    let asked: PuSet = pus.iter().copied().collect();
+    let present = &topology.object(topology.root()).pus;
+    let allowed = topology.allowed_pus();
+    let missing = asked.difference(present);
+    if !missing.is_empty() {
+        bail!("{given}: CPU {missing} does not exist or is offline; this machine has {present}, and {allowed} are ours");
+    }
+    let forbidden = asked.difference(allowed);
+    if !forbidden.is_empty() {
+        bail!(
+            "{given}: CPU {forbidden} is not ours (an affinity mask or a cpuset keeps it from us); {allowed} are; \
+             choose among these or start pinfold with more"
+        );
+    }
+    Pinning::new(pus).ok_or_else(|| anyhow!("{given}: a candidate is empty; name at least one CPU, such as 0,1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{ObjectKind, TopologyBuilder};
+    use proptest::prelude::*;
+
+    /// CPUs 0 to 15, of which 0 to 11 are ours.
+    fn topology() -> Topology {
+        let mut builder = TopologyBuilder::new("sixteen");
+        let package = builder.object(builder.root(), ObjectKind::Package, Some(0));
+        for pu in 0..16 {
+            builder.pu(package, PuId(pu));
+        }
+        builder.build(&"0-11".parse().unwrap(), &[]).unwrap()
+    }
+
+    fn shown(pinnings: &[Pinning]) -> Vec<String> {
+        pinnings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_list_is_a_candidate_and_keeps_the_order_of_its_ranks() {
+        let lists = ["3,1-2".to_owned(), "0".to_owned()];
+        assert_eq!(shown(&from_lists(&lists, &topology()).unwrap()), ["3,1,2", "0"]);
+    }
+
+    #[test]
+    fn the_variable_of_the_paper_gives_one_cpu_a_character() {
+        let pinnings = from_variable("2367,01ab", &topology()).unwrap();
+        assert_eq!(shown(&pinnings), ["2,3,6,7", "0,1,10,11"]);
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_named_and_so_are_those_that_do() {
+        let error = from_lists(&["0,77".to_owned()], &topology()).unwrap_err().to_string();
+        assert!(error.contains("CPU 77 does not exist"), "{error}");
+        assert!(error.contains("has 0-15") && error.contains("0-11 are ours"), "{error}");
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_ours_is_named_and_so_are_those_that_are() {
+        let error = from_variable("0f", &topology()).unwrap_err().to_string();
+        assert!(error.contains("CPU 15 is not ours") && error.contains("0-11 are"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_candidate_is_refused() {
+        assert!(from_variable("01,,23", &topology()).unwrap_err().to_string().contains("empty"));
+        assert!(from_lists(&[String::new()], &topology()).unwrap_err().to_string().contains("empty"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_within_what_is_ours(value in "[0-9a-z,]{1,12}") {
+            let topology = topology();
+            if let Ok(pinnings) = from_variable(&value, &topology) {
+                for pinning in pinnings {
+                    for &pu in pinning.pus() {
+                        prop_assert!(topology.allowed_pus().contains(pu));
+                    }
+                }
+            }
+        }
+    }
+}
