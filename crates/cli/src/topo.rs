@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(_arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let topology = arguments.machine.topology()?;
+    println!("{}", topology.name());
+    println!("{}", serde_json::to_string_pretty(&topology)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,398 @@
+//! Reads a machine's shape through hwloc: the machine at hand, hwloc XML, a copy of another machine's `/sys` and
+//! `/proc`, or hwloc's synthetic descriptions.
+//!
+//! 1. hwloc loads the source, with what is not allowed kept in the tree.
+//! 2. Its normal objects become the tree of `pinfold_core::Topology`, parents before children; its NUMA nodes are
+//!    attached to the normal object that they hang from.
+//! 3. What is allowed is hwloc's view of the cpuset, and on the machine at hand also the affinity mask that the
+//!    calling thread has: `taskset`, cgroups and a batch system's binding are respected, never widened.
+//!
+//! Known limits, all of them hwloc's defaults: instruction caches, I/O devices and offline CPUs are not shown, nor are
+//! the NUMA nodes of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches
+//! are skipped: a node behind one is attached to the object above the cache. A machine whose nodes all say that they
+//! have no memory did not tell (XML made from CPUID dumps), and the memory of its nodes is unknown, not zero.
+
+mod environment;
+mod name;
+
+use hwlocality::cpu::binding::CpuBindingFlags;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::{CacheAssociativity, ObjectAttributes};
+use hwlocality::object::distance::DistancesKind;
+use hwlocality::object::types::{CacheType as HwlocCacheType, ObjectType};
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder as Loader};
+use pinfold_core::{
+    Cache, CacheType, CoreKind, Distances, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology,
+    TopologyBuilder, TopologyError,
+};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where a topology is read from. Its text form is what `--machine` takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The machine at hand.
+    Live,
+    /// A file of hwloc's XML, as `lstopo machine.xml` writes it.
+    Xml(PathBuf),
+    /// A directory with a copy of another machine's `/sys` and `/proc`, as `hwloc-gather-topology` makes it.
+    FsRoot(PathBuf),
+    /// hwloc's synthetic description, such as `package:2 l3:1 core:8 pu:2`.
+    Synthetic(String),
+}
+
+/// Why a topology could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A file or directory could not be read.
+    #[error("cannot read `{}`", path.display())]
+    Unreadable {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not hwloc's XML.
+    #[error("`{}` is not hwloc XML: {why}; `lstopo machine.xml` writes a file that can be read", path.display())]
+    NotXml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A path for `fsroot:` is a file.
+    #[error(
+        "`{}` is not a directory; if it is an archive made by hwloc-gather-topology, unpack it \
+         (`tar -xf {0}`) and name the directory that comes out",
+        path.display()
+    )]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A directory holds no copy of a machine's `/sys`.
+    #[error(
+        "`{}` is no copy of a machine's /sys and /proc: it has no `{}`; make one with `hwloc-gather-topology NAME` \
+         on that machine and unpack the archive that it writes",
+        path.display(),
+        CPU_DIRECTORY
+    )]
+    NoSystem {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A synthetic description is not one.
+    #[error("`{description}` is not a synthetic description; one that works is `{}`", EXAMPLE)]
+    NotSynthetic {
+        /// The description.
+        description: String,
+    },
+    /// The environment makes hwloc describe another machine where the machine at hand was asked for.
+    #[error(
+        "the environment makes hwloc describe another machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC, HWLOC_FSROOT or \
+         HWLOC_CPUID_PATH): unset it, name the description with --machine, or set HWLOC_THISSYSTEM=1 if it is of \
+         this machine"
+    )]
+    AnotherMachine,
+    /// hwloc failed for a reason of its own.
+    #[error("hwloc cannot read {what}: {why}")]
+    Hwloc {
+        /// The source.
+        what: String,
+        /// What hwloc said.
+        why: String,
+    },
+    /// What was read is no topology that can be worked with.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+}
+
+/// A synthetic description that works, for messages.
+pub const EXAMPLE: &str = "package:2 l3:1 core:8 pu:2";
+
+/// What a copy of a machine must hold at least.
+const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Live => write!(f, "this machine"),
+            Self::Xml(path) => write!(f, "xml:{}", path.display()),
+            Self::FsRoot(path) => write!(f, "fsroot:{}", path.display()),
+            Self::Synthetic(description) => write!(f, "synthetic:{description}"),
+        }
+    }
+}
+
+/// Reads a topology.
+///
+/// hwloc takes the root of a file-system copy from the environment alone, so reading `Source::FsRoot` changes the
+/// environment for the time of the call. Calls of this function wait for each other, and Rust's own access to the
+/// environment is locked, but C code in another thread must not read the environment meanwhile: read such a source
+/// before threads are started.
+///
+/// # Errors
+///
+/// See `ReadError`; each names the source and what to do.
+pub fn read(source: &Source) -> Result<Topology, ReadError> {
+    let machine = environment::loading(source, || load(source))?;
+    if *source == Source::Live && !machine.is_this_system() {
+        return Err(ReadError::AnotherMachine);
+    }
+
+    let mut reading = Reading::new(name::of(&machine, source));
+    reading.children(machine.root_object(), ObjectId(0));
+    reading.nodes();
+    let mut builder = reading.builder;
+    if let Some(distances) = distances(&machine, source)? {
+        builder.distances(distances);
+    }
+    for kind in core_kinds(&machine) {
+        builder.core_kind(kind);
+    }
+
+    let mut allowed: PuSet = machine.allowed_cpuset().iter_set().map(|pu| PuId(index(pu))).collect();
+    if *source == Source::Live {
+        let bound = machine
+            .cpu_binding(CpuBindingFlags::THREAD)
+            .map_err(|error| hwloc(source, &error))?;
+        allowed = allowed.intersection(&bound.iter_set().map(|pu| PuId(index(pu))).collect());
+    }
+    let allowed_nodes: Vec<NodeId> = machine
+        .allowed_nodeset()
+        .iter_set()
+        .map(|node| NodeId(index(node)))
+        .collect();
+    Ok(builder.build(&allowed, &allowed_nodes)?)
+}
+
+/// Lets hwloc load the source.
+fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
+    let loader = Loader::new();
+    let (loader, flags) = match source {
+        // hwloc's x86 component would move this thread to each CPU in turn; the kernel tells what pinfold needs.
+        Source::Live => (loader, BuildFlags::DONT_CHANGE_BINDING),
+        Source::Xml(path) => {
+            let text = xml_text(path)?;
+            let loader = loader.from_xml(&text).map_err(|error| ReadError::NotXml {
+                path: path.clone(),
+                why: error.to_string(),
+            })?;
+            (loader, BuildFlags::empty())
+        }
+        Source::FsRoot(path) => {
+            check_copy(path)?;
+            // The x86 component would mix the CPUID of the machine at hand into the copy.
+            let loader = loader.without_component("x86").map_err(|error| hwloc(source, &error))?;
+            (loader, BuildFlags::empty())
+        }
+        Source::Synthetic(description) => {
+            let loader = loader
+                .from_synthetic(description)
+                .map_err(|_| ReadError::NotSynthetic {
+                    description: description.clone(),
+                })?;
+            (loader, BuildFlags::empty())
+        }
+    };
+    let loader = loader
+        .with_flags(flags | BuildFlags::INCLUDE_DISALLOWED)
+        .map_err(|error| hwloc(source, &error))?;
+    loader.build().map_err(|error| match source {
+        Source::Xml(path) => ReadError::NotXml {
+            path: path.clone(),
+            why: format!("hwloc finds no topology in it: {error}"),
+        },
+        _ => hwloc(source, &error),
+    })
+}
+
+/// The text of an XML file that looks like a topology. Anything else is refused here, since the XML parser prints its
+/// own complaints.
+fn xml_text(path: &Path) -> Result<String, ReadError> {
+    let bytes = std::fs::read(path).map_err(|source| ReadError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let not_xml = |why: &str| ReadError::NotXml {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    };
+    let text = String::from_utf8(bytes).map_err(|_| not_xml("it is not text"))?;
+    if !text.contains("<topology") {
+        return Err(not_xml("it has no element `topology`"));
+    }
+    Ok(text)
+}
+
+/// Whether a directory holds a copy of a machine's `/sys`.
+fn check_copy(path: &Path) -> Result<(), ReadError> {
+    let metadata = std::fs::metadata(path).map_err(|source| ReadError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    if !metadata.is_dir() {
+        return Err(ReadError::NotADirectory { path: path.to_owned() });
+    }
+    if !path.join(CPU_DIRECTORY).is_dir() {
+        return Err(ReadError::NoSystem { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// The tree while it is built: the nodes wait until it is known whether any of them tells its memory.
+struct Reading {
+    builder: TopologyBuilder,
+    nodes: Vec<NumaNode>,
+}
+
+impl Reading {
+    fn new(name: String) -> Self {
+        Self {
+            builder: TopologyBuilder::new(name),
+            nodes: vec![],
+        }
+    }
+
+    /// Adds what is below `object`, which is `id` in our tree.
+    fn children(&mut self, object: &TopologyObject, id: ObjectId) {
+        self.memory_children(object, id);
+        for child in object.normal_children() {
+            let os_index = child.os_index().and_then(|os_index| u32::try_from(os_index).ok());
+            let child_id = match (child.object_type(), os_index) {
+                (ObjectType::PU, Some(pu)) => self.builder.pu(id, PuId(pu)),
+                (ObjectType::Package, _) => self.builder.object(id, ObjectKind::Package, os_index),
+                (ObjectType::Die, _) => self.builder.object(id, ObjectKind::Die, os_index),
+                (ObjectType::Core, _) => self.builder.object(id, ObjectKind::Core, os_index),
+                _ => match cache(child) {
+                    Some(cache) => self.builder.cache(id, cache),
+                    None => self.builder.object(id, ObjectKind::Group, os_index),
+                },
+            };
+            self.children(child, child_id);
+        }
+    }
+
+    /// Collects the NUMA nodes below `object`, through memory-side caches.
+    fn memory_children(&mut self, object: &TopologyObject, attached_to: ObjectId) {
+        for child in object.memory_children() {
+            let os_index = child.os_index().and_then(|os_index| u32::try_from(os_index).ok());
+            if let (Some(ObjectAttributes::NUMANode(attributes)), Some(id)) = (child.attributes(), os_index) {
+                self.nodes.push(NumaNode {
+                    id: NodeId(id),
+                    attached_to,
+                    pus: child
+                        .cpuset()
+                        .map(|pus| pus.iter_set().map(|pu| PuId(index(pu))).collect())
+                        .unwrap_or_default(),
+                    memory: attributes.local_memory().map(u64::from),
+                    subtype: child.subtype().map(|subtype| subtype.to_string_lossy().into_owned()),
+                });
+            }
+            self.memory_children(child, attached_to);
+        }
+    }
+
+    /// Adds the NUMA nodes. hwloc has zero for both no memory and unknown memory; where any node has some, the rest
+    /// have none.
+    fn nodes(&mut self) {
+        let told = self.nodes.iter().any(|node| node.memory.is_some());
+        for mut node in self.nodes.drain(..) {
+            if told {
+                node.memory = Some(node.memory.unwrap_or(0));
+            }
+            self.builder.node(node);
+        }
+    }
+}
+
+/// An object's cache details, if it is a cache.
+fn cache(object: &TopologyObject) -> Option<Cache> {
+    let Some(ObjectAttributes::Cache(attributes)) = object.attributes() else {
+        return None;
+    };
+    Some(Cache {
+        level: u32::try_from(attributes.depth()).expect("hwloc knows five levels of caches"),
+        cache_type: match attributes.cache_type() {
+            HwlocCacheType::Data => CacheType::Data,
+            HwlocCacheType::Instruction => CacheType::Instruction,
+            _ => CacheType::Unified,
+        },
+        size: attributes.size().map(u64::from),
+        line_size: attributes.line_size().and_then(|size| u32::try_from(size.get()).ok()),
+        ways: match attributes.associativity() {
+            CacheAssociativity::Ways(ways) => u32::try_from(ways.get()).ok(),
+            _ => None,
+        },
+    })
+}
+
+/// The latency matrix between NUMA nodes, rows and columns by operating-system index. Where hwloc has several, the
+/// first is the firmware's.
+fn distances(machine: &hwlocality::Topology, source: &Source) -> Result<Option<Distances>, ReadError> {
+    let matrices = machine
+        .distances_with_type(Some(DistancesKind::MEANS_LATENCY), ObjectType::NUMANode)
+        .map_err(|error| hwloc(source, &error))?;
+    let Some(matrix) = matrices.first() else {
+        return Ok(None);
+    };
+    let size = matrix.num_objects();
+    let mut rows: Vec<(NodeId, usize)> = matrix
+        .objects()
+        .enumerate()
+        .filter_map(|(row, object)| {
+            let node = u32::try_from(object?.os_index()?).ok()?;
+            Some((NodeId(node), row))
+        })
+        .collect();
+    rows.sort_unstable();
+    let values = matrix.distances();
+    Ok(Some(Distances {
+        nodes: rows.iter().map(|&(node, _)| node).collect(),
+        values: rows
+            .iter()
+            .map(|&(_, row)| rows.iter().map(|&(_, column)| values[row * size + column]).collect())
+            .collect(),
+    }))
+}
+
+/// The kinds of cores; none where all are alike. hwloc also calls it a kind when a machine tells one frequency for all.
+fn core_kinds(machine: &hwlocality::Topology) -> Vec<CoreKind> {
+    let Ok(kinds) = machine.cpu_kinds() else {
+        return vec![];
+    };
+    if kinds.len() < 2 {
+        return vec![];
+    }
+    kinds
+        .map(|kind| CoreKind {
+            pus: kind.cpuset.iter_set().map(|pu| PuId(index(pu))).collect(),
+            efficiency: kind
+                .efficiency
+                .map(|class| u32::try_from(class).expect("hwloc counts classes in an int")),
+            info: kind
+                .infos
+                .iter()
+                .map(|info| {
+                    (
+                        info.name().to_string_lossy().into_owned(),
+                        info.value().to_string_lossy().into_owned(),
+                    )
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+/// A bit's position as the kernel's number.
+fn index(bit: hwlocality::bitmap::BitmapIndex) -> u32 {
+    u32::try_from(usize::from(bit)).expect("hwloc counts in 31 bits")
+}
+
+fn hwloc(source: &Source, error: &dyn fmt::Display) -> ReadError {
+    ReadError::Hwloc {
+        what: source.to_string(),
+        why: error.to_string(),
+    }
+}

@@ -1,0 +1,67 @@
+//! The environment variables that hwloc reads while it loads a topology.
+//!
+//! hwloc 2 has no other way to be told the root of a file-system copy than `HWLOC_FSROOT`. Two loads must not see each
+//! other's environment, so every load, of whatever source, holds one lock.
+
+use super::Source;
+use std::ffi::OsString;
+use std::sync::{Mutex, PoisonError};
+
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// What would make hwloc load something else than the copy that was asked for.
+const OTHER_SOURCES: [&str; 4] = [
+    "HWLOC_XMLFILE",
+    "HWLOC_SYNTHETIC",
+    "HWLOC_CPUID_PATH",
+    "HWLOC_COMPONENTS",
+];
+
+/// Calls `load` in the environment that hwloc needs for `source`, and puts the environment back.
+pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
+    // The lock guards the process's environment, which is put back on every way out, a panic included.
+    let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _changes: Vec<Change> = match source {
+        Source::FsRoot(root) => OTHER_SOURCES
+            .map(|variable| Change::new(variable, None))
+            .into_iter()
+            .chain([
+                Change::new("HWLOC_FSROOT", Some(root.as_os_str().to_owned())),
+                Change::new("HWLOC_THISSYSTEM", Some("0".into())),
+            ])
+            .collect(),
+        Source::Live | Source::Xml(_) | Source::Synthetic(_) => vec![],
+    };
+    load()
+}
+
+/// A variable that has another value for a while.
+struct Change {
+    variable: &'static str,
+    before: Option<OsString>,
+}
+
+impl Change {
+    fn new(variable: &'static str, value: Option<OsString>) -> Self {
+        let before = std::env::var_os(variable);
+        set(variable, value);
+        Self { variable, before }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        set(self.variable, self.before.take());
+    }
+}
+
+fn set(variable: &str, value: Option<OsString>) {
+    // SAFETY: Rust's own readers are behind the standard library's lock and hwloc behind `LOADING`. Other C code that
+    // reads the environment must not run in another thread meanwhile; `super::read` asks that of its callers.
+    unsafe {
+        match value {
+            Some(value) => std::env::set_var(variable, value),
+            None => std::env::remove_var(variable),
+        }
+    }
+}
