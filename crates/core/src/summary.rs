@@ -94,7 +94,8 @@ pub fn size_text(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    format!("{value:.1} {}", UNITS[unit])
+    let rounded = format!("{value:.1}");
+    format!("{} {}", rounded.strip_suffix(".0").unwrap_or(&rounded), UNITS[unit])
 }
 
 #[cfg(test)]
@@ -183,7 +184,7 @@ mod tests {
             (99_840 << 10, "97.5 MiB"),
             (7_206_408_192, "6.7 GiB"),
             (2 << 40, "2 TiB"),
-            (u64::MAX, "16777216.0 TiB"),
+            (u64::MAX, "16777216 TiB"),
         ] {
             assert_eq!(size_text(bytes), text);
         }
