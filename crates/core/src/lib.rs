@@ -10,6 +10,7 @@ mod machine;
 mod metric;
 mod pu_set;
 mod sample;
+mod summary;
 mod topology;
 
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
@@ -19,6 +20,7 @@ pub use machine::{Machine, MachineError, Wait};
 pub use metric::{Metric, MetricSource, Scope};
 pub use pu_set::{ParsePuSetError, PuSet};
 pub use sample::{Count, Sample, TaskSample};
+pub use summary::{size_text, summary};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
     TopologyError,

@@ -14,6 +14,7 @@
 
 mod environment;
 mod name;
+mod xml;
 
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::object::TopologyObject;
@@ -174,7 +175,7 @@ fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
         // hwloc's x86 component would move this thread to each CPU in turn; the kernel tells what pinfold needs.
         Source::Live => (loader, BuildFlags::DONT_CHANGE_BINDING),
         Source::Xml(path) => {
-            let text = xml_text(path)?;
+            let text = xml::text(path)?;
             let loader = loader.from_xml(&text).map_err(|error| ReadError::NotXml {
                 path: path.clone(),
                 why: error.to_string(),
@@ -202,28 +203,10 @@ fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
     loader.build().map_err(|error| match source {
         Source::Xml(path) => ReadError::NotXml {
             path: path.clone(),
-            why: format!("hwloc finds no topology in it: {error}"),
+            why: "hwloc finds no topology in it".to_owned(),
         },
         _ => hwloc(source, &error),
     })
-}
-
-/// The text of an XML file that looks like a topology. Anything else is refused here, since the XML parser prints its
-/// own complaints.
-fn xml_text(path: &Path) -> Result<String, ReadError> {
-    let bytes = std::fs::read(path).map_err(|source| ReadError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    let not_xml = |why: &str| ReadError::NotXml {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    };
-    let text = String::from_utf8(bytes).map_err(|_| not_xml("it is not text"))?;
-    if !text.contains("<topology") {
-        return Err(not_xml("it has no element `topology`"));
-    }
-    Ok(text)
 }
 
 /// Whether a directory holds a copy of a machine's `/sys`.

@@ -1,0 +1,443 @@
+//! A topology as lines for a person.
+//!
+//! 1. Every object gets a shape: its kind, its cache, its kind of core, the number of nodes attached to it and the
+//!    shapes of its children. Equal shapes look alike up to the numbers.
+//! 2. An object is *foldable* when it is the same all the way down (every object's children have one shape), holds at
+//!    most one last-level-cache domain, and no node is attached below its first branching.
+//! 3. The tree is drawn from the machine down. Neighbouring foldable siblings of one shape become one heading, such
+//!    as `12 × L3 32 MiB, each 8 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs`, and one entry for each with its nodes and
+//!    PUs. Anything else gets a line of its own, together with its only child where it has but one.
+//!
+//! So every last-level-cache domain and every NUMA node appears with its own PUs, and nothing smaller does.
+
+use pinfold_core::{CacheType, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text};
+use std::collections::HashMap;
+
+/// Lines are kept to this many columns where they can be broken.
+const WIDTH: usize = 100;
+
+/// The tree, without a line for the machine where no node is attached to it.
+pub(super) fn tree(topology: &Topology) -> String {
+    let mut drawing = Drawing::new(topology);
+    drawing.siblings(&[topology.root()], 0);
+    drawing.lines.concat()
+}
+
+/// What the tree looks like, by object, and the lines so far.
+struct Drawing<'a> {
+    topology: &'a Topology,
+    shapes: Vec<usize>,
+    foldable: Vec<bool>,
+    domains: Vec<usize>,
+    attached: HashMap<ObjectId, Vec<&'a NumaNode>>,
+    lines: Vec<String>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        let objects = topology.objects();
+        let mut attached: HashMap<ObjectId, Vec<&NumaNode>> = HashMap::new();
+        for node in topology.nodes() {
+            attached.entry(node.attached_to).or_default().push(node);
+        }
+        let mut domains = vec![0; objects.len()];
+        for domain in topology.llc_domains() {
+            domains[domain.0] = 1;
+        }
+        let mut known = HashMap::new();
+        let mut shapes = vec![0; objects.len()];
+        let mut alike = vec![true; objects.len()];
+        let mut nodes_below = vec![false; objects.len()];
+        let mut nodes_below_branch = vec![false; objects.len()];
+        // Children come after their parents, so backwards they are known first.
+        for (index, object) in objects.iter().enumerate().rev() {
+            let children: Vec<usize> = object.children.iter().map(|child| child.0).collect();
+            let child_shapes: Vec<usize> = children.iter().map(|&child| shapes[child]).collect();
+            let nodes = attached.get(&ObjectId(index)).map_or(0, Vec::len);
+            let kind_of_core = topology
+                .core_kinds()
+                .iter()
+                .position(|kind| object.pus.is_subset(&kind.pus));
+            alike[index] = children.iter().all(|&child| alike[child])
+                && child_shapes.iter().all(|&shape| shape == child_shapes[0]);
+            nodes_below[index] = nodes > 0 || children.iter().any(|&child| nodes_below[child]);
+            nodes_below_branch[index] = match children[..] {
+                [only] => nodes_below_branch[only],
+                _ => children.iter().any(|&child| nodes_below[child]),
+            };
+            domains[index] += children.iter().map(|&child| domains[child]).sum::<usize>();
+            let next = known.len();
+            shapes[index] = *known
+                .entry((object.kind, object.cache, kind_of_core, nodes, child_shapes))
+                .or_insert(next);
+        }
+        let foldable = (0..objects.len())
+            .map(|index| alike[index] && domains[index] <= 1 && !nodes_below_branch[index])
+            .collect();
+        Self {
+            topology,
+            shapes,
+            foldable,
+            domains,
+            attached,
+            lines: vec![],
+        }
+    }
+
+    /// Draws siblings, the foldable neighbours of one shape together.
+    fn siblings(&mut self, siblings: &[ObjectId], indent: usize) {
+        let runs: Vec<&[ObjectId]> = siblings.chunk_by(|&one, &next| self.fold_together(one, next)).collect();
+        for run in runs {
+            if self.foldable[run[0].0] {
+                self.run(String::new(), run, indent);
+            } else {
+                self.object(run[0], indent);
+            }
+        }
+    }
+
+    fn fold_together(&self, one: ObjectId, next: ObjectId) -> bool {
+        self.foldable[one.0] && self.shapes[one.0] == self.shapes[next.0]
+    }
+
+    /// Draws an object that cannot be folded, and what is in it.
+    fn object(&mut self, mut id: ObjectId, indent: usize) {
+        let mut labels = vec![];
+        let mut nodes = vec![];
+        loop {
+            labels.extend(self.label(id));
+            nodes.extend(self.nodes(id));
+            match self.topology.object(id).children[..] {
+                [only] if !self.foldable[only.0] => id = only,
+                _ => break,
+            }
+        }
+        if labels.is_empty() && !nodes.is_empty() {
+            labels.push("machine".to_owned());
+        }
+        labels.append(&mut nodes);
+        let title = labels.join(", ");
+        let topology = self.topology;
+        let children = &topology.object(id).children;
+        let one_run = children.windows(2).all(|pair| self.fold_together(pair[0], pair[1]));
+        if title.is_empty() {
+            self.siblings(children, indent);
+        } else if one_run && children.first().is_some_and(|first| self.foldable[first.0]) {
+            self.run(title, children, indent);
+        } else {
+            self.heading(&title, indent);
+            self.siblings(children, indent + 2);
+        }
+    }
+
+    /// Draws foldable siblings of one shape after the title of what encloses them, which may be empty.
+    fn run(&mut self, title: String, run: &[ObjectId], indent: usize) {
+        let parts = self.parts(run[0]);
+        let mut heading: Vec<String> = vec![];
+        let mut rest = &parts[..];
+        if !title.is_empty() {
+            heading.push(title);
+        }
+        if let [only] = run {
+            // The first part is this very object: it is called by its number, and its nodes come along.
+            heading.extend(parts[0].names(self));
+            heading.extend(self.chain(*only).iter().flat_map(|&id| self.nodes(id)));
+            rest = &parts[1..];
+        } else {
+            heading.push(parts[0].counted(self, run.len()));
+            rest = &rest[1..];
+        }
+        let each = if run.len() > 1 && !rest.is_empty() { "each " } else { "" };
+        let rest: Vec<String> = rest.iter().map(|part| part.counted(self, part.count)).collect();
+        if !rest.is_empty() {
+            heading.push(format!("{each}{}", rest.join(" of ")));
+        }
+        let heading = heading.join(", ");
+
+        let has_nodes = self.chain(run[0]).iter().any(|id| self.attached.contains_key(id));
+        if run.len() == 1 || self.domains[run[0].0] == 0 && !has_nodes {
+            let pus: PuSet = run.iter().flat_map(|&id| self.topology.object(id).pus.iter()).collect();
+            self.heading(&format!("{heading}: {}", self.pus(&pus)), indent);
+        } else {
+            self.heading(&format!("{heading}:"), indent);
+            let entries: Vec<String> = run.iter().map(|&id| self.entry(id)).collect();
+            self.columns(&entries, indent + 2);
+        }
+    }
+
+    /// One of several folded siblings: its number where that says something, its nodes and its PUs.
+    fn entry(&self, id: ObjectId) -> String {
+        let object = self.topology.object(id);
+        let number = match object.kind {
+            ObjectKind::Package | ObjectKind::Die if object.os_index.is_some() => self.label(id),
+            _ => None,
+        };
+        let nodes = self.chain(id).into_iter().flat_map(|id| self.nodes(id));
+        let labels: Vec<String> = number.into_iter().chain(nodes).collect();
+        let pus = self.pus(&object.pus);
+        if labels.is_empty() {
+            pus
+        } else {
+            format!("{}: {pus}", labels.join(", "))
+        }
+    }
+
+    /// The object and what is below it up to the first branching.
+    fn chain(&self, id: ObjectId) -> Vec<ObjectId> {
+        let mut chain = vec![id];
+        let mut here = id;
+        while let [only] = self.topology.object(here).children[..] {
+            chain.push(only);
+            here = only;
+        }
+        chain
+    }
+
+    /// The levels of a foldable object, those that a person sees as one thing together: a core with its own caches,
+    /// a package with the cache that all of it shares.
+    fn parts(&self, id: ObjectId) -> Vec<Part> {
+        let mut parts: Vec<Part> = vec![];
+        let mut here = id;
+        let mut count = 1;
+        loop {
+            let chain = self.chain(here);
+            let last = *chain.last().expect("a chain has its first object");
+            let kind = |id: &ObjectId| self.topology.object(*id).kind;
+            // Caches go with the core of the same chain, and else with what encloses them.
+            let split = match chain.iter().position(|id| kind(id) == ObjectKind::Core) {
+                Some(_) => chain
+                    .iter()
+                    .position(|id| matches!(kind(id), ObjectKind::Cache | ObjectKind::Core))
+                    .unwrap_or(0),
+                None => 0,
+            };
+            let (enclosing, own) = chain.split_at(split);
+            if !enclosing.is_empty() {
+                parts.push(Part {
+                    count,
+                    objects: enclosing.to_vec(),
+                });
+                count = 1;
+            }
+            parts.push(Part {
+                count,
+                objects: own.to_vec(),
+            });
+            match self.topology.object(last).children[..] {
+                [first, ..] => {
+                    count = self.topology.object(last).children.len();
+                    here = first;
+                }
+                [] => return parts,
+            }
+        }
+    }
+
+    /// What an object is called; nothing for the machine.
+    fn label(&self, id: ObjectId) -> Option<String> {
+        let name = self.noun(id)?;
+        let object = self.topology.object(id);
+        Some(match object.os_index {
+            Some(number) if object.cache.is_none() && object.kind != ObjectKind::Group => format!("{name} {number}"),
+            _ => name,
+        })
+    }
+
+    /// What objects like this one are called; nothing for the machine.
+    fn noun(&self, id: ObjectId) -> Option<String> {
+        let object = self.topology.object(id);
+        let name = match object.kind {
+            ObjectKind::Machine => return None,
+            ObjectKind::Group => "group",
+            ObjectKind::Package => "package",
+            ObjectKind::Die => "die",
+            ObjectKind::Core => "core",
+            ObjectKind::Pu => "PU",
+            ObjectKind::Cache => {
+                let cache = object.cache?;
+                let letter = match cache.cache_type {
+                    CacheType::Unified => "",
+                    CacheType::Data => "d",
+                    CacheType::Instruction => "i",
+                };
+                let size = cache
+                    .size
+                    .map(|size| format!(" {}", size_text(size)))
+                    .unwrap_or_default();
+                return Some(format!("L{}{letter}{size}", cache.level));
+            }
+        };
+        Some(name.to_owned())
+    }
+
+    /// The nodes attached to an object, with what is known of them; those that are not allowed in brackets.
+    fn nodes(&self, id: ObjectId) -> Vec<String> {
+        let nodes = self.attached.get(&id).map_or(&[][..], Vec::as_slice);
+        nodes
+            .iter()
+            .map(|node| {
+                let name = if self.topology.allowed_nodes().contains(&node.id) {
+                    format!("node {}", node.id)
+                } else {
+                    format!("[node {}]", node.id)
+                };
+                let memory = match node.memory {
+                    None => "memory unknown".to_owned(),
+                    Some(0) => "no memory".to_owned(),
+                    Some(memory) => size_text(memory),
+                };
+                let no_pus = node.pus.is_empty().then(|| "no PUs".to_owned());
+                let details: Vec<String> = node.subtype.clone().into_iter().chain([memory]).chain(no_pus).collect();
+                format!("{name} ({})", details.join(", "))
+            })
+            .collect()
+    }
+
+    /// A list of PUs, those that are not allowed in brackets.
+    fn pus(&self, pus: &PuSet) -> String {
+        let allowed = pus.intersection(self.topology.allowed_pus());
+        let others = pus.difference(&allowed);
+        match (allowed.is_empty(), others.is_empty()) {
+            (true, true) => "no PUs".to_owned(),
+            (false, true) => list(&allowed),
+            (true, false) => format!("[{}]", list(&others)),
+            (false, false) => format!("{} [{}]", list(&allowed), list(&others)),
+        }
+    }
+
+    /// Adds a heading, with a capital where it begins.
+    fn heading(&mut self, text: &str, indent: usize) {
+        let mut letters = text.chars();
+        let capital: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+        self.line(&(capital + letters.as_str()), indent);
+    }
+
+    /// Adds a line, broken after commas outside parentheses where it is too long.
+    fn line(&mut self, text: &str, indent: usize) {
+        let mut line = " ".repeat(indent);
+        let mut depth = 0;
+        let pieces = text.split_inclusive(|letter| {
+            depth += i32::from(letter == '(') - i32::from(letter == ')');
+            letter == ',' && depth == 0
+        });
+        for (position, piece) in pieces.enumerate() {
+            if position > 0 && columns(&line) + columns(piece) > WIDTH {
+                self.lines.push(line + "\n");
+                line = " ".repeat(indent + 4) + piece.trim_start();
+            } else {
+                line.push_str(piece);
+            }
+        }
+        self.lines.push(format!("{}\n", line.trim_end()));
+    }
+
+    /// Adds entries side by side, as many as fit.
+    fn columns(&mut self, entries: &[String], indent: usize) {
+        const GAP: usize = 2;
+        let widest = entries.iter().map(|entry| columns(entry)).max().unwrap_or(0);
+        // Cells of like width stand below each other across several headings too.
+        let widest = widest.next_multiple_of(4);
+        let fitting = (WIDTH.saturating_sub(indent) + GAP) / (widest + GAP);
+        for row in entries.chunks(fitting.max(1)) {
+            let cells: Vec<String> = row.iter().map(|entry| format!("{entry:widest$}")).collect();
+            self.line(&cells.join(&" ".repeat(GAP)), indent);
+        }
+    }
+}
+
+/// Objects of a chain that a person sees as one thing, and how many such there are in what encloses them.
+struct Part {
+    count: usize,
+    objects: Vec<ObjectId>,
+}
+
+impl Part {
+    /// The object that the part is called after, and what else is in it. A core's PU goes without saying where it is
+    /// the only one.
+    fn noun(&self, drawing: &Drawing<'_>) -> (ObjectId, Vec<String>) {
+        let kind = |id: &ObjectId| drawing.topology.object(*id).kind;
+        let named = self
+            .objects
+            .iter()
+            .find(|id| kind(id) == ObjectKind::Core)
+            .or_else(|| self.objects.iter().find(|id| kind(id) != ObjectKind::Machine))
+            .unwrap_or(&self.objects[0]);
+        let others = self
+            .objects
+            .iter()
+            .filter(|id| *id != named && kind(id) != ObjectKind::Pu)
+            .filter_map(|&id| drawing.label(id))
+            .collect();
+        (*named, others)
+    }
+
+    /// `core 3 (L2 1 MiB, L1d 32 KiB)`; without a core one name for each object: `package 0`, `L3 30 MiB`.
+    fn names(&self, drawing: &Drawing<'_>) -> Vec<String> {
+        let (id, others) = self.noun(drawing);
+        if drawing.topology.object(id).kind == ObjectKind::Core {
+            drawing.label(id).map(|name| with(name, &others)).into_iter().collect()
+        } else {
+            self.objects.iter().filter_map(|&id| drawing.label(id)).collect()
+        }
+    }
+
+    /// `8 cores (L2 1 MiB, L1d 32 KiB)`, `12 × L3 32 MiB`.
+    fn counted(&self, drawing: &Drawing<'_>, count: usize) -> String {
+        let (id, others) = self.noun(drawing);
+        let noun = drawing.noun(id).unwrap_or_default();
+        let noun = match (drawing.topology.object(id).kind, count) {
+            (ObjectKind::Cache, 1) => noun,
+            (ObjectKind::Cache, _) => format!("{count} × {noun}"),
+            (_, 1) => format!("1 {noun}"),
+            _ => format!("{count} {noun}s"),
+        };
+        with(noun, &others)
+    }
+}
+
+fn with(noun: String, others: &[String]) -> String {
+    if others.is_empty() {
+        noun
+    } else {
+        format!("{noun} ({})", others.join(", "))
+    }
+}
+
+/// How many columns a text takes; what is drawn here has no wide characters.
+fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A CPU list in which PUs at a regular distance are written with a stride (`0-44:4`), which `taskset` and `PuSet`
+/// understand too.
+pub(super) fn list(pus: &PuSet) -> String {
+    /// Fewer PUs than this are as easily written one by one.
+    const SHORTEST: usize = 4;
+    let numbers: Vec<u32> = pus.iter().map(|pu| pu.0).collect();
+    let mut parts = vec![];
+    let mut rest = &numbers[..];
+    while let [first, ..] = *rest {
+        let stride = rest.get(1).map_or(1, |second| second - first);
+        let length = 1 + rest.windows(2).take_while(|pair| pair[1] - pair[0] == stride).count();
+        let taken = match (stride, length) {
+            (1, 1) => {
+                parts.push(first.to_string());
+                1
+            }
+            (1, _) => {
+                parts.push(format!("{first}-{}", rest[length - 1]));
+                length
+            }
+            (_, SHORTEST..) => {
+                parts.push(format!("{first}-{}:{stride}", rest[length - 1]));
+                length
+            }
+            _ => {
+                parts.push(first.to_string());
+                1
+            }
+        };
+        rest = &rest[taken..];
+    }
+    parts.join(",")
+}

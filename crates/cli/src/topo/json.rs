@@ -1,0 +1,66 @@
+//! A topology as JSON; docs/formats.md describes the keys. Every key is always there; what is not known is `null`.
+
+use pinfold_core::{NodeId, ObjectId, Topology, summary};
+use serde_json::{Map, Value, json};
+
+/// The whole topology.
+pub(super) fn of(topology: &Topology) -> Value {
+    let nodes: Vec<Value> = topology
+        .nodes()
+        .iter()
+        .map(|node| {
+            json!({
+                "id": node.id,
+                "pus": node.pus,
+                "memory": node.memory,
+                "subtype": node.subtype,
+            })
+        })
+        .collect();
+    let core_kinds: Vec<Value> = topology
+        .core_kinds()
+        .iter()
+        .map(|kind| {
+            let info: Map<String, Value> = kind
+                .info
+                .iter()
+                .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+                .collect();
+            json!({ "pus": kind.pus, "efficiency": kind.efficiency, "info": info })
+        })
+        .collect();
+    json!({
+        "name": topology.name(),
+        "summary": summary(topology),
+        "allowed_pus": topology.allowed_pus(),
+        "allowed_nodes": topology.allowed_nodes(),
+        "tree": object(topology, topology.root()),
+        "nodes": nodes,
+        "distances": topology.distances(),
+        "core_kinds": core_kinds,
+    })
+}
+
+/// An object with those that it encloses.
+fn object(topology: &Topology, id: ObjectId) -> Value {
+    let object_here = topology.object(id);
+    let nodes: Vec<NodeId> = topology
+        .nodes()
+        .iter()
+        .filter(|node| node.attached_to == id)
+        .map(|node| node.id)
+        .collect();
+    let children: Vec<Value> = object_here
+        .children
+        .iter()
+        .map(|&child| object(topology, child))
+        .collect();
+    json!({
+        "kind": object_here.kind,
+        "os_index": object_here.os_index,
+        "cache": object_here.cache,
+        "pus": object_here.pus,
+        "nodes": nodes,
+        "children": children,
+    })
+}
