@@ -8,6 +8,7 @@ mod decision;
 mod id;
 mod machine;
 mod metric;
+pub mod placement;
 mod pu_set;
 mod sample;
 mod summary;

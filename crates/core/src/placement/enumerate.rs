@@ -1,0 +1,191 @@
+//! The placements one after the other.
+//!
+//! A placement is written as an arrangement: for each child of a node its load (number of threads), and recursively
+//! the child's own arrangement. Interchangeable children are sorted: loads fall, and among equal loads the
+//! arrangements rise in the order of this enumeration. Each placement has exactly one arrangement of that form, so the
+//! sorted arrangements, gone through in lexicographic order, are the placements.
+//!
+//! 1. First: each child takes as many threads as it can, from the first on.
+//! 2. Next: the last child whose arrangement has a successor at the same load takes it; the children after it start
+//!    anew, those that are interchangeable with it and have the same load from where it stands.
+//! 3. Where no child has a successor, the loads step on: the last load that can fall by one, so that the children after
+//!    it can take what was left, does, and those take as many as they can.
+//!
+//! Only the current arrangement is in memory. A step costs O(n) for n PUs where it touches few nodes, which nearly all
+//! do, and O(n · children of one node) at worst.
+
+use super::symmetry::{Class, ClassId, Node, Tree};
+use crate::{Pinning, PuSet};
+use std::cmp::Ordering;
+
+/// How the threads in a node are spread over its children. A node that is empty or full has nothing to spread: both
+/// vectors are empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Arrangement {
+    /// Threads by child.
+    loads: Vec<usize>,
+    /// The children's arrangements.
+    children: Vec<Arrangement>,
+}
+
+/// The order of the enumeration: high loads in front come first.
+impl Ord for Arrangement {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.loads.cmp(&self.loads)).then_with(|| self.children.cmp(&other.children))
+    }
+}
+
+impl PartialOrd for Arrangement {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The placements of a number of threads, one pinning each.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    tree: &'a Tree,
+    threads: usize,
+    /// `None` when all have been visited.
+    current: Option<Arrangement>,
+}
+
+impl<'a> Iter<'a> {
+    pub(super) fn new(tree: &'a Tree, threads: usize) -> Self {
+        Self {
+            tree,
+            threads,
+            current: Some(first(&tree.classes, tree.root.class, threads)),
+        }
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Pinning;
+
+    fn next(&mut self) -> Option<Pinning> {
+        let arrangement = self.current.as_mut()?;
+        let pinning = pinning(self.tree, self.threads, arrangement);
+        if !advance(&self.tree.classes, self.tree.root.class, arrangement) {
+            self.current = None;
+        }
+        pinning
+    }
+}
+
+/// The number of allowed PUs in `pus` and the pinning that stands for their placement; `None` for no PU.
+pub(super) fn representative(tree: &Tree, pus: &PuSet) -> Option<(usize, Pinning)> {
+    let (threads, arrangement) = arrangement_of(tree, &tree.root, pus);
+    Some((threads, pinning(tree, threads, &arrangement)?))
+}
+
+/// The first arrangement of `threads` threads.
+fn first(classes: &[Class], class: ClassId, threads: usize) -> Arrangement {
+    let Class { capacity, children } = &classes[class];
+    let mut loads = vec![];
+    if threads > 0 && threads < *capacity {
+        loads.resize(children.len(), 0);
+        fill(classes, children, &mut loads, 0, threads);
+    }
+    with_first_children(classes, children, loads)
+}
+
+fn with_first_children(classes: &[Class], slots: &[ClassId], loads: Vec<usize>) -> Arrangement {
+    let children = slots
+        .iter()
+        .zip(&loads)
+        .map(|(&slot, &load)| first(classes, slot, load))
+        .collect();
+    Arrangement { loads, children }
+}
+
+/// Steps to the next arrangement of as many threads; `false` where there is none.
+fn advance(classes: &[Class], class: ClassId, arrangement: &mut Arrangement) -> bool {
+    let slots = &classes[class].children;
+    let Arrangement { loads, children } = arrangement;
+    for slot in (0..loads.len()).rev() {
+        if !advance(classes, slots[slot], &mut children[slot]) {
+            continue;
+        }
+        for later in slot + 1..loads.len() {
+            let interchangeable = slots[later] == slots[slot] && loads[later] == loads[slot];
+            children[later] = if interchangeable {
+                children[slot].clone()
+            } else {
+                first(classes, slots[later], loads[later])
+            };
+        }
+        return true;
+    }
+    if !advance_loads(classes, slots, loads) {
+        return false;
+    }
+    *arrangement = with_first_children(classes, slots, std::mem::take(loads));
+    true
+}
+
+/// Steps to the next loads with the same sum; `false` where there are none.
+fn advance_loads(classes: &[Class], slots: &[ClassId], loads: &mut Vec<usize>) -> bool {
+    let mut left = 0;
+    for slot in (0..loads.len()).rev() {
+        if loads[slot] > 0 {
+            let mut next = loads.clone();
+            next[slot] -= 1;
+            if fill(classes, slots, &mut next, slot + 1, left + 1) {
+                *loads = next;
+                return true;
+            }
+        }
+        left += loads[slot];
+    }
+    false
+}
+
+/// Gives the children from `start` on as many of the `threads` as each can take; whether all found a place. A child
+/// takes no more than its capacity, and no more than the one before it that is interchangeable with it.
+fn fill(classes: &[Class], slots: &[ClassId], loads: &mut [usize], start: usize, mut threads: usize) -> bool {
+    for slot in start..slots.len() {
+        let mut room = classes[slots[slot]].capacity;
+        if slot > 0 && slots[slot - 1] == slots[slot] {
+            room = room.min(loads[slot - 1]);
+        }
+        loads[slot] = room.min(threads);
+        threads -= loads[slot];
+    }
+    threads == 0
+}
+
+/// The number of PUs of `pus` below `node`, and their arrangement with interchangeable children sorted.
+fn arrangement_of(tree: &Tree, node: &Node, pus: &PuSet) -> (usize, Arrangement) {
+    let leaves = &tree.pus[node.leaves.clone()];
+    let threads = leaves.iter().filter(|&&pu| pus.contains(pu)).count();
+    let mut parts: Vec<(usize, Arrangement)> = vec![];
+    if threads > 0 && threads < leaves.len() {
+        parts.extend(node.children.iter().map(|child| arrangement_of(tree, child, pus)));
+        let mut start = 0;
+        for group in tree.classes[node.class].children.chunk_by(PartialEq::eq) {
+            parts[start..start + group.len()].sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+            start += group.len();
+        }
+    }
+    let (loads, children) = parts.into_iter().unzip();
+    (threads, Arrangement { loads, children })
+}
+
+/// The pinning that an arrangement stands for, ranks in topology order; `None` for no thread.
+fn pinning(tree: &Tree, threads: usize, arrangement: &Arrangement) -> Option<Pinning> {
+    let mut leaves = Vec::with_capacity(threads);
+    collect(&tree.root, threads, arrangement, &mut leaves);
+    leaves.sort_unstable();
+    Pinning::new(leaves.into_iter().map(|leaf| tree.pus[leaf]).collect())
+}
+
+fn collect(node: &Node, threads: usize, arrangement: &Arrangement, leaves: &mut Vec<usize>) {
+    if threads == node.leaves.len() {
+        leaves.extend(node.leaves.clone());
+        return;
+    }
+    for ((child, &load), inner) in node.children.iter().zip(&arrangement.loads).zip(&arrangement.children) {
+        collect(child, load, inner, leaves);
+    }
+}
