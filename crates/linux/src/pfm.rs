@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
     non_snake_case,
     non_upper_case_globals,
     dead_code,
+    clippy::all,
     clippy::pedantic,
     clippy::undocumented_unsafe_blocks,
     reason = "generated from the headers of libpfm4"
@@ -31,7 +32,7 @@ pub(crate) mod sys {
     include!(concat!(env!("OUT_DIR"), "/libpfm4.rs"));
 }
 
-/// Makes libpfm4 encode events of PMUs that are not present: libpfm(3), "LIBPFM_ENCODE_INACTIVE".
+/// Makes libpfm4 encode events of PMUs that are not present: `LIBPFM_ENCODE_INACTIVE` of libpfm(3).
 const ENCODE_INACTIVE: &str = "LIBPFM_ENCODE_INACTIVE";
 
 /// What libpfm4 refuses.
@@ -223,10 +224,7 @@ impl Library {
             Privilege::User => sys::PFM_PLM3,
             Privilege::UserAndKernel => sys::PFM_PLM3 | sys::PFM_PLM0,
         };
-        let mut attributes = sys::perf_event_attr {
-            size: size_of::<sys::perf_event_attr>() as u32,
-            ..Default::default()
-        };
+        let mut attributes = empty_attributes();
         let mut full_name: *mut c_char = ptr::null_mut();
         let mut argument = sys::pfm_perf_encode_arg_t {
             attr: &raw mut attributes,
@@ -271,6 +269,14 @@ impl Library {
 
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Attributes that say only how large they are.
+pub(crate) fn empty_attributes() -> sys::perf_event_attr {
+    sys::perf_event_attr {
+        size: u32::try_from(size_of::<sys::perf_event_attr>()).expect("the structure is small"),
+        ..Default::default()
     }
 }
 

@@ -209,3 +209,135 @@ fn shortest_name(name: &str) -> String {
         .next()
         .unwrap_or_else(|| name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use tempfile::TempDir;
+
+    /// Compiles and links sources, each a name and a text; `None`, with a word, where there is no such compiler.
+    fn compiled(compiler: &str, sources: &[(&str, &str)], flags: &[&str]) -> Option<(TempDir, PathBuf)> {
+        let directory = tempfile::tempdir().unwrap();
+        let binary = directory.path().join("binary");
+        let mut command = Command::new(compiler);
+        command.args(flags).arg("-o").arg(&binary);
+        for (name, text) in sources {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            command.arg(path);
+        }
+        if command.status().is_ok_and(|status| status.success()) {
+            return Some((directory, binary));
+        }
+        eprintln!("skipped: `{compiler} {}` does not work here", flags.join(" "));
+        None
+    }
+
+    const CPP: &str = "
+        namespace solver {
+            struct Grid { void relax(int step, double by); };
+            void __attribute__((noinline)) Grid::relax(int step, double by) { volatile double kept = by * step; kept = kept + 1; }
+            template <typename T> T __attribute__((noinline)) twice(T value) { return value + value; }
+        }
+        int main(int count, char **) {
+            solver::Grid().relax(count, 2);
+            return solver::twice(count) + (int)solver::twice(1.5 * count);
+        }";
+
+    #[test]
+    fn a_cpp_function_is_found_with_and_without_its_parameters() {
+        let Some((_directory, binary)) = compiled("c++", &[("a.cpp", CPP)], &["-O1"]) else {
+            return;
+        };
+        let mangled = file_offset(&binary, "_ZN6solver4Grid5relaxEid").unwrap();
+        for name in ["solver::Grid::relax", "solver::Grid::relax(int, double)"] {
+            assert_eq!(file_offset(&binary, name).unwrap(), mangled, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_template_function_is_found_with_its_arguments_and_offered_without() {
+        let Some((_directory, binary)) = compiled("c++", &[("a.cpp", CPP)], &["-O1", "-fno-inline"]) else {
+            return;
+        };
+        file_offset(&binary, "solver::twice<int>").unwrap();
+        file_offset(&binary, "double solver::twice<double>(double)").unwrap();
+        let message = file_offset(&binary, "solver::twice").unwrap_err().to_string();
+        assert!(message.contains("solver::twice<int>"), "{message}");
+    }
+
+    #[test]
+    fn a_static_function_of_two_units_is_ambiguous() {
+        let unit = |name: &str| {
+            format!(
+                "static void __attribute__((noinline,used)) step(void) {{ __asm__(\"nop\"); }} void {name}(void) {{ step(); }}"
+            )
+        };
+        let (one, other) = (unit("one"), unit("other"));
+        let main = "int main(void) { return 0; }";
+        let sources = [("one.c", one.as_str()), ("other.c", other.as_str()), ("main.c", main)];
+        let Some((_directory, binary)) = compiled("cc", &sources, &[]) else {
+            return;
+        };
+        let error = file_offset(&binary, "step").unwrap_err();
+        assert!(
+            matches!(&error, SymbolError::Ambiguous { candidates, .. } if candidates.len() == 2),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_variable_is_no_function() {
+        let source = "int counter = 3; int main(void) { return counter; }";
+        let Some((_directory, binary)) = compiled("cc", &[("a.c", source)], &[]) else {
+            return;
+        };
+        let error = file_offset(&binary, "counter").unwrap_err();
+        assert!(matches!(error, SymbolError::Unknown { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_stripped_binary_says_how_to_get_a_symbol_table() {
+        let source = "int main(void) { return 0; }";
+        let Some((_directory, binary)) = compiled("cc", &[("a.c", source)], &["-static", "-s"]) else {
+            return;
+        };
+        let message = file_offset(&binary, "main").unwrap_err().to_string();
+        assert!(
+            message.contains("has no symbol table") && message.contains("do not strip"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_stripped_library_still_shows_what_it_exports() {
+        let source = "void exported_step(void) {} static void __attribute__((used)) hidden_step(void) {}";
+        let flags = ["-shared", "-fPIC", "-s"];
+        let Some((_directory, library)) = compiled("cc", &[("a.c", source)], &flags) else {
+            return;
+        };
+        file_offset(&library, "exported_step").unwrap();
+        let message = file_offset(&library, "hidden_step").unwrap_err().to_string();
+        assert!(message.contains("stripped"), "{message}");
+    }
+
+    #[test]
+    fn a_script_points_at_its_interpreter() {
+        let message = offset_in(Path::new("job"), b"#!/bin/sh\nexit\n", "main")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("script") && message.contains("uprobe:PATH:SYMBOL"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_damaged_binary_is_an_error() {
+        let error = offset_in(Path::new("job"), b"\x7fELF\x02\x01\x01", "main").unwrap_err();
+        assert!(matches!(error, SymbolError::NotElf { .. }), "{error}");
+        let missing = file_offset(Path::new("/no/such/file"), "main").unwrap_err();
+        assert!(matches!(missing, SymbolError::Unreadable { .. }), "{missing}");
+    }
+}

@@ -132,6 +132,7 @@ pub enum CounterError {
 }
 
 /// The kernel refused to open a counter.
+#[derive(Clone, Copy)]
 pub(super) struct Refused<'a> {
     pub(super) source: &'a Source,
     pub(super) thread: i32,

@@ -112,11 +112,8 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
         Request::Uprobe { symbol, binary } => {
             let offset = symbols::file_offset(binary, symbol)?;
             let absolute = path::absolute(binary).unwrap_or_else(|_| binary.clone());
-            let mut attributes = sys::perf_event_attr {
-                type_: uprobe_type(root)?,
-                size: size_of::<sys::perf_event_attr>() as u32,
-                ..Default::default()
-            };
+            let mut attributes = pfm::empty_attributes();
+            attributes.type_ = uprobe_type(root)?;
             attributes.__bindgen_anon_4.config2 = offset;
             Ok(Source {
                 name: request.metric_name(),
@@ -209,17 +206,10 @@ fn resolve_event<'a>(
                 .collect(),
         });
     }
-    let pmus: Vec<&Pmu> = match wanted_pmu {
-        Some(_) => candidates,
-        None => candidates.into_iter().filter(|pmu| pmu.present).collect(),
-    };
-    let mut nearest = nearest_events(library, &pmus, event);
-    if nearest.is_empty() {
-        nearest = nearest_events(library, &library.pmus().iter().collect::<Vec<_>>(), event);
-    }
+    let first = |pmu: &Pmu| wanted_pmu.map_or(pmu.present, |wanted| pmu.name.eq_ignore_ascii_case(wanted));
     Err(CounterError::UnknownEvent {
         name: name.to_owned(),
-        nearest,
+        nearest: nearest_events(library, first, event),
     })
 }
 
@@ -286,22 +276,30 @@ fn choices(library: &Library, pmu: &Pmu, event: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The events of `pmus` whose names are nearest to `event`; those of absent PMUs with their prefix.
-fn nearest_events(library: &Library, pmus: &[&Pmu], event: &str) -> Vec<String> {
+/// The events whose names are nearest to `event`, among those of the PMUs that are wanted first and, where none is like
+/// it, among all. Those of absent and of uncore PMUs carry the prefix that they need.
+pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, event: &str) -> Vec<String> {
     let base = event.split(':').next().unwrap_or(event);
-    let names: Vec<String> = pmus
-        .iter()
-        .flat_map(|pmu| {
-            library.events(pmu).into_iter().map(move |event| {
-                if pmu.present && pmu.kind != PmuKind::Uncore {
-                    event.name
-                } else {
-                    format!("{}::{}", pmu.name, event.name)
-                }
-            })
-        })
-        .collect();
-    nearest(base, names.iter().map(String::as_str))
+    let among = |pmus: &mut dyn Iterator<Item = &Pmu>| {
+        let mut names = vec![];
+        for pmu in pmus {
+            let bare = pmu.present && pmu.kind != PmuKind::Uncore;
+            let prefix = if bare { String::new() } else { format!("{}::", pmu.name) };
+            names.extend(
+                library
+                    .events(pmu)
+                    .into_iter()
+                    .map(|event| format!("{prefix}{}", event.name)),
+            );
+        }
+        nearest(base, names.iter().map(String::as_str))
+    };
+    let found = among(&mut library.pmus().iter().filter(|pmu| first(pmu)));
+    if found.is_empty() {
+        among(&mut library.pmus().iter())
+    } else {
+        found
+    }
 }
 
 /// The first few of `names`, and how many more there are.

@@ -139,3 +139,45 @@ fn open<'a>(source: &'a Source, thread: i32, leader: Option<&OwnedFd>) -> Result
     // SAFETY: the kernel has just given us this descriptor and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Request, event};
+    use super::*;
+    use std::path::Path;
+
+    /// The groups that come out where the kernel refuses a group with this error once it has more than `most` members.
+    fn groups(members: &[usize], most: usize, error: Errno) -> Result<Vec<Vec<usize>>, Errno> {
+        let source = event::resolve(Path::new("/"), &Request::Event("task-clock".to_owned())).unwrap();
+        let attempt = |group: &[usize]| {
+            if group.len() <= most {
+                return Ok(());
+            }
+            Err(Refused {
+                source: &source,
+                thread: 0,
+                error,
+            })
+        };
+        fill(members, attempt).map_err(|refused| refused.error)
+    }
+
+    #[test]
+    fn an_event_that_does_not_fit_begins_another_group() {
+        assert_eq!(
+            groups(&[3, 1, 4, 5, 2], 2, Errno::ENOSPC).unwrap(),
+            [&[3, 1][..], &[4, 5], &[2]]
+        );
+        assert_eq!(groups(&[0, 1], 1, Errno::EINVAL).unwrap(), [[0], [1]]);
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_had_alone_is_an_error() {
+        assert_eq!(groups(&[0], 0, Errno::EINVAL), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn a_refusal_that_another_group_would_not_cure_is_an_error() {
+        assert_eq!(groups(&[0, 1], 1, Errno::EMFILE), Err(Errno::EMFILE));
+    }
+}

@@ -180,6 +180,12 @@ pub fn availability(pmu: &Pmu, event: &pfm::Event) -> Availability {
     }
 }
 
+/// The events whose names are nearest to `name`, among those of the PMUs that are present and, where none is like it,
+/// among all; at most three.
+pub fn nearest_events(name: &str) -> Result<Vec<String>, CounterError> {
+    Ok(event::nearest_events(pfm::library()?, |pmu| pmu.present, name))
+}
+
 impl From<CounterError> for Availability {
     fn from(error: CounterError) -> Self {
         let why = error.to_string();
