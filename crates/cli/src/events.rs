@@ -1,20 +1,338 @@
 //! `pinfold events`: what can be counted.
+//!
+//! pinfold's own metrics come first, then the PMUs of this machine and their events, each tried on ourselves so that
+//! the list says what can really be counted. Other names of an event are folded into it, and its unit masks into one
+//! line, unless so few events are left that there is room to explain each.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use pinfold_linux::counters::{self, Availability};
+use pinfold_linux::pfm::{self, Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// List the events that can be counted.
+/// List what can be counted: pinfold's own metrics, and the events of this machine.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only events whose name or description contains this text.
+    /// Only what has this text in its name, its unit masks or its description; upper and lower case are alike.
     pattern: Option<String>,
+
+    /// Also list the events of processors that are not here.
+    #[arg(long)]
+    all: bool,
 
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(_arguments: &Arguments) -> Result<ExitCode> {
+/// The exit status when nothing matches the pattern, as grep has it.
+const NOTHING_FOUND: u8 = 1;
+
+/// Unit masks are explained one by one when no more events than this are listed.
+const EXPLAINED_EVENTS: usize = 3;
+
+/// The width of a line of the list, in columns.
+const LINE_WIDTH: usize = 100;
+
+/// What is listed; also the form of the JSON.
+#[derive(Serialize)]
+struct Listing {
+    metrics: Vec<Named>,
+    pmus: Vec<PmuListing>,
+}
+
+/// A name with its explanation.
+#[derive(Serialize)]
+struct Named {
+    name: String,
+    description: String,
+}
+
+#[derive(Serialize)]
+struct PmuListing {
+    name: String,
+    description: String,
+    present: bool,
+    per_task: bool,
+    counters: u32,
+    fixed_counters: u32,
+    events: Vec<EventListing>,
+}
+
+#[derive(Serialize)]
+struct EventListing {
+    name: String,
+    aliases: Vec<String>,
+    description: String,
+    can_be_counted: bool,
+    /// Why it cannot be counted.
+    why_not: Option<String>,
+    unit_masks: Vec<Named>,
+    modifiers: Vec<Named>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let library = pfm::library()?;
+    let pattern = arguments.pattern.as_deref().unwrap_or("");
+    let listing = Listing {
+        metrics: own_metrics(pattern),
+        pmus: library
+            .pmus()
+            .iter()
+            .filter(|pmu| pmu.present || arguments.all)
+            .map(|pmu| list(library, pmu, pattern))
+            .filter(|pmu| !pmu.events.is_empty())
+            .collect(),
+    };
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&listing)? + "\n"
+    } else {
+        display(&listing)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever read from us has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written.context("the list cannot be written to standard output")?,
+    }
+    if listing.metrics.is_empty() && listing.pmus.is_empty() {
+        let nearest = counters::nearest_events(pattern)?;
+        let suggestion = match nearest.as_slice() {
+            [] => String::new(),
+            names => format!("; the nearest names: {}", names.join(", ")),
+        };
+        let elsewhere = if arguments.all {
+            ""
+        } else {
+            "; --all also looks at other processors"
+        };
+        eprintln!("pinfold: nothing that can be counted matches `{pattern}`{suggestion}{elsewhere}");
+        return Ok(ExitCode::from(NOTHING_FOUND));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The metrics that need no performance counter.
+fn own_metrics(pattern: &str) -> Vec<Named> {
+    let metrics = [
+        (
+            "heartbeat",
+            "calls of pinfold_heartbeat, by which the program reports its own progress",
+        ),
+        (
+            "regions",
+            "parallel regions that end, counted by the agent in an OpenMP program",
+        ),
+        (
+            "barriers",
+            "team barriers passed inside parallel regions, counted by the agent in an OpenMP program",
+        ),
+        (
+            "uprobe:SYMBOL",
+            "entries into a function of the program; uprobe:PATH:SYMBOL for one of a library",
+        ),
+        ("event:NAME", "an event of the list below, in each task"),
+    ];
+    metrics
+        .into_iter()
+        .filter(|(name, description)| contains(name, pattern) || contains(description, pattern))
+        .map(|(name, description)| Named {
+            name: name.to_owned(),
+            description: description.to_owned(),
+        })
+        .collect()
+}
+
+/// The events of `pmu` that match, each with its other names.
+fn list(library: &Library, pmu: &Pmu, pattern: &str) -> PmuListing {
+    let events = library.events(pmu);
+    let is_alias = |event: &Event| {
+        let target = event.alias_of.as_deref();
+        target.is_some_and(|target| events.iter().any(|other| other.name == target))
+    };
+    let listed = events.iter().filter(|event| !is_alias(event)).filter_map(|event| {
+        let other_names = events
+            .iter()
+            .filter(|other| other.alias_of.as_ref() == Some(&event.name));
+        let aliases: Vec<String> = other_names.map(|other| other.name.clone()).collect();
+        matches(pmu, event, &aliases, pattern).then(|| event_listing(pmu, event, aliases))
+    });
+    PmuListing {
+        name: pmu.name.clone(),
+        description: pmu.description.clone(),
+        present: pmu.present,
+        per_task: pmu.kind != PmuKind::Uncore,
+        counters: pmu.counters,
+        fixed_counters: pmu.fixed_counters,
+        events: listed.collect(),
+    }
+}
+
+fn matches(pmu: &Pmu, event: &Event, aliases: &[String], pattern: &str) -> bool {
+    let is_unit_mask = |attribute: &&Attribute| attribute.kind == AttributeKind::UnitMask;
+    contains(&format!("{}::{}", pmu.name, event.name), pattern)
+        || contains(&event.description, pattern)
+        || aliases.iter().any(|alias| contains(alias, pattern))
+        || event
+            .attributes
+            .iter()
+            .filter(is_unit_mask)
+            .any(|mask| contains(&mask.name, pattern) || contains(&mask.description, pattern))
+}
+
+fn contains(text: &str, pattern: &str) -> bool {
+    text.to_lowercase().contains(&pattern.to_lowercase())
+}
+
+fn event_listing(pmu: &Pmu, event: &Event, aliases: Vec<String>) -> EventListing {
+    let why_not = if pmu.present {
+        match counters::availability(pmu, event) {
+            Availability::Available => None,
+            Availability::Absent { why } | Availability::Forbidden { why } => Some(why),
+        }
+    } else {
+        Some("this machine has another processor".to_owned())
+    };
+    let named = |attribute: &Attribute| Named {
+        name: match attribute.kind {
+            AttributeKind::UnitMask | AttributeKind::Switch => format!(":{}", attribute.name),
+            AttributeKind::Number => format!(":{}=N", attribute.name),
+        },
+        description: attribute.description.clone(),
+    };
+    let (unit_masks, modifiers): (Vec<&Attribute>, Vec<&Attribute>) = event
+        .attributes
+        .iter()
+        .partition(|attribute| attribute.kind == AttributeKind::UnitMask);
+    EventListing {
+        name: event.name.clone(),
+        aliases,
+        description: event.description.clone(),
+        can_be_counted: why_not.is_none(),
+        why_not,
+        unit_masks: unit_masks.into_iter().map(named).collect(),
+        modifiers: modifiers.into_iter().map(named).collect(),
+    }
+}
+
+/// The list for a person.
+fn display(listing: &Listing) -> String {
+    let mut text = String::new();
+    if !listing.metrics.is_empty() {
+        text.push_str("Metrics that --metric takes:\n");
+        for metric in &listing.metrics {
+            let _ = writeln!(text, "  {:<14} {}", metric.name, metric.description);
+        }
+    }
+    let events: usize = listing.pmus.iter().map(|pmu| pmu.events.len()).sum();
+    for pmu in &listing.pmus {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        display_pmu(&mut text, pmu, events <= EXPLAINED_EVENTS);
+    }
+    text
+}
+
+fn display_pmu(text: &mut String, pmu: &PmuListing, explained: bool) {
+    let _ = write!(text, "{}: {}", pmu.name, pmu.description);
+    if pmu.counters + pmu.fixed_counters > 0 {
+        let _ = write!(
+            text,
+            ", {} programmable and {} fixed counters",
+            pmu.counters, pmu.fixed_counters
+        );
+    }
+    let countable = pmu.events.iter().filter(|event| event.can_be_counted).count();
+    let _ = writeln!(
+        text,
+        "; {countable} of {} events can be counted here (+)",
+        pmu.events.len()
+    );
+    if let Some(why_not) = pmu.events.iter().find_map(|event| event.why_not.as_deref()) {
+        wrap(text, "  ", &format!("not the others (-): {why_not}"));
+    }
+    // Nearly all events of a PMU have the same modifiers, so that they are said once and then only where they differ.
+    let names = |attributes: &[Named]| {
+        let names: Vec<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+        names.join(" ")
+    };
+    let usual_modifiers = pmu
+        .events
+        .first()
+        .map(|event| names(&event.modifiers))
+        .unwrap_or_default();
+    if !explained && !usual_modifiers.is_empty() {
+        wrap(
+            text,
+            "  ",
+            &format!("modifiers, where an event has no others: {usual_modifiers}"),
+        );
+    }
+    for event in &pmu.events {
+        let mark = if event.can_be_counted { '+' } else { '-' };
+        let _ = write!(text, "  {mark} {}", event.name);
+        for alias in &event.aliases {
+            let _ = write!(text, ", {alias}");
+        }
+        text.push('\n');
+        if event.description != event.name {
+            wrap(text, "      ", &event.description);
+        }
+        for (title, attributes) in [("unit masks", &event.unit_masks), ("modifiers", &event.modifiers)] {
+            let folded = names(attributes);
+            if attributes.is_empty() || (!explained && folded == usual_modifiers) {
+                continue;
+            }
+            if explained {
+                let _ = writeln!(text, "      {title}:");
+                for attribute in attributes {
+                    wrap(
+                        text,
+                        "        ",
+                        &format!("{}  {}", attribute.name, attribute.description),
+                    );
+                }
+            } else {
+                wrap(text, "      ", &format!("{title}: {folded}"));
+            }
+        }
+    }
+}
+
+/// Adds `words` to `text` in lines that begin with `indent`, the second and later ones with two spaces more.
+fn wrap(text: &mut String, indent: &str, words: &str) {
+    let mut line = indent.to_owned();
+    let mut begun = false;
+    for word in words.split_whitespace() {
+        if begun && line.len() + 1 + word.len() > LINE_WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line = format!("{indent}  ");
+            begun = false;
+        }
+        if begun {
+            line.push(' ');
+        }
+        line.push_str(word);
+        begun = true;
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_between_words() {
+        let mut text = String::new();
+        wrap(&mut text, "  ", &"word ".repeat(40));
+        assert!(text.lines().all(|line| line.len() <= LINE_WIDTH));
+        assert_eq!(text.split_whitespace().count(), 40);
+        assert!(text.lines().nth(1).unwrap().starts_with("    word"));
+    }
 }

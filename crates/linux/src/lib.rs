@@ -2,3 +2,7 @@
 //! channel, affinity through the scheduler's calls. The only room with libc and unsafe system calls.
 
 pub mod topology;
+pub mod counters;
+mod nearest;
+pub mod pfm;
+mod symbols;

@@ -1,0 +1,210 @@
+//! Why something cannot be counted, in words that name the remedy.
+
+use super::event::{Permission, Source};
+use crate::nearest::suggestion;
+use crate::pfm::PfmError;
+use crate::symbols::SymbolError;
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Why something cannot be counted.
+#[derive(Debug, thiserror::Error)]
+pub enum CounterError {
+    /// libpfm4 fails for a reason of its own.
+    #[error(transparent)]
+    Library(#[from] PfmError),
+    /// No PMU that libpfm4 knows has this event.
+    #[error(
+        "there is no event `{name}`{}; `pinfold events PATTERN` lists what there is",
+        suggestion(nearest)
+    )]
+    UnknownEvent {
+        /// The name that was asked for.
+        name: String,
+        /// The names nearest to it.
+        nearest: Vec<String>,
+    },
+    /// libpfm4 knows no PMU of the name before `::`.
+    #[error("there is no PMU `{pmu}` for the event `{name}`{}", suggestion(nearest))]
+    UnknownPmu {
+        /// The name that was asked for.
+        name: String,
+        /// Its part before `::`.
+        pmu: String,
+        /// The names nearest to it.
+        nearest: Vec<String>,
+    },
+    /// The event exists, but not with this unit mask or modifier, or it needs one.
+    #[error("event `{name}` is not to be had so: {why}; what can follow its name: {}", choices.join(" "))]
+    UnknownAttribute {
+        /// The name that was asked for.
+        name: String,
+        /// libpfm4's words.
+        why: String,
+        /// What can follow the event's name.
+        choices: Vec<String>,
+    },
+    /// The event belongs to another processor.
+    #[error(
+        "event `{name}` is known to libpfm4 for {}, but this machine has {}",
+        known_for.join(", "),
+        if here.is_empty() { "no processor that libpfm4 knows".to_owned() } else { here.join(", ") }
+    )]
+    OtherProcessor {
+        /// The name that was asked for.
+        name: String,
+        /// The PMUs that have it.
+        known_for: Vec<String>,
+        /// The processor PMUs of this machine.
+        here: Vec<String>,
+    },
+    /// The event is right for this processor, but the kernel has no counter for it.
+    #[error("this machine has no counter for `{name}`: {why}; what needs none: regions, heartbeat, uprobe:SYMBOL")]
+    NoCounter {
+        /// The name that was asked for.
+        name: String,
+        /// What the kernel said, and what it can mean.
+        why: String,
+    },
+    /// The event is counted for a whole package.
+    #[error("`{name}` is counted for a whole package and not for one task; choose an event of a processor core")]
+    NotPerTask {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// We may not count it.
+    #[error("`{name}` may not be counted: {why}")]
+    Forbidden {
+        /// The name that was asked for.
+        name: String,
+        /// What forbids it, and the remedy.
+        why: String,
+    },
+    /// No file descriptor is left.
+    #[error(
+        "no file descriptor is left to count `{name}`: each event of each task takes one and this process may have \
+         {limit}; raise the limit by ulimit -n, or count fewer events"
+    )]
+    TooManyFiles {
+        /// The name that was asked for.
+        name: String,
+        /// The soft limit of open files.
+        limit: u64,
+    },
+    /// The thread is no more.
+    #[error("thread {thread} has ended, so nothing can be counted of it")]
+    Ended {
+        /// Its kernel id.
+        thread: i32,
+    },
+    /// The function to probe was not found.
+    #[error(transparent)]
+    Symbol(#[from] SymbolError),
+    /// The text is no probe.
+    #[error("`{text}` names no function to probe: {why}; write uprobe:SYMBOL or uprobe:PATH:SYMBOL")]
+    UprobeSyntax {
+        /// The whole text.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The kernel cannot probe functions of programs.
+    #[error(
+        "this kernel offers no uprobes ({file}: {source}); it was built without CONFIG_UPROBE_EVENTS, or /sys is hidden"
+    )]
+    NoUprobes {
+        /// The file that should tell the PMU's number.
+        file: String,
+        /// Why it does not.
+        source: io::Error,
+    },
+    /// Anything else that the kernel says.
+    #[error("`{name}` cannot be counted: perf_event_open: {source}")]
+    Open {
+        /// The name that was asked for.
+        name: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+/// The kernel refused to open a counter.
+#[derive(Clone, Copy)]
+pub(super) struct Refused<'a> {
+    pub(super) source: &'a Source,
+    pub(super) thread: i32,
+    pub(super) error: Errno,
+}
+
+/// What the kernel's refusal means. The codes are those of `perf_event_open(2)`.
+pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
+    let Refused { source, thread, error } = refused;
+    let name = source.name.clone();
+    match error {
+        Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV | Errno::ENXIO => CounterError::NoCounter {
+            name,
+            why: format!("the kernel offers none ({}), as in most virtual machines", error.desc()),
+        },
+        Errno::ENOSYS => CounterError::NoCounter {
+            name,
+            why: "the kernel, or the sandbox around us, has no perf_event_open".to_owned(),
+        },
+        Errno::EACCES | Errno::EPERM => CounterError::Forbidden {
+            name,
+            why: forbidden(root, source.permission()),
+        },
+        Errno::EMFILE => CounterError::TooManyFiles {
+            name,
+            limit: getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft),
+        },
+        Errno::ESRCH => CounterError::Ended { thread },
+        Errno::EINVAL if source.per_package => CounterError::NotPerTask { name },
+        _ => CounterError::Open {
+            name,
+            source: error.into(),
+        },
+    }
+}
+
+/// What forbids a counter that needs `permission`, and who can permit it. The levels are those of
+/// `perf_event_paranoid` in the kernel's Documentation/admin-guide/sysctl/kernel.rst; Debian and Ubuntu add 3 and 4,
+/// which forbid everything.
+fn forbidden(root: &Path, permission: Permission) -> String {
+    const CAPABILITY: &str = "the capability CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
+    let highest = match permission {
+        Permission::Capability => {
+            return format!(
+                "probing functions needs {CAPABILITY}, whatever kernel.perf_event_paranoid is: run pinfold as root or \
+                 with that capability"
+            );
+        }
+        Permission::UserSpace => 2,
+        Permission::Kernel => 1,
+    };
+    let file = root.join("proc/sys/kernel/perf_event_paranoid");
+    let level: Option<i32> = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+    match level {
+        Some(level) if level > highest => format!(
+            "kernel.perf_event_paranoid is {level} and must be {highest} or lower: `sysctl -w \
+             kernel.perf_event_paranoid={highest}` as root, or give pinfold {CAPABILITY}{}",
+            if permission == Permission::Kernel {
+                ", or count user space only (:u)"
+            } else {
+                ""
+            }
+        ),
+        Some(level) => format!(
+            "kernel.perf_event_paranoid is {level}, which suffices, so something else forbids it: the task belongs to \
+             another user or is set-user-id, or the seccomp filter of a container refuses perf_event_open; run as the \
+             same user, let the container make that call, or give pinfold {CAPABILITY}"
+        ),
+        None => format!(
+            "{} cannot be read, so the kernel was built without perf events or a container hides it; {CAPABILITY} is \
+             needed where it is above {highest}",
+            file.display()
+        ),
+    }
+}

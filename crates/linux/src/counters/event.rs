@@ -1,0 +1,352 @@
+//! From a name to what `perf_event_open(2)` takes.
+
+use super::Request;
+use super::error::{CounterError, Refused, explain};
+use super::group::Group;
+use crate::nearest::nearest;
+use crate::pfm::{self, AttributeKind, Encoding, Library, PfmError, Pmu, PmuKind, Privilege, sys};
+use crate::symbols;
+use nix::errno::Errno;
+use pinfold_core::{Metric, MetricSource, Scope};
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{self, Path};
+
+/// How many PMUs a message names.
+const NAMED_PMUS: usize = 4;
+
+/// One metric, as the kernel takes it.
+pub(super) struct Source {
+    /// What the user asked for.
+    pub(super) name: String,
+    pub(super) metric: Metric,
+    pub(super) attributes: sys::perf_event_attr,
+    /// The attributes that count user space only, where those above count more and the difference matters to nobody.
+    user_only: Option<sys::perf_event_attr>,
+    /// The binary of a uprobe, to which `config1` of the attributes points when it is opened.
+    pub(super) probed_path: Option<CString>,
+    /// Whether the PMU counts for a package and not for a task.
+    pub(super) per_package: bool,
+}
+
+/// What the kernel asks of us before it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permission {
+    /// To count user space of our own tasks.
+    UserSpace,
+    /// To count the kernel on behalf of our own tasks.
+    Kernel,
+    /// `CAP_PERFMON`: uprobes change a program's text for everybody, so `perf_event_paranoid` does not matter.
+    Capability,
+}
+
+impl Source {
+    /// Whether the kernel itself counts it, without a hardware counter.
+    pub(super) fn is_software(&self) -> bool {
+        self.probed_path.is_some()
+            || matches!(
+                self.attributes.type_,
+                sys::PERF_TYPE_SOFTWARE | sys::PERF_TYPE_TRACEPOINT
+            )
+    }
+
+    pub(super) fn permission(&self) -> Permission {
+        if self.probed_path.is_some() {
+            Permission::Capability
+        } else if self.attributes.exclude_kernel() == 0 {
+            Permission::Kernel
+        } else {
+            Permission::UserSpace
+        }
+    }
+
+    /// The same source after it was opened on the calling thread; user space only, where more is not permitted and
+    /// user space is worth counting.
+    pub(super) fn admitted(mut self, root: &Path) -> Result<Self, CounterError> {
+        let refusal = |source: &Self| {
+            Group::open(std::slice::from_ref(source), &[0], 0)
+                .err()
+                .map(|it| it.error)
+        };
+        let mut error = refusal(&self);
+        if let (Some(Errno::EACCES | Errno::EPERM), Some(user_only)) = (error, self.user_only) {
+            self.attributes = user_only;
+            error = refusal(&self);
+        }
+        match error {
+            None => Ok(self),
+            Some(error) => Err(explain(
+                root,
+                Refused {
+                    source: &self,
+                    thread: 0,
+                    error,
+                },
+            )),
+        }
+    }
+}
+
+/// Resolves a request; `root` is where /sys is.
+pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterError> {
+    let metric = |unit: &str, source| Metric {
+        name: request.metric_name(),
+        unit: unit.to_owned(),
+        source,
+        scope: Scope::Task,
+    };
+    match request {
+        Request::Event(name) => {
+            let (encoding, user_only, pmu) = resolve_event(pfm::library()?, name)?;
+            Ok(Source {
+                name: name.clone(),
+                metric: metric(unit(&encoding), MetricSource::Event),
+                attributes: encoding.attributes,
+                user_only,
+                probed_path: None,
+                per_package: pmu.kind == PmuKind::Uncore,
+            })
+        }
+        Request::Uprobe { symbol, binary } => {
+            let offset = symbols::file_offset(binary, symbol)?;
+            let absolute = path::absolute(binary).unwrap_or_else(|_| binary.clone());
+            let mut attributes = pfm::empty_attributes();
+            attributes.type_ = uprobe_type(root)?;
+            attributes.__bindgen_anon_4.config2 = offset;
+            Ok(Source {
+                name: request.metric_name(),
+                metric: metric("call", MetricSource::Uprobe),
+                attributes,
+                user_only: None,
+                probed_path: Some(CString::new(absolute.as_os_str().as_bytes()).expect("the path was just opened")),
+                per_package: false,
+            })
+        }
+    }
+}
+
+/// The PMU number that the kernel gave to uprobes: kernel documentation, Documentation/ABI/testing/
+/// sysfs-bus-event_source-devices.
+fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
+    let file = root.join("sys/bus/event_source/devices/uprobe/type");
+    fs::read_to_string(&file)
+        .and_then(|text| text.trim().parse().map_err(io::Error::other))
+        .map_err(|source| CounterError::NoUprobes {
+            file: file.display().to_string(),
+            source,
+        })
+}
+
+/// Finds an event among the PMUs that are present, the kernel's generic names first. Gives how it is counted, how it
+/// is counted in user space only where that is a choice, and its PMU.
+fn resolve_event<'a>(
+    library: &'a Library,
+    name: &str,
+) -> Result<(Encoding, Option<sys::perf_event_attr>, &'a Pmu), CounterError> {
+    let (wanted_pmu, event) = match name.split_once("::") {
+        Some((pmu, event)) => (Some(pmu), event),
+        None => (None, name),
+    };
+    let mut candidates: Vec<&Pmu> = match wanted_pmu {
+        Some(wanted) => library
+            .pmus()
+            .iter()
+            .filter(|pmu| pmu.name.eq_ignore_ascii_case(wanted))
+            .collect(),
+        None => library.pmus().iter().collect(),
+    };
+    if let (Some(wanted), true) = (wanted_pmu, candidates.is_empty()) {
+        return Err(CounterError::UnknownPmu {
+            name: name.to_owned(),
+            pmu: wanted.to_owned(),
+            nearest: nearest(wanted, library.pmus().iter().map(|pmu| pmu.name.as_str())),
+        });
+    }
+    candidates.sort_by_key(|pmu| pmu.kind != PmuKind::Kernel);
+    let mut refusal = None;
+    for &pmu in candidates.iter().filter(|pmu| pmu.present) {
+        let full = format!("{}::{event}", pmu.name);
+        match library.encode(&full, Privilege::User) {
+            Ok(encoding) => {
+                let (encoding, user_only) = privileges(library, &full, encoding)?;
+                return Ok((encoding, user_only, pmu));
+            }
+            Err(PfmError::Attribute { why, .. }) if refusal.is_none() => refusal = Some((why, pmu)),
+            Err(_) => {}
+        }
+    }
+    if let Some((why, pmu)) = refusal {
+        return Err(CounterError::UnknownAttribute {
+            name: name.to_owned(),
+            why,
+            choices: choices(library, pmu, event),
+        });
+    }
+    let elsewhere: Vec<String> = candidates
+        .iter()
+        .filter(|pmu| {
+            !pmu.present
+                && library
+                    .encode(&format!("{}::{event}", pmu.name), Privilege::User)
+                    .is_ok()
+        })
+        .map(|pmu| format!("{} ({})", pmu.description, pmu.name))
+        .collect();
+    if !elsewhere.is_empty() {
+        return Err(CounterError::OtherProcessor {
+            name: name.to_owned(),
+            known_for: shortened(elsewhere),
+            here: library
+                .pmus()
+                .iter()
+                .filter(|pmu| pmu.present && pmu.kind == PmuKind::Core)
+                .map(|pmu| format!("{} ({})", pmu.description, pmu.name))
+                .collect(),
+        });
+    }
+    let first = |pmu: &Pmu| wanted_pmu.map_or(pmu.present, |wanted| pmu.name.eq_ignore_ascii_case(wanted));
+    Err(CounterError::UnknownEvent {
+        name: name.to_owned(),
+        nearest: nearest_events(library, first, event),
+    })
+}
+
+/// How an event is counted: as it was encoded for user space, except for software events. They happen in the kernel,
+/// so the kernel is counted as well; user space only is what remains where that is forbidden, but not for events that
+/// never happen in user space and would count nothing.
+fn privileges(
+    library: &Library,
+    full_name: &str,
+    user: Encoding,
+) -> Result<(Encoding, Option<sys::perf_event_attr>), PfmError> {
+    if user.attributes.type_ != sys::PERF_TYPE_SOFTWARE {
+        return Ok((user, None));
+    }
+    let both = library.encode(full_name, Privilege::UserAndKernel)?;
+    let in_kernel_only = [
+        sys::PERF_COUNT_SW_CONTEXT_SWITCHES,
+        sys::PERF_COUNT_SW_CPU_MIGRATIONS,
+        sys::PERF_COUNT_SW_CGROUP_SWITCHES,
+    ]
+    .iter()
+    .any(|&event| u64::from(event) == both.config());
+    let user_only = (!in_kernel_only).then_some(user.attributes);
+    Ok((both, user_only))
+}
+
+/// What one count of an event is, where its encoding or its name tells.
+fn unit(encoding: &Encoding) -> &'static str {
+    let config = u32::try_from(encoding.config()).unwrap_or(u32::MAX);
+    match (encoding.event_type(), config) {
+        (sys::PERF_TYPE_HARDWARE, sys::PERF_COUNT_HW_INSTRUCTIONS) => "instruction",
+        (sys::PERF_TYPE_HARDWARE, sys::PERF_COUNT_HW_CPU_CYCLES | sys::PERF_COUNT_HW_REF_CPU_CYCLES) => "cycle",
+        (sys::PERF_TYPE_HARDWARE, sys::PERF_COUNT_HW_BRANCH_INSTRUCTIONS) => "branch",
+        (sys::PERF_TYPE_SOFTWARE, sys::PERF_COUNT_SW_CPU_CLOCK | sys::PERF_COUNT_SW_TASK_CLOCK) => "nanosecond",
+        (
+            sys::PERF_TYPE_SOFTWARE,
+            sys::PERF_COUNT_SW_PAGE_FAULTS | sys::PERF_COUNT_SW_PAGE_FAULTS_MIN | sys::PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+        ) => "page fault",
+        (sys::PERF_TYPE_SOFTWARE, sys::PERF_COUNT_SW_CONTEXT_SWITCHES) => "context switch",
+        (sys::PERF_TYPE_SOFTWARE, sys::PERF_COUNT_SW_CPU_MIGRATIONS) => "migration",
+        _ => match encoding.name.split([':']).filter(|part| !part.is_empty()).nth(1) {
+            Some("INSTRUCTION_RETIRED" | "INSTRUCTIONS_RETIRED" | "RETIRED_INSTRUCTIONS" | "INST_RETIRED") => {
+                "instruction"
+            }
+            _ => "event",
+        },
+    }
+}
+
+/// What can follow the name of `event`, each with its colon.
+fn choices(library: &Library, pmu: &Pmu, event: &str) -> Vec<String> {
+    let base = event.split(':').next().unwrap_or(event);
+    library
+        .events(pmu)
+        .iter()
+        .find(|candidate| candidate.name.eq_ignore_ascii_case(base))
+        .map(|found| {
+            let text = |attribute: &pfm::Attribute| match attribute.kind {
+                AttributeKind::UnitMask | AttributeKind::Switch => format!(":{}", attribute.name),
+                AttributeKind::Number => format!(":{}=N", attribute.name),
+            };
+            found.attributes.iter().map(text).collect()
+        })
+        .unwrap_or_default()
+}
+
+/// The events whose names are nearest to `event`, among those of the PMUs that are wanted first and, where none is like
+/// it, among all. Those of absent and of uncore PMUs carry the prefix that they need.
+pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, event: &str) -> Vec<String> {
+    let base = event.split(':').next().unwrap_or(event);
+    let among = |pmus: &mut dyn Iterator<Item = &Pmu>| {
+        let mut names = vec![];
+        for pmu in pmus {
+            let bare = pmu.present && pmu.kind != PmuKind::Uncore;
+            let prefix = if bare { String::new() } else { format!("{}::", pmu.name) };
+            names.extend(
+                library
+                    .events(pmu)
+                    .into_iter()
+                    .map(|event| format!("{prefix}{}", event.name)),
+            );
+        }
+        nearest(base, names.iter().map(String::as_str))
+    };
+    let found = among(&mut library.pmus().iter().filter(|pmu| first(pmu)));
+    if found.is_empty() {
+        among(&mut library.pmus().iter())
+    } else {
+        found
+    }
+}
+
+/// The first few of `names`, and how many more there are.
+fn shortened(mut names: Vec<String>) -> Vec<String> {
+    if names.len() > NAMED_PMUS {
+        let more = names.len() - NAMED_PMUS;
+        names.truncate(NAMED_PMUS);
+        names.push(format!("{more} more"));
+    }
+    names
+}
+
+/// Parses `uprobe:SYMBOL`, a function of `executable`, or `uprobe:PATH:SYMBOL`. The first colon that is not part of a
+/// `::` ends the path, so that `uprobe:solver::step` is a C++ or Rust function and a path cannot contain a colon.
+pub fn parse_uprobe(text: &str, executable: &Path) -> Result<Request, CounterError> {
+    let syntax = |why| CounterError::UprobeSyntax {
+        text: text.to_owned(),
+        why,
+    };
+    let rest = text
+        .strip_prefix("uprobe:")
+        .ok_or_else(|| syntax("it does not begin with `uprobe:`"))?;
+    let (binary, symbol) = match lone_colon(rest) {
+        Some(position) => (Path::new(&rest[..position]), &rest[position + 1..]),
+        None if rest.starts_with('/') => return Err(syntax("no function follows the path")),
+        None => (executable, rest),
+    };
+    if binary.as_os_str().is_empty() {
+        return Err(syntax("the path is empty"));
+    }
+    if symbol.is_empty() {
+        return Err(syntax("the function's name is empty"));
+    }
+    if lone_colon(symbol).is_some() {
+        return Err(syntax("it has more parts than a path and a function"));
+    }
+    Ok(Request::Uprobe {
+        symbol: symbol.to_owned(),
+        binary: binary.to_owned(),
+    })
+}
+
+/// The position of the first colon that has no other beside it.
+fn lone_colon(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    (0..bytes.len()).find(|&position| {
+        let colon_at = |other: Option<usize>| other.and_then(|it| bytes.get(it)) == Some(&b':');
+        bytes[position] == b':' && !colon_at(position.checked_sub(1)) && !colon_at(Some(position + 1))
+    })
+}

@@ -1,0 +1,200 @@
+//! Counts per task: hardware and software events, and probes on functions, through `perf_event_open(2)`.
+//!
+//! 1. `Plan::new` resolves each request to what the kernel takes: an event's name by libpfm4, a function's name to
+//!    its place in the binary.
+//! 2. It opens each on the calling thread, so that what cannot be counted is said before the program starts.
+//! 3. It arranges them in groups, which the kernel schedules together and which one `read(2)` reads: an event joins
+//!    the group before it where the kernel lets it, and else begins another. Events of the kernel's own (software
+//!    events and uprobes) never wait for hardware, so they are in groups apart.
+//! 4. `Plan::open` opens the same groups for one thread of the program; `TaskCounters::read` reads them.
+//!
+//! Hardware events count user space unless their name says otherwise (`:k`): what the kernel does on behalf of a
+//! thread is no progress of the program. Software events happen in the kernel and are counted in both where that is
+//! permitted.
+//!
+//! Known limits: counters that are per package (uncore, RAPL) do not count for a task and are refused. Each event of
+//! each task takes a file descriptor. A group that has to share the hardware is scaled by the reader of `Count`.
+
+mod error;
+mod event;
+mod group;
+
+pub use error::CounterError;
+pub use event::parse_uprobe;
+
+use crate::pfm::{self, Attribute, AttributeKind, Pmu};
+use error::Refused;
+use event::Source;
+use group::Group;
+use pinfold_core::{Count, Metric};
+use std::hint;
+use std::path::{Path, PathBuf};
+
+/// What to count of each task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// An event by libpfm4's name, which includes perf's generic ones: `instructions`, `page-faults`,
+    /// `INSTRUCTION_RETIRED`, `ivb_ep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM`; `:u` and `:k` count user space or
+    /// the kernel only.
+    Event(String),
+    /// How often a function is entered.
+    Uprobe {
+        /// Its name, mangled or as a person writes it.
+        symbol: String,
+        /// The ELF binary or library that contains it.
+        binary: PathBuf,
+    },
+}
+
+impl Request {
+    /// The name of the metric that it gives: `event:NAME`, `uprobe:SYMBOL`.
+    pub fn metric_name(&self) -> String {
+        match self {
+            Self::Event(name) => format!("event:{name}"),
+            Self::Uprobe { symbol, .. } => format!("uprobe:{symbol}"),
+        }
+    }
+}
+
+/// What each task gets: resolved and tried once, before the program starts.
+pub struct Plan {
+    /// The root of the file system in which /proc and /sys are.
+    root: PathBuf,
+    sources: Vec<Source>,
+    metrics: Vec<Metric>,
+    /// Positions in `sources`, by group, the leader first.
+    groups: Vec<Vec<usize>>,
+}
+
+/// The open counters of one task.
+pub struct TaskCounters {
+    groups: Vec<Group>,
+    metrics: usize,
+}
+
+/// Whether something can be counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It can.
+    Available,
+    /// This machine does not have it.
+    Absent {
+        /// Why, and what else there is.
+        why: String,
+    },
+    /// This machine has it, but we may not.
+    Forbidden {
+        /// What forbids it, and the remedy.
+        why: String,
+    },
+}
+
+impl Plan {
+    /// Resolves the requests and tries each on the calling thread.
+    pub fn new(requests: &[Request]) -> Result<Self, CounterError> {
+        Self::with_root(Path::new("/"), requests)
+    }
+
+    /// As `new`, with /proc and /sys below `root`.
+    fn with_root(root: &Path, requests: &[Request]) -> Result<Self, CounterError> {
+        let sources = requests
+            .iter()
+            .map(|request| event::resolve(root, request)?.admitted(root))
+            .collect::<Result<Vec<_>, _>>()?;
+        let groups = group::arrange(&sources).map_err(|refused| error::explain(root, refused))?;
+        Ok(Self {
+            root: root.to_owned(),
+            metrics: sources.iter().map(|source| source.metric.clone()).collect(),
+            sources,
+            groups,
+        })
+    }
+
+    /// The metrics, in the order of the requests.
+    pub fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// Opens the counters of one thread (its kernel id; 0 is the calling thread). They count from now on, and only
+    /// this thread: those that it creates get counters of their own.
+    pub fn open(&self, thread: i32) -> Result<TaskCounters, CounterError> {
+        let groups = self
+            .groups
+            .iter()
+            .map(|members| Group::open(&self.sources, members, thread))
+            .collect::<Result<_, Refused<'_>>>()
+            .map_err(|refused| error::explain(&self.root, refused))?;
+        Ok(TaskCounters {
+            groups,
+            metrics: self.metrics.len(),
+        })
+    }
+}
+
+impl TaskCounters {
+    /// The totals, one per metric of the plan and in its order; `None` for what could not be read. A task that has
+    /// ended keeps its last ones.
+    pub fn read(&mut self) -> Vec<Option<Count>> {
+        let mut counts = vec![None; self.metrics];
+        for group in &mut self.groups {
+            group.read_into(&mut counts);
+        }
+        counts
+    }
+}
+
+/// Whether this machine counts hardware events, tried by counting instructions of the calling thread.
+pub fn hardware_counters() -> Availability {
+    let counted = Plan::new(&[Request::Event("instructions".to_owned())]).and_then(|plan| {
+        let mut counters = plan.open(0)?;
+        for turn in 0..10_000 {
+            hint::black_box(turn);
+        }
+        Ok(counters.read()[0])
+    });
+    match counted {
+        // Some virtual machines open the counter and never count.
+        Ok(Some(count)) if count.value == 0 && !count.running.is_zero() => Availability::Absent {
+            why: "this machine opens the counter of `instructions` but never counts, as some virtual machines do"
+                .to_owned(),
+        },
+        Ok(_) => Availability::Available,
+        Err(error) => error.into(),
+    }
+}
+
+/// Whether `event` of `pmu` can be counted for the calling thread. An event that needs a unit mask is tried with its
+/// first.
+pub fn availability(pmu: &Pmu, event: &pfm::Event) -> Availability {
+    let name = format!("{}::{}", pmu.name, event.name);
+    let is_unit_mask = |attribute: &&Attribute| attribute.kind == AttributeKind::UnitMask;
+    let first_unit_mask = event.attributes.iter().find(is_unit_mask);
+    let with_unit_mask = first_unit_mask.map(|attribute| format!("{name}:{}", attribute.name));
+    match (Plan::new(&[Request::Event(name)]), with_unit_mask) {
+        (Ok(_), _) => Availability::Available,
+        (Err(CounterError::UnknownAttribute { .. }), Some(name)) => match Plan::new(&[Request::Event(name)]) {
+            Ok(_) => Availability::Available,
+            Err(error) => error.into(),
+        },
+        (Err(error), _) => error.into(),
+    }
+}
+
+/// The events whose names are nearest to `name`, among those of the PMUs that are present and, where none is like it,
+/// among all; at most three.
+pub fn nearest_events(name: &str) -> Result<Vec<String>, CounterError> {
+    Ok(event::nearest_events(pfm::library()?, |pmu| pmu.present, name))
+}
+
+impl From<CounterError> for Availability {
+    fn from(error: CounterError) -> Self {
+        let why = error.to_string();
+        match error {
+            CounterError::Forbidden { .. } => Self::Forbidden { why },
+            _ => Self::Absent { why },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! The names nearest to one that does not exist, for error messages.
+
+/// How alike two names must be to be worth a mention: 1 is the same, 0 has nothing in common. Two slips of the pen in
+/// a name of five letters are just within it.
+const LEAST_SIMILARITY: f64 = 0.6;
+
+/// What a name that contains the other one whole counts as: better than most misspellings.
+const CONTAINED: f64 = 0.8;
+
+/// How many names a message offers.
+const OFFERED: usize = 3;
+
+/// The names among `candidates` that are most like `name`, the best first, at most three; upper and lower case are
+/// alike. Where a name is qualified (`a::b`), its last part alone is compared as well.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let wanted = name.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .map(|candidate| (similarity(&wanted, &candidate.to_lowercase()), candidate))
+        .filter(|&(score, _)| score >= LEAST_SIMILARITY)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored
+        .into_iter()
+        .take(OFFERED)
+        .map(|(_, candidate)| candidate.to_owned())
+        .collect()
+}
+
+fn similarity(wanted: &str, candidate: &str) -> f64 {
+    let last = candidate.rsplit("::").next().unwrap_or(candidate);
+    let spelling = strsim::normalized_damerau_levenshtein(wanted, candidate)
+        .max(strsim::normalized_damerau_levenshtein(wanted, last));
+    // A text of one or two letters is contained in almost everything.
+    let contained = wanted.len() > 2 && candidate.contains(wanted);
+    if contained { spelling.max(CONTAINED) } else { spelling }
+}
+
+/// `names` as the end of a message: `; did you mean a, b or c?`, and nothing where there are none.
+pub(crate) fn suggestion(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => format!("; did you mean {only}?"),
+        [first @ .., last] => format!("; did you mean {} or {last}?", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_finds_the_right_one_first() {
+        let candidates = ["page-faults", "task-clock", "major-faults"];
+        assert_eq!(nearest("PAGE-FUALTS", candidates)[0], "page-faults");
+    }
+
+    #[test]
+    fn the_last_part_of_a_qualified_name_is_compared() {
+        assert_eq!(nearest("relx", ["solver::relax"]), ["solver::relax"]);
+    }
+
+    #[test]
+    fn nothing_alike_gives_no_suggestion() {
+        assert!(nearest("zzz", ["page-faults"]).is_empty());
+        assert_eq!(suggestion(&[]), "");
+    }
+
+    #[test]
+    fn a_suggestion_reads_as_a_question() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(suggestion(&names), "; did you mean a, b or c?");
+    }
+}

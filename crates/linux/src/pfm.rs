@@ -1,0 +1,433 @@
+//! A safe face of libpfm4: the names of performance events, and how each is put to `perf_event_open(2)`.
+//!
+//! libpfm4 carries tables of the events of some hundred PMUs (performance monitoring units: a processor's cores, its
+//! uncore boxes, the kernel's own events). `Library::pmus` lists them and says which are present, `Library::events`
+//! lists what one can count, and `Library::encode` turns a name into the attributes that the kernel takes.
+//!
+//! The library is initialised once in a process, in the mode in which it also encodes the events of PMUs that are not
+//! present. So an event set can be checked on any machine, and an unknown name can be told from one that belongs to
+//! another processor.
+//!
+//! Known limits: libpfm4 makes no promise about threads, so every call into it goes through one lock. The mode is
+//! asked for through the environment; `library` must therefore first be called before another thread changes the
+//! environment from C.
+
+use std::env;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+#[expect(
+    unreachable_pub,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    dead_code,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    reason = "generated from the headers of libpfm4"
+)]
+pub(crate) mod sys {
+    include!(concat!(env!("OUT_DIR"), "/libpfm4.rs"));
+}
+
+/// Makes libpfm4 encode events of PMUs that are not present: `LIBPFM_ENCODE_INACTIVE` of libpfm(3).
+const ENCODE_INACTIVE: &str = "LIBPFM_ENCODE_INACTIVE";
+
+/// What libpfm4 refuses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PfmError {
+    /// The library cannot be used at all.
+    #[error("libpfm4 cannot be initialised: {0}")]
+    Initialise(String),
+    /// No table has an event of this name.
+    #[error("libpfm4 knows no event `{0}`")]
+    NotFound(String),
+    /// The event exists, but not with these unit masks or modifiers.
+    #[error("libpfm4 refuses `{name}`: {why}")]
+    Attribute {
+        /// The name that was asked for.
+        name: String,
+        /// libpfm4's own words.
+        why: String,
+    },
+    /// Anything else.
+    #[error("libpfm4 cannot encode `{name}`: {why}")]
+    Other {
+        /// The name that was asked for.
+        name: String,
+        /// libpfm4's own words.
+        why: String,
+    },
+}
+
+/// What a PMU belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PmuKind {
+    /// A processor core: counts for one thread.
+    Core,
+    /// What several cores share: counts for a whole package and never for one thread.
+    Uncore,
+    /// The kernel's own events, and its generic names for the processor's.
+    Kernel,
+    /// libpfm4 does not say.
+    Unknown,
+}
+
+/// A performance monitoring unit that libpfm4 knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pmu {
+    /// The prefix of its events' names: `spr` in `spr::INSTRUCTION_RETIRED`.
+    pub name: String,
+    /// What it is called: `Intel SapphireRapid`.
+    pub description: String,
+    /// What it belongs to.
+    pub kind: PmuKind,
+    /// Whether libpfm4 found it on this machine. It looks at the processor's model: a virtual machine can show a
+    /// processor whose counters it does not give.
+    pub present: bool,
+    /// How many programmable counters it has; 0 for the kernel's events, which need none.
+    pub counters: u32,
+    /// How many counters it has that count one fixed event each.
+    pub fixed_counters: u32,
+    /// How many events libpfm4 has for it.
+    pub event_count: usize,
+    first_event: c_int,
+}
+
+/// An event of a PMU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its name without the PMU's prefix.
+    pub name: String,
+    /// What it counts.
+    pub description: String,
+    /// The name of the event that it is another name for.
+    pub alias_of: Option<String>,
+    /// What can follow the name after a colon.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A unit mask or a modifier of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// What is written after the colon.
+    pub name: String,
+    /// What it means.
+    pub description: String,
+    /// What follows the name.
+    pub kind: AttributeKind,
+    /// Whether a unit mask is used when none is given.
+    pub default: bool,
+}
+
+/// What an attribute is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttributeKind {
+    /// A unit mask, which selects what of the event is counted: `:NAME`.
+    UnitMask,
+    /// A modifier that is on or off: `:u`, `:u=0`.
+    Switch,
+    /// A modifier with a number: `:c=2`.
+    Number,
+}
+
+/// In which privilege levels an event is counted where its name does not say it by `:u` or `:k`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// User space only.
+    User,
+    /// User space and the kernel.
+    UserAndKernel,
+}
+
+/// An event as the kernel takes it.
+#[derive(Clone)]
+pub struct Encoding {
+    /// The name in full, with the PMU and every attribute: `spr::INSTRUCTION_RETIRED:e=0:i=0:c=0:u=1:k=0`.
+    pub name: String,
+    pub(crate) attributes: sys::perf_event_attr,
+}
+
+impl Encoding {
+    /// The kernel's number for the kind of PMU: `type` of `perf_event_attr`.
+    pub fn event_type(&self) -> u32 {
+        self.attributes.type_
+    }
+
+    /// Which event of that PMU: `config` of `perf_event_attr`.
+    pub fn config(&self) -> u64 {
+        self.attributes.config
+    }
+}
+
+/// libpfm4, initialised.
+pub struct Library {
+    pmus: Vec<Pmu>,
+    calls: Mutex<()>,
+}
+
+/// The library, which the first call initialises.
+pub fn library() -> Result<&'static Library, PfmError> {
+    static LIBRARY: OnceLock<Result<Library, PfmError>> = OnceLock::new();
+    LIBRARY.get_or_init(Library::initialise).as_ref().map_err(Clone::clone)
+}
+
+impl Library {
+    fn initialise() -> Result<Self, PfmError> {
+        let inherited = env::var_os(ENCODE_INACTIVE);
+        // SAFETY: Rust code reads and writes the environment under the standard library's lock. C code of other
+        // threads could read it without; glibc keeps the strings and the first array alive, so that it would at worst
+        // miss a variable.
+        unsafe { env::set_var(ENCODE_INACTIVE, "1") };
+        // SAFETY: no precondition, and `OnceLock` lets one thread in.
+        let status = unsafe { sys::pfm_initialize() };
+        if inherited.is_none() {
+            // SAFETY: as above. The programs that we start must not inherit it.
+            unsafe { env::remove_var(ENCODE_INACTIVE) };
+        }
+        if status != sys::PFM_SUCCESS.cast_signed() {
+            return Err(PfmError::Initialise(message(status)));
+        }
+        Ok(Self {
+            pmus: (0..sys::PFM_PMU_MAX).filter_map(pmu).collect(),
+            calls: Mutex::new(()),
+        })
+    }
+
+    /// All PMUs that libpfm4 knows, in its order.
+    pub fn pmus(&self) -> &[Pmu] {
+        &self.pmus
+    }
+
+    /// The events of a PMU, in libpfm4's order.
+    pub fn events(&self, pmu: &Pmu) -> Vec<Event> {
+        let _lock = self.lock();
+        let mut events = Vec::with_capacity(pmu.event_count);
+        let mut index = pmu.first_event;
+        while index >= 0 {
+            events.extend(event(index));
+            // SAFETY: `index` is one that libpfm4 gave; any other would give -1.
+            index = unsafe { sys::pfm_get_event_next(index) };
+        }
+        events
+    }
+
+    /// Encodes `name`, in which the PMU (`perf::`), unit masks and modifiers may be written as libpfm4 has them. An
+    /// event of a PMU that is not present is encoded like any other.
+    pub fn encode(&self, name: &str, privilege: Privilege) -> Result<Encoding, PfmError> {
+        let Ok(text) = CString::new(name) else {
+            return Err(PfmError::NotFound(name.replace('\0', "\\0")));
+        };
+        let levels = match privilege {
+            Privilege::User => sys::PFM_PLM3,
+            Privilege::UserAndKernel => sys::PFM_PLM3 | sys::PFM_PLM0,
+        };
+        let mut attributes = empty_attributes();
+        let mut full_name: *mut c_char = ptr::null_mut();
+        let mut argument = sys::pfm_perf_encode_arg_t {
+            attr: &raw mut attributes,
+            fstr: &raw mut full_name,
+            size: size_of::<sys::pfm_perf_encode_arg_t>(),
+            idx: 0,
+            cpu: 0,
+            flags: 0,
+            pad0: 0,
+        };
+        let _lock = self.lock();
+        // SAFETY: the string ends in NUL, and `argument` and what it points to live until the call has returned.
+        let status = unsafe {
+            sys::pfm_get_os_event_encoding(
+                text.as_ptr(),
+                levels.cast_signed(),
+                sys::PFM_OS_PERF_EVENT,
+                (&raw mut argument).cast(),
+            )
+        };
+        let error = |status| {
+            let why = message(status);
+            let name = name.to_owned();
+            match status {
+                sys::PFM_ERR_NOTFOUND => PfmError::NotFound(name),
+                sys::PFM_ERR_UMASK
+                | sys::PFM_ERR_ATTR
+                | sys::PFM_ERR_ATTR_VAL
+                | sys::PFM_ERR_ATTR_SET
+                | sys::PFM_ERR_FEATCOMB => PfmError::Attribute { name, why },
+                _ => PfmError::Other { name, why },
+            }
+        };
+        if status != sys::PFM_SUCCESS.cast_signed() {
+            return Err(error(status));
+        }
+        let name = copy(full_name).unwrap_or_default();
+        // SAFETY: libpfm4 allocated the string by malloc for us to free (pfm_get_os_event_encoding(3)); null is allowed.
+        unsafe { libc::free(full_name.cast()) };
+        Ok(Encoding { name, attributes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Attributes that say only how large they are.
+pub(crate) fn empty_attributes() -> sys::perf_event_attr {
+    sys::perf_event_attr {
+        size: u32::try_from(size_of::<sys::perf_event_attr>()).expect("the structure is small"),
+        ..Default::default()
+    }
+}
+
+/// The PMU with this number, where the installed libpfm4 has it.
+fn pmu(id: sys::pfm_pmu_t) -> Option<Pmu> {
+    let mut info = sys::pfm_pmu_info_t {
+        size: size_of::<sys::pfm_pmu_info_t>(),
+        ..Default::default()
+    };
+    // SAFETY: `info` is ours and says how large it is.
+    let status = unsafe { sys::pfm_get_pmu_info(id, &raw mut info) };
+    (status == sys::PFM_SUCCESS.cast_signed()).then(|| Pmu {
+        name: copy(info.name).unwrap_or_default(),
+        description: copy(info.desc).unwrap_or_default(),
+        kind: match info.type_ {
+            sys::PFM_PMU_TYPE_CORE => PmuKind::Core,
+            sys::PFM_PMU_TYPE_UNCORE => PmuKind::Uncore,
+            sys::PFM_PMU_TYPE_OS_GENERIC => PmuKind::Kernel,
+            _ => PmuKind::Unknown,
+        },
+        present: info.__bindgen_anon_1.is_present() != 0,
+        counters: u32::try_from(info.num_cntrs).unwrap_or(0),
+        fixed_counters: u32::try_from(info.num_fixed_cntrs).unwrap_or(0),
+        event_count: usize::try_from(info.nevents).unwrap_or(0),
+        first_event: info.first_event,
+    })
+}
+
+/// The event with this index of libpfm4. The caller holds the lock.
+fn event(index: c_int) -> Option<Event> {
+    let mut info = sys::pfm_event_info_t {
+        size: size_of::<sys::pfm_event_info_t>(),
+        ..Default::default()
+    };
+    // SAFETY: `info` is ours and says how large it is; a wrong index is refused.
+    let status = unsafe { sys::pfm_get_event_info(index, sys::PFM_OS_PERF_EVENT, &raw mut info) };
+    (status == sys::PFM_SUCCESS.cast_signed()).then(|| Event {
+        name: copy(info.name).unwrap_or_default(),
+        description: copy(info.desc).unwrap_or_default(),
+        alias_of: copy(info.equiv),
+        attributes: (0..info.nattrs).filter_map(|number| attribute(index, number)).collect(),
+    })
+}
+
+/// One attribute of an event; `None` for raw masks, which have no name. The caller holds the lock.
+fn attribute(event: c_int, number: c_int) -> Option<Attribute> {
+    let mut info = sys::pfm_event_attr_info_t {
+        size: size_of::<sys::pfm_event_attr_info_t>(),
+        ..Default::default()
+    };
+    // SAFETY: `info` is ours and says how large it is; wrong numbers are refused.
+    let status = unsafe { sys::pfm_get_event_attr_info(event, number, sys::PFM_OS_PERF_EVENT, &raw mut info) };
+    let kind = match info.type_ {
+        sys::PFM_ATTR_UMASK => AttributeKind::UnitMask,
+        sys::PFM_ATTR_MOD_BOOL => AttributeKind::Switch,
+        sys::PFM_ATTR_MOD_INTEGER => AttributeKind::Number,
+        _ => return None,
+    };
+    (status == sys::PFM_SUCCESS.cast_signed()).then(|| Attribute {
+        name: copy(info.name).unwrap_or_default(),
+        description: copy(info.desc).unwrap_or_default(),
+        kind,
+        default: info.__bindgen_anon_1.is_dfl() != 0,
+    })
+}
+
+fn message(status: c_int) -> String {
+    // SAFETY: any number gives a message, or null.
+    copy(unsafe { sys::pfm_strerror(status) }).unwrap_or_else(|| format!("error {status}"))
+}
+
+/// A copy of a string of libpfm4; `None` for null.
+fn copy(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: libpfm4's strings end in NUL and are not changed while the caller holds the lock.
+    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generic_instruction_event_has_the_kernels_encoding() {
+        let encoding = library().unwrap().encode("instructions", Privilege::User).unwrap();
+        assert_eq!((encoding.event_type(), encoding.config()), (sys::PERF_TYPE_HARDWARE, 1));
+        assert!(
+            encoding.name.starts_with("perf::PERF_COUNT_HW_INSTRUCTIONS"),
+            "{}",
+            encoding.name
+        );
+    }
+
+    /// Intel's manual (volume 3, performance-monitoring events of the Ivy Bridge EP): event D3H, unit mask 0CH is
+    /// `MEM_LOAD_UOPS_LLC_MISS_RETIRED.REMOTE_DRAM`.
+    #[test]
+    fn an_event_of_a_processor_that_need_not_be_here_is_encoded() {
+        let name = "ivb_ep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM";
+        let encoding = library().unwrap().encode(name, Privilege::User).unwrap();
+        assert_eq!((encoding.event_type(), encoding.config()), (sys::PERF_TYPE_RAW, 0x0cd3));
+    }
+
+    #[test]
+    fn the_mode_variable_is_not_left_in_the_environment() {
+        library().unwrap();
+        assert_eq!(env::var_os(ENCODE_INACTIVE), None);
+    }
+
+    #[test]
+    fn privilege_levels_that_the_name_gives_win() {
+        let library = library().unwrap();
+        let kernel = |name, privilege| {
+            let attributes = library.encode(name, privilege).unwrap().attributes;
+            (attributes.exclude_user() == 0, attributes.exclude_kernel() == 0)
+        };
+        assert_eq!(kernel("instructions", Privilege::User), (true, false));
+        assert_eq!(kernel("instructions", Privilege::UserAndKernel), (true, true));
+        assert_eq!(kernel("instructions:u", Privilege::UserAndKernel), (true, false));
+        assert_eq!(kernel("instructions:k", Privilege::User), (false, true));
+    }
+
+    #[test]
+    fn refusals_tell_an_unknown_event_from_an_unknown_unit_mask() {
+        let library = library().unwrap();
+        let error = |name| library.encode(name, Privilege::User).map(|_| ()).unwrap_err();
+        assert!(matches!(error("no-such-event"), PfmError::NotFound(_)));
+        let unit_mask = error("ivb_ep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:NOWHERE");
+        assert!(matches!(unit_mask, PfmError::Attribute { .. }), "{unit_mask}");
+        assert!(matches!(error("a\0b"), PfmError::NotFound(_)));
+    }
+
+    #[test]
+    fn the_tables_list_what_they_can_encode() {
+        let library = library().unwrap();
+        let pmu = library.pmus().iter().find(|pmu| pmu.name == "ivb_ep").unwrap();
+        assert_eq!((pmu.kind, pmu.fixed_counters), (PmuKind::Core, 3));
+        let events = library.events(pmu);
+        assert_eq!(events.len(), pmu.event_count);
+        let event = events
+            .iter()
+            .find(|event| event.name == "MEM_LOAD_UOPS_LLC_MISS_RETIRED")
+            .unwrap();
+        let remote = event.attributes.iter().find(|it| it.name == "REMOTE_DRAM").unwrap();
+        assert_eq!(remote.kind, AttributeKind::UnitMask);
+        assert!(
+            event
+                .attributes
+                .iter()
+                .any(|it| it.name == "u" && it.kind == AttributeKind::Switch)
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! Where in a binary's file a function begins, which is what a uprobe is told.
+//!
+//! 1. Take the functions that `.symtab` and `.dynsym` define.
+//! 2. Those whose name in the table is the wanted one; where there is none, those whose demangled name is, written
+//!    with or without parameters, return type or Rust's hash.
+//! 3. They must be one function: several names may share an address, but not the other way round.
+//! 4. The offset is `st_value - p_vaddr + p_offset` of the `PT_LOAD` segment that holds the address (elf(5)), which
+//!    is right for position-independent and for fixed binaries alike.
+//!
+//! Known limits: detached debug files (`.gnu_debuglink`, build ids) and compressed mini-tables (`.gnu_debugdata`) are
+//! not read, and a function that was inlined everywhere has no place to probe.
+
+use crate::nearest::{nearest, suggestion};
+use cpp_demangle::DemangleOptions;
+use object::{BinaryFormat, Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a function was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum SymbolError {
+    /// The file cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not an ELF binary, or a damaged one.
+    #[error("{} has no functions to probe: {why}", path.display())]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead, and the remedy.
+        why: String,
+    },
+    /// The file names no functions.
+    #[error(
+        "{} has no symbol table, so `{symbol}` cannot be found in it; build it without -s and do not strip it, or \
+         probe a shared library that it calls: uprobe:PATH:SYMBOL",
+        path.display()
+    )]
+    NoSymbols {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        symbol: String,
+    },
+    /// No function has this name.
+    #[error(
+        "{} has no function `{symbol}`{stripped}{}",
+        path.display(),
+        suggestion(nearest),
+        stripped = if *stripped { " among those it exports, and its table of all others was stripped" } else { "" },
+    )]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        symbol: String,
+        /// Whether only the dynamic symbols were there to look at.
+        stripped: bool,
+        /// The names nearest to it.
+        nearest: Vec<String>,
+    },
+    /// Several functions have this name.
+    #[error(
+        "`{symbol}` names {} functions of {}: {}; give the one that is meant by its name in the symbol table (nm)",
+        candidates.len(),
+        path.display(),
+        candidates.join(", ")
+    )]
+    Ambiguous {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        symbol: String,
+        /// The names in the symbol table, with their addresses.
+        candidates: Vec<String>,
+    },
+    /// The symbol's address is not in a part of the file that is loaded.
+    #[error("`{symbol}` of {} has address {address:#x}, which no loaded segment of the file holds", path.display())]
+    NotLoaded {
+        /// The file.
+        path: PathBuf,
+        /// The function.
+        symbol: String,
+        /// Its address in the symbol table.
+        address: u64,
+    },
+}
+
+/// The offset in bytes into the file `path` at which the function `symbol` begins.
+pub(crate) fn file_offset(path: &Path, symbol: &str) -> Result<u64, SymbolError> {
+    let content = fs::read(path).map_err(|source| SymbolError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    offset_in(path, &content, symbol)
+}
+
+fn offset_in(path: &Path, content: &[u8], symbol: &str) -> Result<u64, SymbolError> {
+    let not_elf = |why: String| SymbolError::NotElf {
+        path: path.to_owned(),
+        why,
+    };
+    if content.starts_with(b"#!") {
+        let why = "it is a script; name the binary that interprets it: uprobe:PATH:SYMBOL";
+        return Err(not_elf(why.to_owned()));
+    }
+    let file = object::File::parse(content).map_err(|error| not_elf(format!("it is no ELF binary ({error})")))?;
+    if file.format() != BinaryFormat::Elf {
+        return Err(not_elf(format!("it is a {:?} binary, not an ELF one", file.format())));
+    }
+    let stripped = file.symbols().next().is_none();
+    // By name in the table; a name can be there twice (in both tables, or as a static function of several units).
+    let mut functions: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for entry in file.symbols().chain(file.dynamic_symbols()) {
+        if entry.kind() != SymbolKind::Text || !entry.is_definition() {
+            continue;
+        }
+        if let Ok(name) = entry.name() {
+            let addresses = functions.entry(name).or_default();
+            if !addresses.contains(&entry.address()) {
+                addresses.push(entry.address());
+            }
+        }
+    }
+    if functions.is_empty() {
+        return Err(SymbolError::NoSymbols {
+            path: path.to_owned(),
+            symbol: symbol.to_owned(),
+        });
+    }
+    let matching: Vec<(&str, u64)> = match functions.get_key_value(symbol) {
+        Some((&name, addresses)) => addresses.iter().map(|&address| (name, address)).collect(),
+        None => functions
+            .iter()
+            .filter(|(name, _)| readable_names(name).iter().any(|readable| readable == symbol))
+            .flat_map(|(&name, addresses)| addresses.iter().map(move |&address| (name, address)))
+            .collect(),
+    };
+    let address = match matching.as_slice() {
+        [] => {
+            let readable: Vec<String> = functions.keys().map(|name| shortest_name(name)).collect();
+            return Err(SymbolError::Unknown {
+                path: path.to_owned(),
+                symbol: symbol.to_owned(),
+                stripped,
+                nearest: nearest(symbol, readable.iter().map(String::as_str)),
+            });
+        }
+        [(_, address), rest @ ..] if rest.iter().all(|(_, other)| other == address) => *address,
+        several => {
+            return Err(SymbolError::Ambiguous {
+                path: path.to_owned(),
+                symbol: symbol.to_owned(),
+                candidates: several
+                    .iter()
+                    .map(|(name, address)| format!("{name} at {address:#x}"))
+                    .collect(),
+            });
+        }
+    };
+    file.segments()
+        .find_map(|segment| {
+            let (file_start, file_size) = segment.file_range();
+            let within = address.checked_sub(segment.address())?;
+            (within < file_size).then_some(file_start + within)
+        })
+        .ok_or_else(|| SymbolError::NotLoaded {
+            path: path.to_owned(),
+            symbol: symbol.to_owned(),
+            address,
+        })
+}
+
+/// The forms in which a person may write the function whose mangled name is `name`; none where it is not mangled.
+fn readable_names(name: &str) -> Vec<String> {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        // The alternate form leaves out the hash.
+        return vec![format!("{rust:#}"), rust.to_string()];
+    }
+    if !name.starts_with("_Z") {
+        return vec![];
+    }
+    let Ok(cpp) = cpp_demangle::Symbol::new(name) else {
+        return vec![];
+    };
+    let plain = DemangleOptions::new();
+    [
+        plain.no_params().no_return_type(),
+        plain.no_params(),
+        plain.no_return_type(),
+        plain,
+    ]
+    .iter()
+    .filter_map(|options| cpp.demangle_with_options(options).ok())
+    .collect()
+}
+
+/// The form of `name` that one would type.
+fn shortest_name(name: &str) -> String {
+    readable_names(name)
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use tempfile::TempDir;
+
+    /// Compiles and links sources, each a name and a text; `None`, with a word, where there is no such compiler.
+    fn compiled(compiler: &str, sources: &[(&str, &str)], flags: &[&str]) -> Option<(TempDir, PathBuf)> {
+        let directory = tempfile::tempdir().unwrap();
+        let binary = directory.path().join("binary");
+        let mut command = Command::new(compiler);
+        command.args(flags).arg("-o").arg(&binary);
+        for (name, text) in sources {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            command.arg(path);
+        }
+        if command.status().is_ok_and(|status| status.success()) {
+            return Some((directory, binary));
+        }
+        eprintln!("skipped: `{compiler} {}` does not work here", flags.join(" "));
+        None
+    }
+
+    const CPP: &str = "
+        namespace solver {
+            struct Grid { void relax(int step, double by); };
+            void __attribute__((noinline)) Grid::relax(int step, double by) { volatile double kept = by * step; kept = kept + 1; }
+            template <typename T> T __attribute__((noinline)) twice(T value) { return value + value; }
+        }
+        int main(int count, char **) {
+            solver::Grid().relax(count, 2);
+            return solver::twice(count) + (int)solver::twice(1.5 * count);
+        }";
+
+    #[test]
+    fn a_cpp_function_is_found_with_and_without_its_parameters() {
+        let Some((_directory, binary)) = compiled("c++", &[("a.cpp", CPP)], &["-O1"]) else {
+            return;
+        };
+        let mangled = file_offset(&binary, "_ZN6solver4Grid5relaxEid").unwrap();
+        for name in ["solver::Grid::relax", "solver::Grid::relax(int, double)"] {
+            assert_eq!(file_offset(&binary, name).unwrap(), mangled, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_template_function_is_found_with_its_arguments_and_offered_without() {
+        let Some((_directory, binary)) = compiled("c++", &[("a.cpp", CPP)], &["-O1", "-fno-inline"]) else {
+            return;
+        };
+        file_offset(&binary, "solver::twice<int>").unwrap();
+        file_offset(&binary, "double solver::twice<double>(double)").unwrap();
+        let message = file_offset(&binary, "solver::twice").unwrap_err().to_string();
+        assert!(message.contains("solver::twice<int>"), "{message}");
+    }
+
+    #[test]
+    fn a_static_function_of_two_units_is_ambiguous() {
+        let unit = |name: &str| {
+            format!(
+                "static void __attribute__((noinline,used)) step(void) {{ __asm__(\"nop\"); }} void {name}(void) {{ step(); }}"
+            )
+        };
+        let (one, other) = (unit("one"), unit("other"));
+        let main = "int main(void) { return 0; }";
+        let sources = [("one.c", one.as_str()), ("other.c", other.as_str()), ("main.c", main)];
+        let Some((_directory, binary)) = compiled("cc", &sources, &[]) else {
+            return;
+        };
+        let error = file_offset(&binary, "step").unwrap_err();
+        assert!(
+            matches!(&error, SymbolError::Ambiguous { candidates, .. } if candidates.len() == 2),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_variable_is_no_function() {
+        let source = "int counter = 3; int main(void) { return counter; }";
+        let Some((_directory, binary)) = compiled("cc", &[("a.c", source)], &[]) else {
+            return;
+        };
+        let error = file_offset(&binary, "counter").unwrap_err();
+        assert!(matches!(error, SymbolError::Unknown { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_stripped_binary_says_how_to_get_a_symbol_table() {
+        let source = "int main(void) { return 0; }";
+        let Some((_directory, binary)) = compiled("cc", &[("a.c", source)], &["-static", "-s"]) else {
+            return;
+        };
+        let message = file_offset(&binary, "main").unwrap_err().to_string();
+        assert!(
+            message.contains("has no symbol table") && message.contains("do not strip"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_stripped_library_still_shows_what_it_exports() {
+        let source = "void exported_step(void) {} static void __attribute__((used)) hidden_step(void) {}";
+        let flags = ["-shared", "-fPIC", "-s"];
+        let Some((_directory, library)) = compiled("cc", &[("a.c", source)], &flags) else {
+            return;
+        };
+        file_offset(&library, "exported_step").unwrap();
+        let message = file_offset(&library, "hidden_step").unwrap_err().to_string();
+        assert!(message.contains("stripped"), "{message}");
+    }
+
+    #[test]
+    fn a_script_points_at_its_interpreter() {
+        let message = offset_in(Path::new("job"), b"#!/bin/sh\nexit\n", "main")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("script") && message.contains("uprobe:PATH:SYMBOL"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_damaged_binary_is_an_error() {
+        let error = offset_in(Path::new("job"), b"\x7fELF\x02\x01\x01", "main").unwrap_err();
+        assert!(matches!(error, SymbolError::NotElf { .. }), "{error}");
+        let missing = file_offset(Path::new("/no/such/file"), "main").unwrap_err();
+        assert!(matches!(missing, SymbolError::Unreadable { .. }), "{missing}");
+    }
+}
