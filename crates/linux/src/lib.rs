@@ -1,2 +1,4 @@
 //! The real machine: topology through hwloc, tasks through ptrace, counts through perf events and the agent's
 //! channel, affinity through the scheduler's calls. The only room with libc and unsafe system calls.
+
+pub mod channel;

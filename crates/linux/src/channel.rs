@@ -1,0 +1,269 @@
+//! The channel between a program and pinfold: one segment of shared memory in which the program's processes add to
+//! totals and from which pinfold reads them. Neither side ever waits for the other.
+//!
+//! The other side is `agent/pinfold.h`, whose structures are mirrored here; a test compares the two.
+//!
+//! The segment has no name in any file system. Processes open it through `/proc/PID/fd/N` of this process, so nothing
+//! is left behind however we end, and no file descriptor of ours appears in the program. What follows from that:
+//!
+//! - A process that starts after we have gone finds nothing and is not counted; those that run go on unharmed.
+//! - The program must see us under our process number: a new PID namespace, or a `/proc` that hides other processes,
+//!   cuts it off.
+//! - The kernel lets a process look into `/proc/PID/fd` only as it would let it trace us. A program that changes its
+//!   user, or a pinfold that has file capabilities (`setcap`), is cut off.
+//!
+//! Whoever is cut off runs as without pinfold, and the totals say `None` where nobody has ever attached.
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use pinfold_core::{Metric, MetricSource, Scope};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::mem::{offset_of, size_of};
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// `PINFOLD_CHANNEL_MAGIC`: "PNFDCHNL" in the memory of a little-endian machine.
+const MAGIC: u64 = 0x4c4e_4843_4446_4e50;
+/// `PINFOLD_CHANNEL_VERSION`.
+const VERSION: u32 = 1;
+/// `PINFOLD_CHANNEL_SLOTS`.
+const SLOTS: usize = 1024;
+/// The file name of the agent.
+const AGENT: &str = "libpinfold_agent.so";
+
+/// `struct pinfold_slot`: what one thread has counted.
+#[repr(C)]
+struct Slot {
+    heartbeats: AtomicU64,
+    regions: AtomicU64,
+    barriers: AtomicU64,
+    unused: [u64; 5],
+}
+
+/// `struct pinfold_channel`: the whole segment.
+#[repr(C)]
+struct Segment {
+    magic: u64,
+    version: u32,
+    slots_taken: AtomicU32,
+    attached_heartbeat: AtomicU32,
+    attached_gomp: AtomicU32,
+    attached_ompt: AtomicU32,
+    unused: [u32; 9],
+    slots: [Slot; SLOTS],
+}
+
+/// A segment of shared memory that a program's processes can reach.
+#[derive(Debug)]
+pub struct Channel {
+    file: OwnedFd,
+    segment: NonNull<Segment>,
+}
+
+// SAFETY: the mapping is read-only, is not tied to a thread, and everything read from it after creation is atomic.
+unsafe impl Send for Channel {}
+// SAFETY: as above.
+unsafe impl Sync for Channel {}
+
+/// Totals since the channel was created, over all processes that use it. `None`: nobody in the program has ever
+/// attached who would count this, which is not the same as a count of zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Calls of `pinfold_heartbeat`.
+    pub heartbeats: Option<u64>,
+    /// Parallel regions that have ended, nested ones too.
+    pub regions: Option<u64>,
+    /// Barriers passed inside parallel regions, once a team; the one that ends a region is not among them.
+    pub barriers: Option<u64>,
+}
+
+/// The shared memory could not be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot create the shared memory in which programs report progress: {step}: {error}")]
+pub struct ChannelError {
+    step: &'static str,
+    error: std::io::Error,
+}
+
+/// The agent could not be found, or not be used where it is.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// No file where the user said.
+    #[error("the agent {} does not exist; correct PINFOLD_AGENT, or unset it to look beside pinfold", .0.display())]
+    NotThere(PathBuf),
+    /// No file in any of the usual places.
+    #[error(
+        "the agent {AGENT} is in none of {}; build it with `make -C agent`, or name it in PINFOLD_AGENT",
+        .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    NotFound(Vec<PathBuf>),
+    /// `LD_PRELOAD` separates its entries by these characters and knows no escape.
+    #[error("the agent {} cannot be preloaded: its path contains a space or a colon; move or copy it", .0.display())]
+    Unspeakable(PathBuf),
+}
+
+impl Channel {
+    /// Creates the segment with all totals zero and nobody attached.
+    pub fn create() -> Result<Self, ChannelError> {
+        let failed = |step| {
+            move |errno: nix::Error| ChannelError {
+                step,
+                error: errno.into(),
+            }
+        };
+        let file = create_memory().map_err(failed("memfd_create"))?;
+        let file = File::from(file);
+        let initialised = file.set_len(size_of::<Segment>() as u64).and_then(|()| {
+            file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
+            file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Segment, magic) as u64)
+        });
+        initialised.map_err(|error| ChannelError {
+            step: "initialisation",
+            error,
+        })?;
+        // A program that truncated the file would end us with SIGBUS at the next reading.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(failed("F_ADD_SEALS"))?;
+        let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
+        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file, which cannot shrink.
+        let address = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) };
+        let address = address.map_err(failed("mmap"))?;
+        Ok(Self {
+            file: file.into(),
+            segment: address.cast(),
+        })
+    }
+
+    /// The totals now. A sum over the slots that have been taken; each is one cache line, so a program of eight
+    /// threads costs nine. The kinds are not read at one instant: a count that is made meanwhile may be in one total
+    /// and not yet in another.
+    pub fn totals(&self) -> Totals {
+        // SAFETY: the mapping lives as long as `self`, and other processes change only what is atomic here.
+        let segment = unsafe { self.segment.as_ref() };
+        let taken = segment.slots_taken.load(Ordering::Relaxed) as usize;
+        let (mut heartbeats, mut regions, mut barriers) = (0_u64, 0_u64, 0_u64);
+        for slot in &segment.slots[..taken.min(SLOTS)] {
+            heartbeats = heartbeats.wrapping_add(slot.heartbeats.load(Ordering::Relaxed));
+            regions = regions.wrapping_add(slot.regions.load(Ordering::Relaxed));
+            barriers = barriers.wrapping_add(slot.barriers.load(Ordering::Relaxed));
+        }
+        let attached = |count: &AtomicU32| count.load(Ordering::Relaxed) != 0;
+        let agent = attached(&segment.attached_gomp) || attached(&segment.attached_ompt);
+        Totals {
+            heartbeats: attached(&segment.attached_heartbeat).then_some(heartbeats),
+            regions: agent.then_some(regions),
+            barriers: agent.then_some(barriers),
+        }
+    }
+
+    /// The three metrics that this channel carries, in the order in which `auto` prefers them.
+    pub fn metrics() -> [Metric; 3] {
+        let metric = |name: &str, unit: &str, source| Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            source,
+            scope: Scope::Program,
+        };
+        [
+            metric("heartbeat", "heartbeat", MetricSource::Heartbeat),
+            metric("regions", "region", MetricSource::Regions),
+            metric("barriers", "barrier", MetricSource::Barriers),
+        ]
+    }
+
+    /// The environment variables that a program needs, with their values, beyond what it inherits. `inherited` looks
+    /// up what it would get without us; what the user has put there stays, and goes before ours. Without `agent` only
+    /// heartbeats can arrive.
+    pub fn environment(
+        &self,
+        inherited: impl Fn(&str) -> Option<OsString>,
+        agent: Option<&Path>,
+    ) -> Vec<(OsString, OsString)> {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
+        let mut variables = vec![("PINFOLD_CHANNEL".into(), path.into())];
+        let Some(agent) = agent else { return variables };
+        let inherited = |name: &str| inherited(name).filter(|value| !value.is_empty());
+
+        let preload = appended(inherited("LD_PRELOAD"), agent.as_os_str());
+        variables.push(("LD_PRELOAD".into(), preload));
+        // An OpenMP runtime finds a preloaded tool by itself. It must be in the list only where there is one: then it
+        // lets the others in the list go first (agent/ompt.c).
+        if let Some(libraries) = inherited("OMP_TOOL_LIBRARIES") {
+            variables.push((
+                "OMP_TOOL_LIBRARIES".into(),
+                appended(Some(libraries), agent.as_os_str()),
+            ));
+        }
+        // A program built by GCC with AddressSanitizer refuses to start when any library is preloaded. Where its
+        // checks are linked against nothing is lost by not insisting: the agent replaces none of the functions that
+        // it watches.
+        let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
+        variables.push(("ASAN_OPTIONS".into(), sanitizer));
+        variables
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
+        unmapped.expect("a mapping that was made can be unmapped");
+    }
+}
+
+/// An anonymous file that can be sealed, is never executed and is not inherited across exec.
+fn create_memory() -> nix::Result<OwnedFd> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    // Linux 6.3 wants to be told whether the file may be executed, and can be set to refuse when it is not. Older
+    // kernels do not know the flag.
+    match memfd_create(
+        c"pinfold-channel",
+        flags | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL),
+    ) {
+        Err(nix::Error::EINVAL) => memfd_create(c"pinfold-channel", flags),
+        result => result,
+    }
+}
+
+/// `entry` at the end of a colon-separated list, unless it is the last one already.
+fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
+    use std::os::unix::ffi::OsStrExt;
+    match list {
+        None => entry.to_owned(),
+        Some(list) if list.as_bytes().rsplit(|&byte| byte == b':').next() == Some(entry.as_bytes()) => list,
+        Some(mut list) => {
+            list.push(":");
+            list.push(entry);
+            list
+        }
+    }
+}
+
+/// Finds the agent's shared library: `overridden` (the value of `PINFOLD_AGENT`) where the user gave one, else beside
+/// the binary in `executable_dir`, then where `pip install` and `make -C agent` put it relative to the binary.
+pub fn find_agent(executable_dir: &Path, overridden: Option<&OsStr>) -> Result<PathBuf, AgentError> {
+    let found = if let Some(path) = overridden {
+        let path = PathBuf::from(path);
+        path.canonicalize().map_err(|_| AgentError::NotThere(path))?
+    } else {
+        let places = ["", "../lib/pinfold", "../agent"].map(|place| executable_dir.join(place).join(AGENT));
+        let existing = places.iter().find_map(|path| path.canonicalize().ok());
+        existing.ok_or_else(|| AgentError::NotFound(places.to_vec()))?
+    };
+    // Not canonical paths only: the program may run in another directory, so the path must be absolute.
+    if found
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b' ' | b':'))
+    {
+        return Err(AgentError::Unspeakable(found));
+    }
+    Ok(found)
+}
