@@ -105,7 +105,7 @@ static bool find_runtime(void *handle, struct runtime *runtime)
                          dladdr(fork_call, &kmpc) != 0 && gomp.dli_fbase == kmpc.dli_fbase;
     dlerror();
     if (!runtime->is_libomp)
-        pinfold_channel(PINFOLD_SOURCE_GOMP); /* From now on, no region means zero regions. */
+        pinfold_get_channel(PINFOLD_SOURCE_GOMP); /* From now on, no region means zero regions. */
     return true;
 }
 
@@ -215,7 +215,7 @@ static void count_region(const struct runtime *runtime)
 {
     if (runtime->is_libomp)
         return;
-    struct pinfold_slot *slot = pinfold_slot(PINFOLD_SOURCE_GOMP);
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_GOMP);
     if (slot != NULL)
         __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
 }
@@ -223,11 +223,11 @@ static void count_region(const struct runtime *runtime)
 /* The calling thread has passed a barrier. Thread 0 counts for its team; a barrier outside any region is none. */
 static void count_barrier(const struct runtime *runtime)
 {
-    if (runtime->is_libomp && !ompt_tool_in_force)
+    if (runtime->is_libomp && !__atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED))
         return;
     if (runtime->get_thread_num() != 0 || runtime->get_level() == 0)
         return;
-    struct pinfold_slot *slot = pinfold_slot(PINFOLD_SOURCE_GOMP);
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_GOMP);
     if (slot != NULL)
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }

@@ -49,7 +49,7 @@ bool ompt_tool_in_force;
 static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int flags, const void *code)
 {
     (void)parallel, (void)encountering_task, (void)code;
-    struct pinfold_slot *slot = pinfold_slot(PINFOLD_SOURCE_OMPT);
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_OMPT);
     if (slot != NULL && ((unsigned)flags & PARALLEL_TEAM) != 0)
         __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
 }
@@ -67,7 +67,7 @@ static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *
     if (get_task_info(0, &flags, NULL, NULL, NULL, &thread_num) != INFO_AVAILABLE || thread_num != 0 ||
         (flags & TASK_INITIAL) != 0)
         return;
-    struct pinfold_slot *slot = pinfold_slot(PINFOLD_SOURCE_OMPT);
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_OMPT);
     if (slot != NULL)
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }
@@ -81,15 +81,15 @@ static int initialize(ompt_function_lookup lookup, int initial_device_num, ompt_
         return 0;
     set_callback(EVENT_PARALLEL_END, (ompt_interface)parallel_end);
     set_callback(EVENT_SYNC_REGION, (ompt_interface)sync_region);
-    pinfold_channel(PINFOLD_SOURCE_OMPT); /* From now on, no region means zero regions. */
-    ompt_tool_in_force = true;
+    pinfold_get_channel(PINFOLD_SOURCE_OMPT); /* From now on, no region means zero regions. */
+    __atomic_store_n(&ompt_tool_in_force, true, __ATOMIC_RELAXED);
     return 1;
 }
 
 static void finalize(ompt_data *tool_data)
 {
     (void)tool_data;
-    ompt_tool_in_force = false;
+    __atomic_store_n(&ompt_tool_in_force, false, __ATOMIC_RELAXED);
 }
 
 EXPORT struct ompt_start_tool_result *ompt_start_tool(unsigned omp_version, const char *runtime_version);

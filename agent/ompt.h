@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Whether libomp has accepted the tool and reports to it. */
+/* Whether libomp has accepted the tool and reports to it. Read and written atomically. */
 extern bool ompt_tool_in_force;
 
 #endif

@@ -30,7 +30,9 @@
 
 #ifdef __cplusplus
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast" /* The header is C as well. */
+/* The header is C as well. */
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
 #endif
 
 #define PINFOLD_CHANNEL_MAGIC UINT64_C(0x4c4e484344464e50) /* "PNFDCHNL" in the memory of a little-endian machine */
@@ -96,7 +98,7 @@ static inline struct pinfold_channel *pinfold_map_channel(void)
 
 /* The channel, mapped once; NULL when there is none. Each translation unit has a mapping of its own, which is harmless
  * and spares the header a library. Each stays with one source. */
-static inline struct pinfold_channel *pinfold_channel(enum pinfold_source source)
+static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source source)
 {
     static struct pinfold_channel *mapped; /* NULL before the first attempt, MAP_FAILED after one in vain */
     struct pinfold_channel *channel = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
@@ -114,12 +116,12 @@ static inline struct pinfold_channel *pinfold_channel(enum pinfold_source source
 }
 
 /* The calling thread's slot; NULL when there is no channel. */
-static inline struct pinfold_slot *pinfold_slot(enum pinfold_source source)
+static inline struct pinfold_slot *pinfold_own_slot(enum pinfold_source source)
 {
     static __thread struct pinfold_slot *slot;
     static __thread char asked;
     if (!asked) {
-        struct pinfold_channel *channel = pinfold_channel(source);
+        struct pinfold_channel *channel = pinfold_get_channel(source);
         if (channel != NULL) {
             uint32_t turn = __atomic_fetch_add(&channel->slots_taken, 1, __ATOMIC_RELAXED);
             slot = &channel->slots[turn % PINFOLD_CHANNEL_SLOTS];
@@ -132,7 +134,7 @@ static inline struct pinfold_slot *pinfold_slot(enum pinfold_source source)
 /* One unit of work is done. */
 static inline void pinfold_heartbeat(void)
 {
-    struct pinfold_slot *slot = pinfold_slot(PINFOLD_SOURCE_HEARTBEAT);
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_HEARTBEAT);
     if (slot != NULL)
         __atomic_fetch_add(&slot->heartbeats, 1, __ATOMIC_RELAXED);
 }

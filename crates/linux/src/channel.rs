@@ -43,19 +43,20 @@ struct Slot {
     heartbeats: AtomicU64,
     regions: AtomicU64,
     barriers: AtomicU64,
-    unused: [u64; 5],
+    unused: [AtomicU64; 5],
 }
 
-/// `struct pinfold_channel`: the whole segment.
+/// `struct pinfold_channel`: the whole segment. All of it is atomic, since a program that has it mapped can write all
+/// of it, even if it should not.
 #[repr(C)]
 struct Segment {
-    magic: u64,
-    version: u32,
+    magic: AtomicU64,
+    version: AtomicU32,
     slots_taken: AtomicU32,
     attached_heartbeat: AtomicU32,
     attached_gomp: AtomicU32,
     attached_ompt: AtomicU32,
-    unused: [u32; 9],
+    unused: [AtomicU32; 9],
     slots: [Slot; SLOTS],
 }
 
@@ -200,9 +201,8 @@ impl Channel {
                 appended(Some(libraries), agent.as_os_str()),
             ));
         }
-        // A program built by GCC with AddressSanitizer refuses to start when any library is preloaded. Where its
-        // checks are linked against nothing is lost by not insisting: the agent replaces none of the functions that
-        // it watches.
+        // A program built by GCC with AddressSanitizer refuses to start when any library comes before the sanitizer's,
+        // lest it replace a function that the sanitizer watches. The agent replaces none of these.
         let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
         variables.push(("ASAN_OPTIONS".into(), sanitizer));
         variables
@@ -246,7 +246,8 @@ fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
 }
 
 /// Finds the agent's shared library: `overridden` (the value of `PINFOLD_AGENT`) where the user gave one, else beside
-/// the binary in `executable_dir`, then where `pip install` and `make -C agent` put it relative to the binary.
+/// the binary in `executable_dir`, then where `pip install` and `make -C agent` put it relative to the binary. The
+/// path is absolute, so that it also holds for a program that runs in another directory.
 pub fn find_agent(executable_dir: &Path, overridden: Option<&OsStr>) -> Result<PathBuf, AgentError> {
     let found = if let Some(path) = overridden {
         let path = PathBuf::from(path);
@@ -256,7 +257,6 @@ pub fn find_agent(executable_dir: &Path, overridden: Option<&OsStr>) -> Result<P
         let existing = places.iter().find_map(|path| path.canonicalize().ok());
         existing.ok_or_else(|| AgentError::NotFound(places.to_vec()))?
     };
-    // Not canonical paths only: the program may run in another directory, so the path must be absolute.
     if found
         .as_os_str()
         .as_encoded_bytes()
@@ -266,4 +266,213 @@ pub fn find_agent(executable_dir: &Path, overridden: Option<&OsStr>) -> Result<P
         return Err(AgentError::Unspeakable(found));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::process::Command;
+
+    fn environment_of(user: &[(&str, &str)], agent: Option<&str>) -> Vec<(String, String)> {
+        let inherited = |name: &str| {
+            let mut set = user.iter();
+            set.find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+        };
+        let variables = Channel::create().unwrap().environment(inherited, agent.map(Path::new));
+        let text = |value: OsString| value.into_string().unwrap();
+        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
+        variables.filter(|(name, _)| name != "PINFOLD_CHANNEL").collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn the_structures_are_those_of_the_c_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("layout.c");
+        let program = folder.path().join("layout");
+        let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent/pinfold.h");
+        let fields = [
+            "struct pinfold_channel, magic",
+            "struct pinfold_channel, version",
+            "struct pinfold_channel, slots_taken",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_HEARTBEAT]",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
+            "struct pinfold_channel, slots",
+            "struct pinfold_slot, heartbeats",
+            "struct pinfold_slot, regions",
+            "struct pinfold_slot, barriers",
+        ];
+        let numbers = [
+            "PINFOLD_CHANNEL_MAGIC",
+            "PINFOLD_CHANNEL_VERSION",
+            "PINFOLD_CHANNEL_SLOTS",
+            "sizeof(struct pinfold_channel)",
+            "sizeof(struct pinfold_slot)",
+        ];
+        let offsets = fields.iter().map(|field| format!("offsetof({field})"));
+        let numbers = numbers.map(str::to_owned).into_iter();
+        let print = |number| format!("printf(\"%llu\\n\", (unsigned long long)({number}));");
+        let printed: Vec<String> = numbers.chain(offsets).map(print).collect();
+        let include = format!(
+            "#include \"{}\"\n#include <stddef.h>\n#include <stdio.h>\n",
+            header.display()
+        );
+        fs::write(
+            &source,
+            format!("{include}int main(void) {{ {} }}\n", printed.join("\n")),
+        )
+        .unwrap();
+        let compiled = Command::new("cc")
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(
+            compiled.status.success(),
+            "{}",
+            String::from_utf8_lossy(&compiled.stderr)
+        );
+        let output = Command::new(&program).output().unwrap().stdout;
+        let theirs: Vec<u64> = String::from_utf8(output)
+            .unwrap()
+            .lines()
+            .map(|line| line.parse().unwrap())
+            .collect();
+        let sizes = [SLOTS, size_of::<Segment>(), size_of::<Slot>()];
+        let offsets = [
+            offset_of!(Segment, magic),
+            offset_of!(Segment, version),
+            offset_of!(Segment, slots_taken),
+            offset_of!(Segment, attached_heartbeat),
+            offset_of!(Segment, attached_gomp),
+            offset_of!(Segment, attached_ompt),
+            offset_of!(Segment, slots),
+            offset_of!(Slot, heartbeats),
+            offset_of!(Slot, regions),
+            offset_of!(Slot, barriers),
+        ];
+        let ours = sizes.into_iter().chain(offsets).map(|number| number as u64);
+        assert_eq!(
+            theirs,
+            [MAGIC, VERSION.into()].into_iter().chain(ours).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_new_channel_has_nobody_attached() {
+        assert_eq!(Channel::create().unwrap().totals(), Totals::default());
+    }
+
+    #[test]
+    fn the_memory_can_be_opened_by_its_name_and_cannot_be_cut_short() {
+        let channel = Channel::create().unwrap();
+        let (name, path) = channel.environment(|_| None, None).remove(0);
+        assert_eq!(name, "PINFOLD_CHANNEL");
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        let refused = file.set_len(8).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn the_memory_is_not_inherited_across_exec() {
+        let channel = Channel::create().unwrap();
+        let flags = fcntl(&channel.file, FcntlArg::F_GETFD).unwrap();
+        assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+    }
+
+    #[test]
+    fn without_an_agent_only_the_channel_is_named() {
+        assert_eq!(environment_of(&[("LD_PRELOAD", "/user.so")], None), []);
+    }
+
+    #[test]
+    fn the_agent_is_preloaded() {
+        let expected = [("LD_PRELOAD", "/a.so"), ("ASAN_OPTIONS", "verify_asan_link_order=0")];
+        assert_eq!(environment_of(&[], Some("/a.so")), pairs(&expected));
+        assert_eq!(environment_of(&[("LD_PRELOAD", "")], Some("/a.so")), pairs(&expected));
+    }
+
+    #[test]
+    fn what_the_user_has_set_stays_and_goes_before_ours() {
+        let user = [
+            ("LD_PRELOAD", "/one.so /two.so"),
+            ("OMP_TOOL_LIBRARIES", "/tool.so"),
+            ("ASAN_OPTIONS", "detect_leaks=0"),
+        ];
+        let expected = [
+            ("LD_PRELOAD", "/one.so /two.so:/a.so"),
+            ("OMP_TOOL_LIBRARIES", "/tool.so:/a.so"),
+            ("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"),
+        ];
+        assert_eq!(environment_of(&user, Some("/a.so")), pairs(&expected));
+    }
+
+    #[test]
+    fn a_pinfold_inside_a_pinfold_adds_nothing_twice() {
+        let outer = [
+            ("LD_PRELOAD", "/u.so:/a.so"),
+            ("ASAN_OPTIONS", "verify_asan_link_order=0"),
+        ];
+        assert_eq!(environment_of(&outer, Some("/a.so")), pairs(&outer));
+    }
+
+    /// A tree with a binary's directory, and the agent in `place` relative to it.
+    fn tree_with_agent(place: &str) -> (tempfile::TempDir, PathBuf) {
+        let tree = tempfile::tempdir().unwrap();
+        let binaries = tree.path().join("bin");
+        fs::create_dir_all(&binaries).unwrap();
+        fs::create_dir_all(binaries.join(place)).unwrap();
+        fs::write(binaries.join(place).join(AGENT), "").unwrap();
+        (tree, binaries)
+    }
+
+    #[test]
+    fn the_agent_is_found_where_each_way_of_building_puts_it() {
+        for place in [".", "../lib/pinfold", "../agent"] {
+            let (_tree, binaries) = tree_with_agent(place);
+            let expected = binaries.join(place).join(AGENT).canonicalize().unwrap();
+            assert_eq!(find_agent(&binaries, None), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn an_agent_that_the_user_names_goes_before_the_one_beside_the_binary() {
+        let (_tree, binaries) = tree_with_agent(".");
+        let (other, _) = tree_with_agent(".");
+        let named = other.path().join("bin").join(AGENT).canonicalize().unwrap();
+        assert_eq!(find_agent(&binaries, Some(named.as_os_str())), Ok(named));
+    }
+
+    #[test]
+    fn a_named_agent_that_is_not_there_is_not_replaced_by_another() {
+        let (_tree, binaries) = tree_with_agent(".");
+        let error = find_agent(&binaries, Some(OsStr::new("/nowhere/agent.so"))).unwrap_err();
+        assert_eq!(error, AgentError::NotThere("/nowhere/agent.so".into()));
+    }
+
+    #[test]
+    fn a_missing_agent_is_reported_with_the_places_that_were_searched() {
+        let empty = tempfile::tempdir().unwrap();
+        let message = find_agent(empty.path(), None).unwrap_err().to_string();
+        assert!(message.contains("lib/pinfold/libpinfold_agent.so"), "{message}");
+        assert!(message.contains("make -C agent"), "{message}");
+    }
+
+    #[test]
+    fn an_agent_whose_path_cannot_be_written_in_ld_preload_is_refused() {
+        for place in ["with space", "with:colon"] {
+            let (_tree, binaries) = tree_with_agent(place);
+            let error = find_agent(&binaries.join(place), None).unwrap_err();
+            assert!(matches!(error, AgentError::Unspeakable(_)), "{error}");
+        }
+    }
 }
