@@ -1,0 +1,316 @@
+/*
+ * Counts the parallel regions and barriers of programs that use GCC's libgomp, by standing between the two.
+ *
+ * Code compiled by `gcc -fopenmp` calls GOMP_parallel, GOMP_barrier and their like. The agent is preloaded, so the
+ * dynamic linker binds these calls to the functions here; each calls the real one and counts when that has returned.
+ * Names, parameters and meaning are those that GCC's code generator emits (GOMP ABI 1.0 to 5.1); a name that is not
+ * wrapped here goes to libgomp as ever.
+ *
+ * The real one is not always the same. The linker looks for a symbol first in the global scope (the program and the
+ * libraries that it is linked with), then among the caller's own dependencies; a Python process may well have loaded
+ * two copies of libgomp, each private to one extension module. To hand a call to the wrong copy would break the
+ * program. So:
+ *
+ *   1. When the global scope has a libgomp, it serves every caller, as it would without the agent. This is settled
+ *      before main(), so that ordinary programs never call the dynamic linker from here.
+ *   2. Otherwise the caller is found by its return address, and its dependencies are searched. The answer is kept for
+ *      all addresses of that object. It is a thread outside any region that asks first, for GOMP_parallel; its team's
+ *      threads find the answer ready, so that none waits for the linker's lock while another holds it in dlopen().
+ *   3. Failing that, the first loaded object that has the symbols serves: the caller has jumped here in place of its
+ *      last call, and the return address is its caller's.
+ *
+ * LLVM's libomp has these entry points too, for programs that gcc compiled. Its regions are counted through OMPT
+ * (ompt.c) and not here. Its barriers are counted here, as long as the tool is in force: OMPT reports the barriers of
+ * these entry points among those that the runtime makes for its own purposes.
+ *
+ * Known limits: two private copies of libgomp can be confused in case 3 only, or when an object is unloaded and one
+ * that uses another copy is loaded at its address.
+ */
+#define _GNU_SOURCE
+#include "ompt.h"
+#include "pinfold.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef void (*body)(void *);
+
+/* Every entry point that is wrapped: result, name after GOMP_, parameters. */
+#define ENTRY_POINTS(X)                                                                                               \
+    X(void, parallel, (body, void *, unsigned, unsigned))                                                             \
+    X(unsigned, parallel_reductions, (body, void *, unsigned, unsigned))                                              \
+    X(void, parallel_sections, (body, void *, unsigned, unsigned, unsigned))                                          \
+    X(void, parallel_loop_static, (body, void *, unsigned, long, long, long, long, unsigned))                         \
+    X(void, parallel_loop_dynamic, (body, void *, unsigned, long, long, long, long, unsigned))                        \
+    X(void, parallel_loop_guided, (body, void *, unsigned, long, long, long, long, unsigned))                         \
+    X(void, parallel_loop_nonmonotonic_dynamic, (body, void *, unsigned, long, long, long, long, unsigned))           \
+    X(void, parallel_loop_nonmonotonic_guided, (body, void *, unsigned, long, long, long, long, unsigned))            \
+    X(void, parallel_loop_runtime, (body, void *, unsigned, long, long, long, unsigned))                              \
+    X(void, parallel_loop_nonmonotonic_runtime, (body, void *, unsigned, long, long, long, unsigned))                 \
+    X(void, parallel_loop_maybe_nonmonotonic_runtime, (body, void *, unsigned, long, long, long, unsigned))           \
+    X(void, parallel_end, (void))                                                                                     \
+    X(void, barrier, (void))                                                                                          \
+    X(bool, barrier_cancel, (void))                                                                                   \
+    X(void, loop_end, (void))                                                                                         \
+    X(bool, loop_end_cancel, (void))                                                                                  \
+    X(void, sections_end, (void))                                                                                     \
+    X(bool, sections_end_cancel, (void))
+
+#define DECLARE(result, name, parameters) EXPORT result GOMP_##name parameters;
+ENTRY_POINTS(DECLARE)
+
+/* One OpenMP runtime's real entry points; a member is NULL where an older runtime lacks it. */
+struct runtime {
+#define MEMBER(result, name, parameters) result(*name) parameters;
+    ENTRY_POINTS(MEMBER)
+    int (*get_thread_num)(void);
+    int (*get_level)(void);
+    bool is_libomp;
+};
+
+/* The runtime of the global scope, once it is known. */
+static struct runtime global_runtime;
+static bool global_runtime_known;
+
+/* The addresses of one object whose calls go to a runtime outside the global scope. Entries are never removed. */
+struct scope {
+    uintptr_t begin, end;
+    struct runtime runtime;
+    struct scope *next;
+};
+static struct scope *private_scopes;
+
+/* Fills in `runtime` with what `handle` leads to. Says whether there was one. */
+static bool find_runtime(void *handle, struct runtime *runtime)
+{
+    if (dlsym(handle, "GOMP_parallel") == NULL || dlsym(handle, "GOMP_parallel") == (void *)GOMP_parallel) {
+        dlerror(); /* The failure is ours; the program should not come upon it. */
+        return false;
+    }
+#define FIND(result, name, parameters) runtime->name = (result(*) parameters)dlsym(handle, "GOMP_" #name);
+    ENTRY_POINTS(FIND)
+    runtime->get_thread_num = (int (*)(void))dlsym(handle, "omp_get_thread_num");
+    runtime->get_level = (int (*)(void))dlsym(handle, "omp_get_level");
+
+    /* libomp defines __kmpc_fork_call in the object that defines GOMP_parallel. */
+    Dl_info gomp, kmpc;
+    void *fork_call = dlsym(handle, "__kmpc_fork_call");
+    runtime->is_libomp = fork_call != NULL && dladdr((void *)runtime->parallel, &gomp) != 0 &&
+                         dladdr(fork_call, &kmpc) != 0 && gomp.dli_fbase == kmpc.dli_fbase;
+    dlerror();
+    if (!runtime->is_libomp)
+        pinfold_get_channel(PINFOLD_SOURCE_GOMP); /* From now on, no region means zero regions. */
+    return true;
+}
+
+/* Looks into the global scope, and remembers a runtime that is there. */
+static bool find_global_runtime(void)
+{
+    struct runtime found;
+    if (!find_runtime(RTLD_NEXT, &found))
+        return false;
+    /* Two threads may come here at once, after a dlopen() with RTLD_GLOBAL. Both write the same. */
+    global_runtime = found;
+    __atomic_store_n(&global_runtime_known, true, __ATOMIC_RELEASE);
+    return true;
+}
+
+__attribute__((constructor)) static void settle_global_scope(void)
+{
+    find_global_runtime();
+}
+
+/* A loaded object: asked for by an address inside it, or by its place in the list of loaded objects. */
+struct object {
+    uintptr_t address; /* 0: asked for by place */
+    unsigned place;
+    uintptr_t begin, end;
+    char path[PATH_MAX];
+};
+
+static int match_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct object *object = argument;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uintptr_t segment_begin = info->dlpi_addr + segment->p_vaddr;
+        uintptr_t segment_end = segment_begin + segment->p_memsz;
+        begin = segment_begin < begin ? segment_begin : begin;
+        end = segment_end > end ? segment_end : end;
+    }
+    bool wanted = object->address != 0 ? begin <= object->address && object->address < end : object->place-- == 0;
+    if (!wanted)
+        return 0;
+    object->begin = begin;
+    object->end = end;
+    snprintf(object->path, sizeof object->path, "%s", info->dlpi_name);
+    return 1;
+}
+
+/* Looks among an object's own dependencies. */
+static bool find_private_runtime(const struct object *object, struct runtime *runtime)
+{
+    void *handle = dlopen(object->path, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) {
+        dlerror();
+        return false;
+    }
+    bool found = find_runtime(handle, runtime);
+    dlclose(handle);
+    return found;
+}
+
+/* The runtime for a caller that has not been seen before; cases 1, 2 and 3 above. */
+static const struct runtime *find_runtime_for(uintptr_t call_site)
+{
+    if (find_global_runtime())
+        return &global_runtime;
+
+    struct scope *scope = malloc(sizeof *scope);
+    struct object caller = {.address = call_site};
+    bool found = false;
+    if (scope != NULL && dl_iterate_phdr(match_object, &caller)) {
+        found = find_private_runtime(&caller, &scope->runtime);
+        for (unsigned place = 0; !found; place++) {
+            struct object other = {.place = place};
+            if (!dl_iterate_phdr(match_object, &other))
+                break;
+            found = find_private_runtime(&other, &scope->runtime);
+        }
+    }
+    if (!found)
+        abort(); /* Without the agent this call would have ended in the linker's "undefined symbol". */
+    scope->begin = caller.begin;
+    scope->end = caller.end;
+    scope->next = __atomic_load_n(&private_scopes, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&private_scopes, &scope->next, scope, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        continue;
+    return &scope->runtime;
+}
+
+static const struct runtime *runtime_for(uintptr_t call_site)
+{
+    /* A caller keeps the runtime that it had before another one came into the global scope. */
+    for (struct scope *scope = __atomic_load_n(&private_scopes, __ATOMIC_ACQUIRE); scope != NULL; scope = scope->next)
+        if (scope->begin <= call_site && call_site < scope->end)
+            return &scope->runtime;
+    if (__atomic_load_n(&global_runtime_known, __ATOMIC_ACQUIRE))
+        return &global_runtime;
+    return find_runtime_for(call_site);
+}
+#define RUNTIME runtime_for((uintptr_t)__builtin_return_address(0))
+
+/* A region has ended: every one counts, nested or not, and whatever the size of its team. */
+static void count_region(const struct runtime *runtime)
+{
+    if (runtime->is_libomp)
+        return;
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_GOMP);
+    if (slot != NULL)
+        __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
+}
+
+/* The calling thread has passed a barrier. Thread 0 counts for its team; a barrier outside any region is none. */
+static void count_barrier(const struct runtime *runtime)
+{
+    if (runtime->is_libomp && !__atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED))
+        return;
+    if (runtime->get_thread_num() != 0 || runtime->get_level() == 0)
+        return;
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_GOMP);
+    if (slot != NULL)
+        __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
+}
+
+/* Parallel regions. */
+
+void GOMP_parallel(body run, void *data, unsigned threads, unsigned flags)
+{
+    const struct runtime *runtime = RUNTIME;
+    runtime->parallel(run, data, threads, flags);
+    count_region(runtime);
+}
+
+unsigned GOMP_parallel_reductions(body run, void *data, unsigned threads, unsigned flags)
+{
+    const struct runtime *runtime = RUNTIME;
+    unsigned team = runtime->parallel_reductions(run, data, threads, flags);
+    count_region(runtime);
+    return team;
+}
+
+void GOMP_parallel_sections(body run, void *data, unsigned threads, unsigned count, unsigned flags)
+{
+    const struct runtime *runtime = RUNTIME;
+    runtime->parallel_sections(run, data, threads, count, flags);
+    count_region(runtime);
+}
+
+#define LOOP_WITH_CHUNK(name)                                                                                         \
+    void GOMP_##name(body run, void *data, unsigned threads, long start, long end, long step, long chunk,             \
+                     unsigned flags)                                                                                  \
+    {                                                                                                                 \
+        const struct runtime *runtime = RUNTIME;                                                                      \
+        runtime->name(run, data, threads, start, end, step, chunk, flags);                                            \
+        count_region(runtime);                                                                                        \
+    }
+LOOP_WITH_CHUNK(parallel_loop_static)
+LOOP_WITH_CHUNK(parallel_loop_dynamic)
+LOOP_WITH_CHUNK(parallel_loop_guided)
+LOOP_WITH_CHUNK(parallel_loop_nonmonotonic_dynamic)
+LOOP_WITH_CHUNK(parallel_loop_nonmonotonic_guided)
+
+#define LOOP_OF_RUNTIME_SCHEDULE(name)                                                                                \
+    void GOMP_##name(body run, void *data, unsigned threads, long start, long end, long step, unsigned flags)         \
+    {                                                                                                                 \
+        const struct runtime *runtime = RUNTIME;                                                                      \
+        runtime->name(run, data, threads, start, end, step, flags);                                                   \
+        count_region(runtime);                                                                                        \
+    }
+LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_runtime)
+LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_nonmonotonic_runtime)
+LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_maybe_nonmonotonic_runtime)
+
+/* GCC before 4.9 emitted GOMP_parallel_start or one of its kind, the body, and this. */
+void GOMP_parallel_end(void)
+{
+    const struct runtime *runtime = RUNTIME;
+    runtime->parallel_end();
+    count_region(runtime);
+}
+
+/* Barriers. A cancelled one was not passed. */
+
+#define BARRIER(name)                                                                                                 \
+    void GOMP_##name(void)                                                                                            \
+    {                                                                                                                 \
+        const struct runtime *runtime = RUNTIME;                                                                      \
+        runtime->name();                                                                                              \
+        count_barrier(runtime);                                                                                       \
+    }
+BARRIER(barrier)
+BARRIER(loop_end)
+BARRIER(sections_end)
+
+#define CANCELLABLE_BARRIER(name)                                                                                     \
+    bool GOMP_##name(void)                                                                                            \
+    {                                                                                                                 \
+        const struct runtime *runtime = RUNTIME;                                                                      \
+        bool cancelled = runtime->name();                                                                             \
+        if (!cancelled)                                                                                               \
+            count_barrier(runtime);                                                                                   \
+        return cancelled;                                                                                             \
+    }
+CANCELLABLE_BARRIER(barrier_cancel)
+CANCELLABLE_BARRIER(loop_end_cancel)
+CANCELLABLE_BARRIER(sections_end_cancel)

@@ -1,0 +1,110 @@
+/*
+ * Counts the parallel regions and barriers of programs that use LLVM's libomp, as an OMPT tool (OpenMP 5.0, chapter 4).
+ *
+ * libomp asks for a tool once: first the ompt_start_tool that the address space holds, and the agent's is there when
+ * it was preloaded; then each library in OMP_TOOL_LIBRARIES, until one accepts. A tool of the user's goes before
+ * ours: one that is linked into the program is found first by itself; for those in OMP_TOOL_LIBRARIES the agent
+ * stands back when it is first asked, and is asked again at the end of that list, where pinfold has put it. With
+ * OMP_TOOL=disabled nobody is asked.
+ *
+ * The few declarations are written out after the specification, whose header not every compiler brings along.
+ */
+#define _GNU_SOURCE
+#include "ompt.h"
+#include "pinfold.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef union {
+    uint64_t value;
+    void *pointer;
+} ompt_data;
+typedef void (*ompt_interface)(void);
+typedef ompt_interface (*ompt_function_lookup)(const char *name);
+typedef int (*ompt_set_callback)(int event, ompt_interface callback);
+typedef int (*ompt_get_task_info)(int ancestor_level, int *flags, ompt_data **task, void **frame,
+                                  ompt_data **parallel, int *thread_num);
+struct ompt_start_tool_result {
+    int (*initialize)(ompt_function_lookup lookup, int initial_device_num, ompt_data *tool_data);
+    void (*finalize)(ompt_data *tool_data);
+    ompt_data tool_data;
+};
+
+enum { EVENT_PARALLEL_END = 4, EVENT_SYNC_REGION = 23 };
+enum { SCOPE_END = 2 };
+enum { INFO_AVAILABLE = 2 };
+enum { TASK_INITIAL = 0x1 };
+#define PARALLEL_TEAM 0x80000000u
+/* The kinds of ompt_sync_region_t that are barriers of the program's: not waits for tasks, and not barriers that the
+ * runtime makes for its own purposes. */
+enum { BARRIER = 1, BARRIER_IMPLICIT = 2, BARRIER_EXPLICIT = 3, BARRIER_IMPLICIT_WORKSHARE = 8 };
+
+static ompt_get_task_info get_task_info;
+bool ompt_tool_in_force;
+
+/* A region has ended; a league of teams is not one, the regions inside it are. */
+static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int flags, const void *code)
+{
+    (void)parallel, (void)encountering_task, (void)code;
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_OMPT);
+    if (slot != NULL && ((unsigned)flags & PARALLEL_TEAM) != 0)
+        __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
+}
+
+/* A thread has come to a barrier or passed it. Thread 0 counts for its team. */
+static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *task, const void *code)
+{
+    (void)task, (void)code;
+    /* The barrier that ends a region has lost its region by the time it is passed. */
+    if (endpoint != SCOPE_END || parallel == NULL)
+        return;
+    if (kind != BARRIER && kind != BARRIER_IMPLICIT && kind != BARRIER_EXPLICIT && kind != BARRIER_IMPLICIT_WORKSHARE)
+        return;
+    int flags, thread_num;
+    if (get_task_info(0, &flags, NULL, NULL, NULL, &thread_num) != INFO_AVAILABLE || thread_num != 0 ||
+        (flags & TASK_INITIAL) != 0)
+        return;
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_OMPT);
+    if (slot != NULL)
+        __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
+}
+
+static int initialize(ompt_function_lookup lookup, int initial_device_num, ompt_data *tool_data)
+{
+    (void)initial_device_num, (void)tool_data;
+    ompt_set_callback set_callback = (ompt_set_callback)lookup("ompt_set_callback");
+    get_task_info = (ompt_get_task_info)lookup("ompt_get_task_info");
+    if (set_callback == NULL || get_task_info == NULL)
+        return 0;
+    set_callback(EVENT_PARALLEL_END, (ompt_interface)parallel_end);
+    set_callback(EVENT_SYNC_REGION, (ompt_interface)sync_region);
+    pinfold_get_channel(PINFOLD_SOURCE_OMPT); /* From now on, no region means zero regions. */
+    __atomic_store_n(&ompt_tool_in_force, true, __ATOMIC_RELAXED);
+    return 1;
+}
+
+static void finalize(ompt_data *tool_data)
+{
+    (void)tool_data;
+    __atomic_store_n(&ompt_tool_in_force, false, __ATOMIC_RELAXED);
+}
+
+EXPORT struct ompt_start_tool_result *ompt_start_tool(unsigned omp_version, const char *runtime_version);
+
+struct ompt_start_tool_result *ompt_start_tool(unsigned omp_version, const char *runtime_version)
+{
+    static struct ompt_start_tool_result tool = {.initialize = initialize, .finalize = finalize};
+    static bool asked;
+    const char *libraries = getenv("OMP_TOOL_LIBRARIES");
+    bool first = !__atomic_exchange_n(&asked, true, __ATOMIC_RELAXED);
+    (void)omp_version, (void)runtime_version;
+    if (getenv("PINFOLD_CHANNEL") == NULL || (first && libraries != NULL && libraries[0] != '\0'))
+        return NULL;
+    /* libomp's own tool, Archer, keeps ThreadSanitizer from false reports, and comes only where no other tool is. */
+    if (dlsym(RTLD_DEFAULT, "__tsan_init") != NULL)
+        return NULL;
+    return &tool;
+}

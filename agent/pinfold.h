@@ -1,0 +1,146 @@
+/*
+ * pinfold_heartbeat(): how a program tells pinfold that it has got one step further.
+ *
+ * This one header is all there is: C99 or C++11, GCC or Clang, Linux, nothing to link. Call pinfold_heartbeat() once
+ * for each unit of work that is done (a time step, a request, a tile), from any thread. Under pinfold a call costs one
+ * addition to memory that only its own thread uses; without pinfold it does nothing, and nobody is told.
+ *
+ * How it works. pinfold creates one segment of shared memory, the channel, and names it in the environment variable
+ * PINFOLD_CHANNEL as a path that can be opened. The first call in a process maps it. The segment holds nothing but
+ * totals that grow: the program adds, pinfold reads, neither ever waits. Each thread takes a slot of its own, one
+ * cache line; when all slots are taken, threads share them, and so does a child with its parent after fork(). Nothing
+ * is lost by that because additions are atomic.
+ *
+ * pinfold's own agent includes this header too, and crates/linux/src/channel.rs mirrors its structures: a test
+ * compares the two. Whatever changes the layout changes PINFOLD_CHANNEL_VERSION.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#ifndef PINFOLD_H
+#define PINFOLD_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+/* The header is C as well. */
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
+#endif
+
+#define PINFOLD_CHANNEL_MAGIC UINT64_C(0x4c4e484344464e50) /* "PNFDCHNL" in the memory of a little-endian machine */
+#define PINFOLD_CHANNEL_VERSION 1u
+#define PINFOLD_CHANNEL_SLOTS 1024u
+
+/* Who adds to the channel, so that a total of zero can be told from a total that nobody keeps. */
+enum pinfold_source {
+    PINFOLD_SOURCE_HEARTBEAT, /* pinfold_heartbeat() */
+    PINFOLD_SOURCE_GOMP,      /* the agent, between a program and GCC's libgomp */
+    PINFOLD_SOURCE_OMPT,      /* the agent, as the OMPT tool of LLVM's libomp */
+    PINFOLD_SOURCES
+};
+
+/* What one thread has counted; one cache line. */
+struct pinfold_slot {
+    uint64_t heartbeats; /* calls of pinfold_heartbeat() */
+    uint64_t regions;    /* parallel regions that have ended */
+    uint64_t barriers;   /* barriers passed inside parallel regions, once a team */
+    uint64_t unused[5];
+};
+
+/* The whole segment. */
+struct pinfold_channel {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t slots_taken;               /* grows past PINFOLD_CHANNEL_SLOTS when slots are taken again */
+    uint32_t attached[PINFOLD_SOURCES]; /* how many times each source has mapped the segment */
+    uint32_t unused[9];
+    struct pinfold_slot slots[PINFOLD_CHANNEL_SLOTS];
+};
+
+/* Maps the channel that the environment names. MAP_FAILED when there is none, or none of this version, or the program
+ * runs with privileges that its caller lacks (setuid): then the environment is not to be trusted. */
+static inline struct pinfold_channel *pinfold_map_channel(void)
+{
+    const char *path = getauxval(AT_SECURE) ? NULL : getenv("PINFOLD_CHANNEL");
+    void *address = MAP_FAILED;
+    struct stat status;
+    struct pinfold_channel *channel;
+    int saved_errno = errno;
+    int file;
+#ifdef O_CLOEXEC
+    file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+#else
+    file = path ? open(path, O_RDWR) : -1; /* Strict C99: some C libraries hide the flag. */
+#endif
+    if (file >= 0) {
+        if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+            (uint64_t)status.st_size >= sizeof(struct pinfold_channel))
+            address = mmap(NULL, sizeof(struct pinfold_channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        close(file);
+    }
+    channel = (struct pinfold_channel *)address;
+    if (address != MAP_FAILED &&
+        (channel->magic != PINFOLD_CHANNEL_MAGIC || channel->version != PINFOLD_CHANNEL_VERSION)) {
+        munmap(address, sizeof(struct pinfold_channel));
+        channel = (struct pinfold_channel *)MAP_FAILED;
+    }
+    errno = saved_errno;
+    return channel;
+}
+
+/* The channel, mapped once; NULL when there is none. Each translation unit has a mapping of its own, which is harmless
+ * and spares the header a library. Each stays with one source. */
+static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source source)
+{
+    static struct pinfold_channel *mapped; /* NULL before the first attempt, MAP_FAILED after one in vain */
+    struct pinfold_channel *channel = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
+    if (channel == NULL) {
+        struct pinfold_channel *fresh = pinfold_map_channel();
+        if (__atomic_compare_exchange_n(&mapped, &channel, fresh, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            channel = fresh;
+            if (fresh != MAP_FAILED)
+                __atomic_fetch_add(&fresh->attached[source], 1, __ATOMIC_RELAXED);
+        } else if (fresh != MAP_FAILED) {
+            munmap(fresh, sizeof(struct pinfold_channel)); /* Another thread was first; `channel` is now its mapping. */
+        }
+    }
+    return channel == MAP_FAILED ? NULL : channel;
+}
+
+/* The calling thread's slot; NULL when there is no channel. */
+static inline struct pinfold_slot *pinfold_own_slot(enum pinfold_source source)
+{
+    static __thread struct pinfold_slot *slot;
+    static __thread char asked;
+    if (!asked) {
+        struct pinfold_channel *channel = pinfold_get_channel(source);
+        if (channel != NULL) {
+            uint32_t turn = __atomic_fetch_add(&channel->slots_taken, 1, __ATOMIC_RELAXED);
+            slot = &channel->slots[turn % PINFOLD_CHANNEL_SLOTS];
+        }
+        asked = 1;
+    }
+    return slot;
+}
+
+/* One unit of work is done. */
+static inline void pinfold_heartbeat(void)
+{
+    struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_HEARTBEAT);
+    if (slot != NULL)
+        __atomic_fetch_add(&slot->heartbeats, 1, __ATOMIC_RELAXED);
+}
+
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+#endif
+
+#endif

@@ -1,0 +1,478 @@
+//! The channel between a program and pinfold: one segment of shared memory in which the program's processes add to
+//! totals and from which pinfold reads them. Neither side ever waits for the other.
+//!
+//! The other side is `agent/pinfold.h`, whose structures are mirrored here; a test compares the two.
+//!
+//! The segment has no name in any file system. Processes open it through `/proc/PID/fd/N` of this process, so nothing
+//! is left behind however we end, and no file descriptor of ours appears in the program. What follows from that:
+//!
+//! - A process that starts after we have gone finds nothing and is not counted; those that run go on unharmed.
+//! - The program must see us under our process number: a new PID namespace, or a `/proc` that hides other processes,
+//!   cuts it off.
+//! - The kernel lets a process look into `/proc/PID/fd` only as it would let it trace us. A program that changes its
+//!   user, or a pinfold that has file capabilities (`setcap`), is cut off.
+//!
+//! Whoever is cut off runs as without pinfold, and the totals say `None` where nobody has ever attached.
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use pinfold_core::{Metric, MetricSource, Scope};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::mem::{offset_of, size_of};
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// `PINFOLD_CHANNEL_MAGIC`: "PNFDCHNL" in the memory of a little-endian machine.
+const MAGIC: u64 = 0x4c4e_4843_4446_4e50;
+/// `PINFOLD_CHANNEL_VERSION`.
+const VERSION: u32 = 1;
+/// `PINFOLD_CHANNEL_SLOTS`.
+const SLOTS: usize = 1024;
+/// The file name of the agent.
+const AGENT: &str = "libpinfold_agent.so";
+
+/// `struct pinfold_slot`: what one thread has counted.
+#[repr(C)]
+struct Slot {
+    heartbeats: AtomicU64,
+    regions: AtomicU64,
+    barriers: AtomicU64,
+    unused: [AtomicU64; 5],
+}
+
+/// `struct pinfold_channel`: the whole segment. All of it is atomic, since a program that has it mapped can write all
+/// of it, even if it should not.
+#[repr(C)]
+struct Segment {
+    magic: AtomicU64,
+    version: AtomicU32,
+    slots_taken: AtomicU32,
+    attached_heartbeat: AtomicU32,
+    attached_gomp: AtomicU32,
+    attached_ompt: AtomicU32,
+    unused: [AtomicU32; 9],
+    slots: [Slot; SLOTS],
+}
+
+/// A segment of shared memory that a program's processes can reach.
+#[derive(Debug)]
+pub struct Channel {
+    file: OwnedFd,
+    segment: NonNull<Segment>,
+}
+
+// SAFETY: the mapping is read-only, is not tied to a thread, and everything read from it after creation is atomic.
+unsafe impl Send for Channel {}
+// SAFETY: as above.
+unsafe impl Sync for Channel {}
+
+/// Totals since the channel was created, over all processes that use it. `None`: nobody in the program has ever
+/// attached who would count this, which is not the same as a count of zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Calls of `pinfold_heartbeat`.
+    pub heartbeats: Option<u64>,
+    /// Parallel regions that have ended, nested ones too.
+    pub regions: Option<u64>,
+    /// Barriers passed inside parallel regions, once a team; the one that ends a region is not among them.
+    pub barriers: Option<u64>,
+}
+
+/// The shared memory could not be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot create the shared memory in which programs report progress: {step}: {error}")]
+pub struct ChannelError {
+    step: &'static str,
+    error: std::io::Error,
+}
+
+/// The agent could not be found, or not be used where it is.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// No file where the user said.
+    #[error("the agent {} does not exist; correct PINFOLD_AGENT, or unset it to look beside pinfold", .0.display())]
+    NotThere(PathBuf),
+    /// No file in any of the usual places.
+    #[error(
+        "the agent {AGENT} is in none of {}; build it with `make -C agent`, or name it in PINFOLD_AGENT",
+        .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    NotFound(Vec<PathBuf>),
+    /// `LD_PRELOAD` separates its entries by these characters and knows no escape.
+    #[error("the agent {} cannot be preloaded: its path contains a space or a colon; move or copy it", .0.display())]
+    Unspeakable(PathBuf),
+}
+
+impl Channel {
+    /// Creates the segment with all totals zero and nobody attached.
+    pub fn create() -> Result<Self, ChannelError> {
+        let failed = |step| {
+            move |errno: nix::Error| ChannelError {
+                step,
+                error: errno.into(),
+            }
+        };
+        let file = create_memory().map_err(failed("memfd_create"))?;
+        let file = File::from(file);
+        let initialised = file.set_len(size_of::<Segment>() as u64).and_then(|()| {
+            file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
+            file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Segment, magic) as u64)
+        });
+        initialised.map_err(|error| ChannelError {
+            step: "initialisation",
+            error,
+        })?;
+        // A program that truncated the file would end us with SIGBUS at the next reading.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(failed("F_ADD_SEALS"))?;
+        let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
+        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file, which cannot shrink.
+        let address = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) };
+        let address = address.map_err(failed("mmap"))?;
+        Ok(Self {
+            file: file.into(),
+            segment: address.cast(),
+        })
+    }
+
+    /// The totals now. A sum over the slots that have been taken; each is one cache line, so a program of eight
+    /// threads costs nine. The kinds are not read at one instant: a count that is made meanwhile may be in one total
+    /// and not yet in another.
+    pub fn totals(&self) -> Totals {
+        // SAFETY: the mapping lives as long as `self`, and other processes change only what is atomic here.
+        let segment = unsafe { self.segment.as_ref() };
+        let taken = segment.slots_taken.load(Ordering::Relaxed) as usize;
+        let (mut heartbeats, mut regions, mut barriers) = (0_u64, 0_u64, 0_u64);
+        for slot in &segment.slots[..taken.min(SLOTS)] {
+            heartbeats = heartbeats.wrapping_add(slot.heartbeats.load(Ordering::Relaxed));
+            regions = regions.wrapping_add(slot.regions.load(Ordering::Relaxed));
+            barriers = barriers.wrapping_add(slot.barriers.load(Ordering::Relaxed));
+        }
+        let attached = |count: &AtomicU32| count.load(Ordering::Relaxed) != 0;
+        let agent = attached(&segment.attached_gomp) || attached(&segment.attached_ompt);
+        Totals {
+            heartbeats: attached(&segment.attached_heartbeat).then_some(heartbeats),
+            regions: agent.then_some(regions),
+            barriers: agent.then_some(barriers),
+        }
+    }
+
+    /// The three metrics that this channel carries, in the order in which `auto` prefers them.
+    pub fn metrics() -> [Metric; 3] {
+        let metric = |name: &str, unit: &str, source| Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            source,
+            scope: Scope::Program,
+        };
+        [
+            metric("heartbeat", "heartbeat", MetricSource::Heartbeat),
+            metric("regions", "region", MetricSource::Regions),
+            metric("barriers", "barrier", MetricSource::Barriers),
+        ]
+    }
+
+    /// The environment variables that a program needs, with their values, beyond what it inherits. `inherited` looks
+    /// up what it would get without us; what the user has put there stays, and goes before ours. Without `agent` only
+    /// heartbeats can arrive.
+    pub fn environment(
+        &self,
+        inherited: impl Fn(&str) -> Option<OsString>,
+        agent: Option<&Path>,
+    ) -> Vec<(OsString, OsString)> {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
+        let mut variables = vec![("PINFOLD_CHANNEL".into(), path.into())];
+        let Some(agent) = agent else { return variables };
+        let inherited = |name: &str| inherited(name).filter(|value| !value.is_empty());
+
+        let preload = appended(inherited("LD_PRELOAD"), agent.as_os_str());
+        variables.push(("LD_PRELOAD".into(), preload));
+        // An OpenMP runtime finds a preloaded tool by itself. It must be in the list only where there is one: then it
+        // lets the others in the list go first (agent/ompt.c).
+        if let Some(libraries) = inherited("OMP_TOOL_LIBRARIES") {
+            variables.push((
+                "OMP_TOOL_LIBRARIES".into(),
+                appended(Some(libraries), agent.as_os_str()),
+            ));
+        }
+        // A program built by GCC with AddressSanitizer refuses to start when any library comes before the sanitizer's,
+        // lest it replace a function that the sanitizer watches. The agent replaces none of these.
+        let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
+        variables.push(("ASAN_OPTIONS".into(), sanitizer));
+        variables
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
+        unmapped.expect("a mapping that was made can be unmapped");
+    }
+}
+
+/// An anonymous file that can be sealed, is never executed and is not inherited across exec.
+fn create_memory() -> nix::Result<OwnedFd> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    // Linux 6.3 wants to be told whether the file may be executed, and can be set to refuse when it is not. Older
+    // kernels do not know the flag.
+    match memfd_create(
+        c"pinfold-channel",
+        flags | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL),
+    ) {
+        Err(nix::Error::EINVAL) => memfd_create(c"pinfold-channel", flags),
+        result => result,
+    }
+}
+
+/// `entry` at the end of a colon-separated list, unless it is the last one already.
+fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
+    use std::os::unix::ffi::OsStrExt;
+    match list {
+        None => entry.to_owned(),
+        Some(list) if list.as_bytes().rsplit(|&byte| byte == b':').next() == Some(entry.as_bytes()) => list,
+        Some(mut list) => {
+            list.push(":");
+            list.push(entry);
+            list
+        }
+    }
+}
+
+/// Finds the agent's shared library: `overridden` (the value of `PINFOLD_AGENT`) where the user gave one, else beside
+/// the binary in `executable_dir`, then where `pip install` and `make -C agent` put it relative to the binary. The
+/// path is absolute, so that it also holds for a program that runs in another directory.
+pub fn find_agent(executable_dir: &Path, overridden: Option<&OsStr>) -> Result<PathBuf, AgentError> {
+    let found = if let Some(path) = overridden {
+        let path = PathBuf::from(path);
+        path.canonicalize().map_err(|_| AgentError::NotThere(path))?
+    } else {
+        let places = ["", "../lib/pinfold", "../agent"].map(|place| executable_dir.join(place).join(AGENT));
+        let existing = places.iter().find_map(|path| path.canonicalize().ok());
+        existing.ok_or_else(|| AgentError::NotFound(places.to_vec()))?
+    };
+    if found
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b' ' | b':'))
+    {
+        return Err(AgentError::Unspeakable(found));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::process::Command;
+
+    fn environment_of(user: &[(&str, &str)], agent: Option<&str>) -> Vec<(String, String)> {
+        let inherited = |name: &str| {
+            let mut set = user.iter();
+            set.find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+        };
+        let variables = Channel::create().unwrap().environment(inherited, agent.map(Path::new));
+        let text = |value: OsString| value.into_string().unwrap();
+        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
+        variables.filter(|(name, _)| name != "PINFOLD_CHANNEL").collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn the_structures_are_those_of_the_c_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("layout.c");
+        let program = folder.path().join("layout");
+        let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent/pinfold.h");
+        let fields = [
+            "struct pinfold_channel, magic",
+            "struct pinfold_channel, version",
+            "struct pinfold_channel, slots_taken",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_HEARTBEAT]",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
+            "struct pinfold_channel, slots",
+            "struct pinfold_slot, heartbeats",
+            "struct pinfold_slot, regions",
+            "struct pinfold_slot, barriers",
+        ];
+        let numbers = [
+            "PINFOLD_CHANNEL_MAGIC",
+            "PINFOLD_CHANNEL_VERSION",
+            "PINFOLD_CHANNEL_SLOTS",
+            "sizeof(struct pinfold_channel)",
+            "sizeof(struct pinfold_slot)",
+        ];
+        let offsets = fields.iter().map(|field| format!("offsetof({field})"));
+        let numbers = numbers.map(str::to_owned).into_iter();
+        let print = |number| format!("printf(\"%llu\\n\", (unsigned long long)({number}));");
+        let printed: Vec<String> = numbers.chain(offsets).map(print).collect();
+        let include = format!(
+            "#include \"{}\"\n#include <stddef.h>\n#include <stdio.h>\n",
+            header.display()
+        );
+        fs::write(
+            &source,
+            format!("{include}int main(void) {{ {} }}\n", printed.join("\n")),
+        )
+        .unwrap();
+        let compiled = Command::new("cc")
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(
+            compiled.status.success(),
+            "{}",
+            String::from_utf8_lossy(&compiled.stderr)
+        );
+        let output = Command::new(&program).output().unwrap().stdout;
+        let theirs: Vec<u64> = String::from_utf8(output)
+            .unwrap()
+            .lines()
+            .map(|line| line.parse().unwrap())
+            .collect();
+        let sizes = [SLOTS, size_of::<Segment>(), size_of::<Slot>()];
+        let offsets = [
+            offset_of!(Segment, magic),
+            offset_of!(Segment, version),
+            offset_of!(Segment, slots_taken),
+            offset_of!(Segment, attached_heartbeat),
+            offset_of!(Segment, attached_gomp),
+            offset_of!(Segment, attached_ompt),
+            offset_of!(Segment, slots),
+            offset_of!(Slot, heartbeats),
+            offset_of!(Slot, regions),
+            offset_of!(Slot, barriers),
+        ];
+        let ours = sizes.into_iter().chain(offsets).map(|number| number as u64);
+        assert_eq!(
+            theirs,
+            [MAGIC, VERSION.into()].into_iter().chain(ours).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_new_channel_has_nobody_attached() {
+        assert_eq!(Channel::create().unwrap().totals(), Totals::default());
+    }
+
+    #[test]
+    fn the_memory_can_be_opened_by_its_name_and_cannot_be_cut_short() {
+        let channel = Channel::create().unwrap();
+        let (name, path) = channel.environment(|_| None, None).remove(0);
+        assert_eq!(name, "PINFOLD_CHANNEL");
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        let refused = file.set_len(8).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn the_memory_is_not_inherited_across_exec() {
+        let channel = Channel::create().unwrap();
+        let flags = fcntl(&channel.file, FcntlArg::F_GETFD).unwrap();
+        assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+    }
+
+    #[test]
+    fn without_an_agent_only_the_channel_is_named() {
+        assert_eq!(environment_of(&[("LD_PRELOAD", "/user.so")], None), []);
+    }
+
+    #[test]
+    fn the_agent_is_preloaded() {
+        let expected = [("LD_PRELOAD", "/a.so"), ("ASAN_OPTIONS", "verify_asan_link_order=0")];
+        assert_eq!(environment_of(&[], Some("/a.so")), pairs(&expected));
+        assert_eq!(environment_of(&[("LD_PRELOAD", "")], Some("/a.so")), pairs(&expected));
+    }
+
+    #[test]
+    fn what_the_user_has_set_stays_and_goes_before_ours() {
+        let user = [
+            ("LD_PRELOAD", "/one.so /two.so"),
+            ("OMP_TOOL_LIBRARIES", "/tool.so"),
+            ("ASAN_OPTIONS", "detect_leaks=0"),
+        ];
+        let expected = [
+            ("LD_PRELOAD", "/one.so /two.so:/a.so"),
+            ("OMP_TOOL_LIBRARIES", "/tool.so:/a.so"),
+            ("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"),
+        ];
+        assert_eq!(environment_of(&user, Some("/a.so")), pairs(&expected));
+    }
+
+    #[test]
+    fn a_pinfold_inside_a_pinfold_adds_nothing_twice() {
+        let outer = [
+            ("LD_PRELOAD", "/u.so:/a.so"),
+            ("ASAN_OPTIONS", "verify_asan_link_order=0"),
+        ];
+        assert_eq!(environment_of(&outer, Some("/a.so")), pairs(&outer));
+    }
+
+    /// A tree with a binary's directory, and the agent in `place` relative to it.
+    fn tree_with_agent(place: &str) -> (tempfile::TempDir, PathBuf) {
+        let tree = tempfile::tempdir().unwrap();
+        let binaries = tree.path().join("bin");
+        fs::create_dir_all(&binaries).unwrap();
+        fs::create_dir_all(binaries.join(place)).unwrap();
+        fs::write(binaries.join(place).join(AGENT), "").unwrap();
+        (tree, binaries)
+    }
+
+    #[test]
+    fn the_agent_is_found_where_each_way_of_building_puts_it() {
+        for place in [".", "../lib/pinfold", "../agent"] {
+            let (_tree, binaries) = tree_with_agent(place);
+            let expected = binaries.join(place).join(AGENT).canonicalize().unwrap();
+            assert_eq!(find_agent(&binaries, None), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn an_agent_that_the_user_names_goes_before_the_one_beside_the_binary() {
+        let (_tree, binaries) = tree_with_agent(".");
+        let (other, _) = tree_with_agent(".");
+        let named = other.path().join("bin").join(AGENT).canonicalize().unwrap();
+        assert_eq!(find_agent(&binaries, Some(named.as_os_str())), Ok(named));
+    }
+
+    #[test]
+    fn a_named_agent_that_is_not_there_is_not_replaced_by_another() {
+        let (_tree, binaries) = tree_with_agent(".");
+        let error = find_agent(&binaries, Some(OsStr::new("/nowhere/agent.so"))).unwrap_err();
+        assert_eq!(error, AgentError::NotThere("/nowhere/agent.so".into()));
+    }
+
+    #[test]
+    fn a_missing_agent_is_reported_with_the_places_that_were_searched() {
+        let empty = tempfile::tempdir().unwrap();
+        let message = find_agent(empty.path(), None).unwrap_err().to_string();
+        assert!(message.contains("lib/pinfold/libpinfold_agent.so"), "{message}");
+        assert!(message.contains("make -C agent"), "{message}");
+    }
+
+    #[test]
+    fn an_agent_whose_path_cannot_be_written_in_ld_preload_is_refused() {
+        for place in ["with space", "with:colon"] {
+            let (_tree, binaries) = tree_with_agent(place);
+            let error = find_agent(&binaries.join(place), None).unwrap_err();
+            assert!(matches!(error, AgentError::Unspeakable(_)), "{error}");
+        }
+    }
+}
