@@ -1,0 +1,43 @@
+# The commands of the project. Each starts from a bare clone and sets up what it needs.
+
+.DEFAULT_GOAL := help
+
+# rustup puts cargo there, and a shell that was open before does not know.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+# The build's results have fixed places, whatever the caller's environment says.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+PYTHON := .venv/bin/python
+
+demo: build ## place a real OpenMP program on this machine
+	scripts/demo
+
+test: build check ## every check and every test, in both languages
+	cargo test --workspace
+	$(PYTHON) -m pytest tests --doctest-modules python/pinfold
+
+check: setup ## formats, lints and types
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+
+build: setup ## the binary target/release/pinfold, the agent and the workloads
+	cargo build --release --package pinfold-cli
+	$(MAKE) -C agent
+	$(MAKE) -C workloads
+
+bench: build ## the costs that the project promises, as ratios; also in target/bench.json
+	cargo run --release --package pinfold-bench
+
+setup: ## what Debian, Rust and Python must provide; the others do this first
+	scripts/setup
+
+clean: ## remove everything that was built, and the Python environment
+	rm -rf target .venv
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo test check build bench setup clean help

@@ -1,0 +1,232 @@
+"""scripts/setup, run in a folder of its own with stand-ins for every command that would look at or change the machine.
+
+A stand-in is a shell script of the command's name in `bin/`; it appends its command line to the file `calls`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CARGO = '[ "$1" = --version ] && echo "cargo {version} (0 2025-01-01)"; exit 0'
+#: A python3 whose venvs hold a python that is this very interpreter, but for pip.
+PYTHON3 = f"""
+case "$*" in
+-c*) echo 3.11.2 ;;
+"-m venv"*)
+    mkdir -p .venv/bin
+    cat > .venv/bin/python <<'END'
+#!/bin/sh
+[ "$1" = - ] && exec {sys.executable} -
+echo "pip $*" >> calls
+END
+    chmod +x .venv/bin/python ;;
+esac"""
+
+
+class Place:
+    """A folder with the script, what it reads, and a PATH in which nothing is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts/setup", folder / "scripts/setup")
+        (folder / "Cargo.toml").write_text('[workspace.package]\nrust-version = "1.88"\n')
+        (folder / "pyproject.toml").write_text(
+            '[build-system]\nrequires = ["builder"]\n[project]\nrequires-python = ">=3.11"\n'
+            'dependencies = ["needed"]\n[project.optional-dependencies]\ndev = ["checker>=2"]\n'
+        )
+        self.provide("dpkg-query", 'shift 2; for package; do printf "%s=installed " "$package"; done')
+        self.provide("apt-get")
+        self.provide("id", "echo 0")
+        self.provide("curl", "exit 6")
+        self.provide("cargo", CARGO.format(version="1.88.0"))
+        self.provide("python3", PYTHON3)
+        for tool in ("bash", "sh", "cat", "chmod", "cut", "dirname", "head", "mkdir", "mktemp", "printf", "rm", "sed"):
+            self.lend(tool)
+        for tool in ("sha256sum", "sort"):
+            self.lend(tool)
+
+    def provide(self, command: str, body: str = "") -> None:
+        (self.folder / "bin").mkdir(exist_ok=True)
+        path = self.folder / "bin" / command
+        path.write_text(f'#!/bin/sh\necho "{command} $*" >> {self.folder}/calls\n{body}\n')
+        path.chmod(0o755)
+
+    def lend(self, tool: str) -> None:
+        """Lets the machine's own tool be found."""
+        found = shutil.which(tool)
+        assert found, tool
+        (self.folder / "bin" / tool).symlink_to(found)
+
+    def take(self, command: str) -> None:
+        (self.folder / "bin" / command).unlink()
+
+    def setup(self) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["scripts/setup"],
+            cwd=self.folder,
+            env={"PATH": str(self.folder / "bin"), "HOME": str(self.folder / "home"), "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def calls(self, command: str) -> list[str]:
+        """The arguments of each call of this command."""
+        lines = (self.folder / "calls").read_text().splitlines()
+        return [line.removeprefix(f"{command} ") for line in lines if line.startswith(f"{command} ")]
+
+    def lack(self, *packages: str) -> None:
+        """Lets the machine lack these packages: one that dpkg knew once, and others that it never heard of."""
+        known, *unheard_of = packages
+        cases = f"{known}) printf '%s=not-installed ' {known} ;;"
+        for package in unheard_of:
+            cases += f" {package}) status=1 ;;"
+        self.provide(
+            "dpkg-query",
+            f"""shift 2; status=0
+            for package; do case $package in {cases} *) printf "%s=installed " "$package" ;; esac; done
+            exit $status""",
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_where_nothing_is_missing_only_the_python_environment_is_made(place: Place) -> None:
+    completed = place.setup()
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr == "setup: making a Python environment in .venv\n"
+    assert place.calls("apt-get") == []
+    assert place.calls("curl") == []
+    assert len(place.calls("pip")) == 1
+    assert (place.folder / ".venv/requirements.txt").read_text().split() == ["builder", "needed", "checker>=2"]
+
+
+def test_the_second_time_there_is_nothing_to_do(place: Place) -> None:
+    place.setup()
+    completed = place.setup()
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
+    assert len(place.calls("pip")) == 1
+
+
+def test_other_requirements_make_another_environment(place: Place) -> None:
+    place.setup()
+    project = place.folder / "pyproject.toml"
+    project.write_text(project.read_text().replace("checker>=2", "checker>=3"))
+    place.setup()
+    assert len(place.calls("pip")) == 2
+    assert "checker>=3" in (place.folder / ".venv/requirements.txt").read_text()
+
+
+def test_root_gets_the_missing_packages_and_no_others(place: Place) -> None:
+    place.lack("libhwloc-dev", "clang", "bzip2")
+    assert place.setup().returncode == 0
+    update, install = place.calls("apt-get")
+    assert update.endswith("update")
+    assert [word for word in install.split() if word in ("libhwloc-dev", "clang", "bzip2", "git", "python3")] == [
+        "bzip2",
+        "libhwloc-dev",
+        "clang",
+    ]
+    assert "--yes" in install
+
+
+def test_others_are_told_what_root_must_install(place: Place) -> None:
+    place.lack("libhwloc-dev", "clang")
+    place.provide("id", "echo 1000")
+    completed = place.setup()
+    assert completed.returncode == 1
+    assert "    apt-get install --yes --no-install-recommends libhwloc-dev clang\n" in completed.stderr
+    assert not (place.folder / ".venv").exists()
+
+
+INSTALLER = """
+while [ "$1" != --output ]; do shift; done
+cat > "$2" <<'END'
+mkdir -p "$HOME/.cargo/bin"
+printf '#!/bin/sh\\necho "cargo {version} (0 2025-01-01)"\\n' > "$HOME/.cargo/bin/cargo"
+chmod +x "$HOME/.cargo/bin/cargo"
+END
+"""
+
+
+@pytest.mark.parametrize("found", [None, "1.63.0"])
+def test_rust_comes_by_rustup_where_there_is_none_or_an_old_one(place: Place, found: str | None) -> None:
+    if found is None:
+        place.take("cargo")
+    else:
+        place.provide("cargo", CARGO.format(version=found))
+    place.provide("curl", INSTALLER.format(version="1.90.0"))
+    completed = place.setup()
+    assert completed.returncode == 0, completed.stderr
+    assert f"Rust is {found or 'missing'}, 1.88 is needed" in completed.stderr
+    assert (place.folder / "home/.cargo/bin/cargo").exists()
+
+
+def test_without_rustup_and_network_the_remedy_is_named(place: Place) -> None:
+    place.take("cargo")
+    completed = place.setup()
+    assert completed.returncode == 1
+    assert "rustup could not be downloaded from https://sh.rustup.rs" in completed.stderr
+    assert "Please install Rust 1.88 or later" in completed.stderr
+
+
+def test_an_old_default_toolchain_of_rustup_is_not_changed_behind_the_users_back(place: Place) -> None:
+    place.provide("cargo", CARGO.format(version="1.80.1"))
+    place.provide("rustup")
+    completed = place.setup()
+    assert place.calls("rustup") == ["toolchain install stable --profile minimal --component rustfmt,clippy"]
+    assert completed.returncode == 1
+    assert "is still 1.80.1, 1.88 is needed" in completed.stderr
+    assert "rustup default stable" in completed.stderr
+
+
+def test_missing_rustfmt_and_clippy_are_added_by_rustup(place: Place) -> None:
+    place.provide("cargo", '[ "$1" = --version ] && echo "cargo 1.88.0 (0 2025-01-01)"')
+    place.provide("rustup")
+    assert place.setup().returncode == 0
+    assert place.calls("rustup") == ["component add rustfmt clippy"]
+
+
+def test_missing_rustfmt_without_rustup_is_an_error(place: Place) -> None:
+    place.provide("cargo", '[ "$1" = --version ] && echo "cargo 1.88.0 (0 2025-01-01)"')
+    completed = place.setup()
+    assert completed.returncode == 1
+    assert "Please install rustfmt and Clippy" in completed.stderr
+
+
+def test_an_old_python_is_an_error(place: Place) -> None:
+    place.provide("python3", "echo 3.9.2")
+    completed = place.setup()
+    assert completed.returncode == 1
+    assert "python3 in PATH is 3.9.2, 3.11 is needed" in completed.stderr
+
+
+def test_a_failed_pip_is_an_error_and_is_tried_again(place: Place) -> None:
+    place.provide("python3", PYTHON3.replace('echo "pip $*" >> calls', 'echo "pip $*" >> calls; exit 1'))
+    for _ in range(2):
+        completed = place.setup()
+        assert completed.returncode == 1
+        assert "pip could not install" in completed.stderr
+    assert len(place.calls("pip")) == 2
+
+
+def test_the_place_is_taken_from_the_script_and_not_from_the_caller(place: Place) -> None:
+    completed = subprocess.run(
+        [place.folder / "scripts/setup"],
+        cwd="/",
+        env={"PATH": str(place.folder / "bin"), "HOME": os.devnull},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert (place.folder / ".venv/requirements.txt").exists()

@@ -1,0 +1,298 @@
+/*
+ * What the workloads have in common: their options, their clock, and the one line that each prints.
+ *
+ * A workload describes itself in a `struct workload`, reads its options with workload_options(), prepares its data,
+ * and then works in iterations:
+ *
+ *     workload_start(&run);
+ *     while (workload_next(&run)) {
+ *         one parallel region, or the like
+ *     }
+ *
+ * Afterwards it compares what it computed with what it must have computed and either ends in workload_wrong() or
+ * prints its line with workload_report().
+ *
+ * Exit statuses: 0, the result is right; 1, it is wrong, or memory or a thread could not be had; 2, the options
+ * make no sense.
+ *
+ * WORKLOAD_CORRUPT=1 in the environment makes a workload damage one bit of its own result before it checks it. A
+ * check that does not notice this is no check; the test suite runs every workload in this way.
+ *
+ * Include it first: it asks the C library for what -std=c11 leaves out. Everything is `static inline`, as each
+ * workload is a single translation unit.
+ */
+#ifndef WORKLOAD_H
+#define WORKLOAD_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* for CPU_COUNT; clock_gettime and aligned_alloc come with it */
+#endif
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* Alignment that keeps what two threads write apart: two 64-byte lines, as some processors fetch lines in pairs. */
+#define WORKLOAD_LINE 128
+
+enum { WORKLOAD_EXIT_WRONG = 1, WORKLOAD_EXIT_USAGE = 2 };
+
+/* What a workload is; constant. */
+struct workload {
+    const char *name;
+    const char *summary;       /* one sentence for --help */
+    const char *size_unit;     /* what --size counts: "bytes", "steps" ... */
+    const char *size_meaning;  /* what there is so much of, for --help */
+    uint64_t size;             /* default */
+    uint64_t smallest_size;    /* below this, --size is refused */
+    uint64_t iterations;       /* default */
+    const char *const *modes;  /* values of --mode, NULL at the end, the first is the default; NULL: no such option */
+};
+
+/* One run of a workload: what was asked for, and how far it is. */
+struct workload_run {
+    const struct workload *workload;
+    uint64_t size;             /* in size_unit; a workload that rounds it writes the rounded size back */
+    uint64_t iteration_limit;  /* 0 where time limits the run */
+    double seconds_limit;
+    int threads;
+    int mode;                  /* position in `modes` */
+    uint64_t corrupt;          /* 1 if the result shall be damaged before the check, else 0 */
+    uint64_t iterations;       /* begun so far */
+    double started;            /* seconds on the monotonic clock */
+    double seconds;            /* that the iterations took; known once workload_next() has said no */
+};
+
+static inline double workload_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Says on stderr what the user got wrong, and ends the program. */
+__attribute__((noreturn, format(printf, 2, 3))) static inline void
+workload_usage_error(const struct workload *workload, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", workload->name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "; %s --help lists the options\n", workload->name);
+    va_end(arguments);
+    exit(WORKLOAD_EXIT_USAGE);
+}
+
+/* Says on stderr that the result is wrong, and in what, and ends the program. */
+__attribute__((noreturn, format(printf, 2, 3))) static inline void
+workload_wrong(const struct workload_run *run, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: wrong result: ", run->workload->name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(WORKLOAD_EXIT_WRONG);
+}
+
+/* How many threads a run has unless told otherwise: what OMP_NUM_THREADS says, else the CPUs that we may use. */
+static inline int workload_default_threads(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a cpu_set_t holds */
+#endif
+}
+
+/* Reads a whole number from 1, with a suffix k, M or G (powers of 1024) if there is one; 0 if `text` is none. */
+static inline uint64_t workload_number(const char *text)
+{
+    if (*text < '0' || *text > '9')
+        return 0; /* strtoull would let a sign and blanks pass */
+    char *rest;
+    errno = 0;
+    uint64_t number = strtoull(text, &rest, 10);
+    int shift = 0;
+    if (*rest != '\0') {
+        switch (*rest++) {
+        case 'k':
+        case 'K':
+            shift = 10;
+            break;
+        case 'm':
+        case 'M':
+            shift = 20;
+            break;
+        case 'g':
+        case 'G':
+            shift = 30;
+            break;
+        default:
+            return 0;
+        }
+    }
+    if (*rest != '\0' || errno != 0 || number > UINT64_MAX >> shift)
+        return 0;
+    return number << shift;
+}
+
+static inline void workload_help(const struct workload *workload)
+{
+    printf("%s: %s\n\n", workload->name, workload->summary);
+    printf("  --size N[k|M|G]   %s, in %s (default %" PRIu64 ")\n", workload->size_meaning, workload->size_unit,
+           workload->size);
+    printf("  --iterations N    how many iterations to do (default %" PRIu64 ")\n", workload->iterations);
+    printf("  --seconds S       instead: begin iterations until S seconds have passed\n");
+    printf("  --threads N       how many threads work (default here %d)\n", workload_default_threads());
+    if (workload->modes) {
+        printf("  --mode MODE       ");
+        for (const char *const *mode = workload->modes; *mode; mode++)
+            printf("%s%s", mode == workload->modes ? "" : " or ", *mode);
+        printf(" (default %s)\n", workload->modes[0]);
+    }
+    printf("  --help            print this\n");
+    printf("\nWith WORKLOAD_CORRUPT=1 in the environment the result is damaged before it is checked.\n");
+}
+
+/* Reads the command line. Ends the program after --help, and when an option makes no sense. */
+static inline struct workload_run workload_options(const struct workload *workload, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"size", required_argument, NULL, 's'},    {"iterations", required_argument, NULL, 'i'},
+        {"seconds", required_argument, NULL, 'd'}, {"threads", required_argument, NULL, 't'},
+        {"mode", required_argument, NULL, 'm'},    {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *corrupt = getenv("WORKLOAD_CORRUPT");
+    struct workload_run run = {
+        .workload = workload,
+        .size = workload->size,
+        .threads = workload_default_threads(),
+        .corrupt = corrupt && strcmp(corrupt, "1") == 0,
+    };
+    opterr = 0; /* we say what is wrong ourselves, in one sentence */
+    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        switch (option) {
+        case 's':
+            run.size = workload_number(optarg);
+            if (run.size < workload->smallest_size)
+                workload_usage_error(workload, "--size %s: not a number of %s from %" PRIu64 " up", optarg,
+                                     workload->size_unit, workload->smallest_size);
+            break;
+        case 'i':
+            run.iteration_limit = workload_number(optarg);
+            if (run.iteration_limit == 0)
+                workload_usage_error(workload, "--iterations %s: not a whole number from 1 up", optarg);
+            break;
+        case 'd': {
+            char *rest;
+            run.seconds_limit = strtod(optarg, &rest);
+            if (rest == optarg || *rest != '\0' || !isfinite(run.seconds_limit) || run.seconds_limit <= 0)
+                workload_usage_error(workload, "--seconds %s: not a number above 0", optarg);
+            break;
+        }
+        case 't': {
+            uint64_t threads = workload_number(optarg);
+            if (threads == 0 || threads > 65536)
+                workload_usage_error(workload, "--threads %s: not a whole number from 1 to 65536", optarg);
+            run.threads = (int)threads;
+            break;
+        }
+        case 'm':
+            if (!workload->modes)
+                workload_usage_error(workload, "--mode %s: this program has no modes", optarg);
+            for (run.mode = 0; workload->modes[run.mode]; run.mode++)
+                if (strcmp(optarg, workload->modes[run.mode]) == 0)
+                    break;
+            if (!workload->modes[run.mode])
+                workload_usage_error(workload, "--mode %s: unknown mode", optarg);
+            break;
+        case 'h':
+            workload_help(workload);
+            exit(EXIT_SUCCESS);
+        case ':':
+            workload_usage_error(workload, "%s: a value is missing", argv[optind - 1]);
+        default:
+            if (optopt != 0)
+                workload_usage_error(workload, "-%c: unknown option", optopt);
+            workload_usage_error(workload, "%s: unknown option", argv[optind - 1]);
+        }
+    }
+    if (optind < argc)
+        workload_usage_error(workload, "%s: unexpected argument", argv[optind]);
+    if (run.iteration_limit && run.seconds_limit > 0)
+        workload_usage_error(workload, "--iterations and --seconds exclude each other");
+    if (run.iteration_limit == 0 && run.seconds_limit == 0)
+        run.iteration_limit = workload->iterations;
+#ifdef _OPENMP
+    if (run.threads > omp_get_thread_limit())
+        workload_usage_error(workload, "--threads %d: OMP_THREAD_LIMIT allows %d", run.threads, omp_get_thread_limit());
+    omp_set_dynamic(0); /* as many as asked for, even where there are fewer CPUs */
+    omp_set_num_threads(run.threads);
+#endif
+    return run;
+}
+
+/* Memory that no thread has touched yet, so that first touch decides on which NUMA node each page lies. */
+static inline void *workload_allocate(const struct workload_run *run, uint64_t bytes)
+{
+    uint64_t rounded = (bytes + WORKLOAD_LINE - 1) / WORKLOAD_LINE * WORKLOAD_LINE; /* aligned_alloc asks for it */
+    void *memory = rounded >= bytes ? aligned_alloc(WORKLOAD_LINE, rounded) : NULL;
+    if (!memory) {
+        fprintf(stderr, "%s: %" PRIu64 " bytes of memory are not to be had; choose a smaller --size\n",
+                run->workload->name, bytes);
+        exit(WORKLOAD_EXIT_WRONG);
+    }
+    return memory;
+}
+
+/* Starts the clock. */
+static inline void workload_start(struct workload_run *run)
+{
+    run->started = workload_now();
+}
+
+/* Whether another iteration begins; counts it. Stops the clock when none does. */
+static inline bool workload_next(struct workload_run *run)
+{
+    bool done = run->iteration_limit ? run->iterations == run->iteration_limit
+                                     : run->iterations > 0 && workload_now() - run->started >= run->seconds_limit;
+    if (done)
+        run->seconds = workload_now() - run->started;
+    else
+        run->iterations++;
+    return !done;
+}
+
+/*
+ * Prints the line that ends a right run. `amount` of `unit` is what all iterations together did; `result` is what
+ * was checked, the same for every run with the same size and iterations.
+ */
+static inline void workload_report(const struct workload_run *run, double amount, const char *unit, uint64_t result)
+{
+    const struct workload *workload = run->workload;
+    printf("%s: threads %d, size %" PRIu64 " %s, iterations %" PRIu64 ", time %.6f s, rate %.4g %s/s, result %016" PRIx64
+           "\n",
+           workload->name, run->threads, run->size, workload->size_unit, run->iterations, run->seconds,
+           amount / run->seconds, unit, result);
+}
+
+#endif
