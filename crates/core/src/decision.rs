@@ -21,6 +21,11 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 pub enum Finding {
+    /// The program is given time to initialise itself; nothing is compared yet.
+    Initialising {
+        /// How long.
+        lasts: Duration,
+    },
     /// The metric that decides from now on.
     MetricChosen {
         /// Its name; `None` when no source counted anything.
@@ -37,12 +42,21 @@ pub enum Finding {
         /// Where they come from: the user's schedule, or the topology.
         why: String,
     },
+    /// A candidate has been applied and warms up.
+    WarmingUp {
+        /// Position in the list of candidates.
+        candidate: usize,
+        /// How long.
+        lasts: Duration,
+    },
     /// A candidate's probe begins.
     Probing {
         /// Position in the list of candidates.
         candidate: usize,
+        /// How long.
+        lasts: Duration,
     },
-    /// A candidate's probe has ended.
+    /// A candidate's probe has ended, or the program has during the probe.
     Probed {
         /// Position in the list of candidates.
         candidate: usize,
@@ -50,7 +64,8 @@ pub enum Finding {
         rate: Option<f64>,
         /// Coefficient of variation of the readings.
         spread: Option<f64>,
-        /// How long was measured, warming up excluded.
+        /// Over how long: warming up is excluded, unless the candidate had lost so clearly that it was dropped while it
+        /// warmed up.
         measured: Duration,
         /// Whether the probe ended early because the candidate had lost.
         dropped: bool,
@@ -68,6 +83,8 @@ pub enum Finding {
     Rate {
         /// Average rate since the line before; `None` when it could not be measured.
         rate: Option<f64>,
+        /// Coefficient of variation of the readings.
+        spread: Option<f64>,
     },
     /// The rate fell and stayed down; the search begins again.
     SearchAgain {
@@ -75,6 +92,15 @@ pub enum Finding {
         chosen_at: f64,
         /// The rate now.
         now: f64,
+    },
+    /// The program ended before the search did.
+    EndedEarly {
+        /// The best of the candidates that were probed; `None` when there is none yet.
+        best: Option<usize>,
+        /// Its rate.
+        rate: Option<f64>,
+        /// What the program was stopped short of, as a whole sentence.
+        why: String,
     },
     /// Something that a user should know.
     Note {

@@ -1,6 +1,6 @@
 //! What can be measured of a running program, and how each kind is named on the command line.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A named count that grows as the program runs; its rate is what a policy compares.
@@ -18,7 +18,7 @@ pub struct Metric {
 
 /// Where a metric's counts come from. The order is that in which `auto` prefers them: progress that the application
 /// reports itself comes before anything that a thread spinning at a barrier also produces (docs/metrics.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricSource {
     /// The program calls `pinfold_heartbeat`.
@@ -36,7 +36,7 @@ pub enum MetricSource {
 }
 
 /// What a count belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Each task has a count of its own; the program's rate is the average over its working tasks.

@@ -1,3 +1,43 @@
-//! To be written.
+//! Policies: from a machine's shape and what was observed of a program to a decision. One file per policy, behind the
+//! trait `Policy`; what several of them need (which tasks work, which metric counts, rates, statistics) has files of
+//! its own. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod candidates;
+
+mod autopin;
+mod contest;
+mod fixed;
+mod meter;
+mod metric_choice;
+mod opening;
+mod race;
+mod roster;
+mod statistics;
+mod times;
+mod watch;
+
+pub use autopin::{Autopin, Candidates, Options, OptionsError, Search};
+pub use fixed::Fixed;
+pub use metric_choice::{MetricRequest, UnknownMetric};
+pub use roster::{Skip, SkipError};
+pub use times::{Times, TimesError};
+pub use watch::Watch;
+
+use pinfold_core::{Applied, Decision, Finding, Metric, Sample, Topology};
+
+/// Turns what was observed into what to do. A policy keeps what it has learned in itself; time reaches it only as the
+/// time at which a sample was taken.
+pub trait Policy {
+    /// The name that `--policy` takes.
+    fn name(&self) -> &'static str;
+
+    /// What to do before the program's first instruction. `metrics` are what the samples' counts will be.
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision;
+
+    /// What to do after `sample`. `applied` is what the machine did of the decision before, and empty where that
+    /// changed nothing.
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision;
+
+    /// What was learned, when the program has ended before the policy was done with it.
+    fn end(&mut self) -> Vec<Finding>;
+}

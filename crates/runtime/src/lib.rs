@@ -1,1 +1,11 @@
-//! To be written.
+//! The loop that every policy runs in, on every machine, and the record that it leaves.
+//!
+//! Nothing here knows which machine or which policy it has: only the traits `Machine` and `Policy`.
+
+mod record;
+mod recorder;
+mod run;
+
+pub use record::{Candidate, Chosen, EndedEarly, MetricRecord, RateLine, Record, Search, TimedNote};
+pub use recorder::Recorder;
+pub use run::run;

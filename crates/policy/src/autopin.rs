@@ -1,0 +1,591 @@
+//! `autopin`: tries pinnings while the program runs and keeps the best (Klug, Ott, Weidendorfer, Trinitis, "autopin -
+//! Automated Optimization of Thread-to-Core Pinning on Multicore Systems", 2008, section 3).
+//!
+//! 1. Let the program initialise for `i`, pinned by the first candidate (`opening`).
+//! 2. Read the time and each working task's count.
+//! 3. Let it run for `t`.
+//! 4. Read again.
+//! 5. The candidate's rate is the growth per second, averaged over the working tasks (`meter`).
+//! 6. Re-pin by the next candidate, let it warm up for `w`, and return to 2.
+//! 7. Keep the candidate with the highest rate, and tell the rate every `t` from then on.
+//!
+//! Beyond the paper:
+//!
+//! - a probe during which other tasks began or ceased to work is repeated; when their number stays changed for a whole
+//!   probe, candidates are made for the new number and the search begins again;
+//! - when the rate falls after the choice and stays down, the search begins again (`watch`);
+//! - with `Search::Racing` a candidate that has lost is not given its full time (`race`).
+//!
+//! Known limits: what one candidate does to the program's data (pages that it touched first) is felt by the next; a
+//! program whose phases differ more than its pinnings, and last about as long as a probe, is judged by its phases.
+
+use crate::Policy;
+use crate::candidates;
+use crate::contest::{Contest, Outcome};
+use crate::meter::{Measurement, Meter};
+use crate::metric_choice::MetricRequest;
+use crate::opening::Opening;
+use crate::race::Race;
+use crate::roster::{Judgement, Roster, Skip};
+use crate::times::{self, Times, TimesError};
+use crate::watch::{Watch, Watcher};
+use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, PuId, PuSet, Sample, Topology};
+use std::time::Duration;
+
+/// How often a probe that was disturbed by beginning or ending threads is repeated before it is accepted as it is.
+const REPEATS: u32 = 2;
+
+/// How candidates are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Search {
+    /// Each gets its full time, as in the paper.
+    #[default]
+    Exhaustive,
+    /// One that has lost is dropped at once.
+    Racing,
+}
+
+/// Which pinnings are tried.
+#[derive(Clone, Debug)]
+pub enum Candidates {
+    /// These, in this order.
+    Schedule(Vec<Pinning>),
+    /// Pinnings made from the machine's shape for the number of threads that work.
+    Topology {
+        /// No more than so many.
+        most: usize,
+    },
+}
+
+/// What a user can say of a search.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long each step takes.
+    pub times: Times,
+    /// How candidates are compared.
+    pub search: Search,
+    /// Which pinnings are tried.
+    pub candidates: Candidates,
+    /// The number of threads to make candidates for; `None` to count those that work.
+    pub threads: Option<usize>,
+    /// The tasks to leave alone whatever they do.
+    pub skip: Skip,
+    /// The metric that decides.
+    pub metric: MetricRequest,
+    /// When to search again; `None` for never, as in the paper.
+    pub watch: Option<Watch>,
+}
+
+/// Options with which no search can be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum OptionsError {
+    /// The times do not fit together.
+    #[error(transparent)]
+    Times(#[from] TimesError),
+    /// The schedule is empty, or no candidate may be made from the topology.
+    #[error("there is no pinning to try; name at least one, or allow for at least one")]
+    NoCandidate,
+    /// A pinning uses a PU that does not exist or that we may not use.
+    #[error("the pinning {pinning} uses CPU {pu}, which {}; the CPUs that may be used are {allowed}", not_ours(*.exists))]
+    NotAllowed {
+        /// The pinning.
+        pinning: Pinning,
+        /// The PU.
+        pu: PuId,
+        /// Whether the machine has it.
+        exists: bool,
+        /// The PUs that may be used.
+        allowed: PuSet,
+    },
+    /// The fall after which to search again is not a share.
+    #[error("a fall by {0} of the chosen rate cannot be watched for; give a share between 0 and 1, such as 0.1")]
+    Fall(f64),
+}
+
+fn not_ours(exists: bool) -> &'static str {
+    if exists {
+        "this process may not use"
+    } else {
+        "this machine does not have"
+    }
+}
+
+impl Options {
+    /// Whether a search can be made of them on this machine.
+    pub fn check(&self, topology: &Topology) -> Result<(), OptionsError> {
+        self.times.check()?;
+        if let Some(watch) = self.watch
+            && !(watch.fall > 0.0 && watch.fall < 1.0)
+        {
+            return Err(OptionsError::Fall(watch.fall));
+        }
+        let pinnings = match &self.candidates {
+            Candidates::Schedule(pinnings) if pinnings.is_empty() => return Err(OptionsError::NoCandidate),
+            Candidates::Topology { most: 0 } => return Err(OptionsError::NoCandidate),
+            Candidates::Topology { .. } => return Ok(()),
+            Candidates::Schedule(pinnings) => pinnings,
+        };
+        let allowed = topology.allowed_pus();
+        for pinning in pinnings {
+            if let Some(&pu) = pinning.pus().iter().find(|&&pu| !allowed.contains(pu)) {
+                return Err(OptionsError::NotAllowed {
+                    pinning: pinning.clone(),
+                    pu,
+                    exists: topology.object(topology.root()).pus.contains(pu),
+                    allowed: allowed.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is going on until when.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Opening,
+    WarmingUp {
+        candidate: usize,
+        began: Duration,
+    },
+    Probing {
+        candidate: usize,
+        began: Duration,
+        /// The same tasks have worked all the time.
+        steady: bool,
+    },
+    /// The time since the last rate line.
+    Watching {
+        began: Duration,
+        steady: bool,
+    },
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Autopin {
+    options: Options,
+    opening: Opening,
+    roster: Roster,
+    /// The metric's meter and how far apart it is read; known when the opening is over.
+    meter: Option<Meter>,
+    reading: Duration,
+    contest: Contest,
+    phase: Phase,
+    race: Race,
+    /// How often the present candidate's probe was repeated.
+    repeats: u32,
+    /// Threads come and go all the time: probes are no longer repeated for it.
+    restless: bool,
+    /// The pinning that should be in force, and the configuration that was last asked for.
+    pinning: Option<Pinning>,
+    configuration: Option<Configuration>,
+    /// Whether that was in the last decision, and for how many tasks the machine refused it.
+    asked: bool,
+    refused: usize,
+    choice: Option<usize>,
+    watcher: Watcher,
+    told_crowded: bool,
+}
+
+impl Autopin {
+    /// A search with these options, which `Options::check` has accepted.
+    pub fn new(options: Options) -> Self {
+        Self {
+            opening: Opening::new(options.times, options.metric.clone()),
+            roster: Roster::new(options.skip.clone()),
+            meter: None,
+            reading: options.times.interval,
+            contest: Contest::new(vec![], 0),
+            phase: Phase::Opening,
+            race: Race::default(),
+            repeats: 0,
+            restless: false,
+            pinning: None,
+            configuration: None,
+            asked: false,
+            refused: 0,
+            choice: None,
+            watcher: Watcher::new(options.watch.unwrap_or_default()),
+            told_crowded: false,
+            options,
+        }
+    }
+}
+
+impl Policy for Autopin {
+    fn name(&self) -> &'static str {
+        "autopin"
+    }
+
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
+        let mut findings = vec![];
+        self.pinning = match &self.options.candidates {
+            Candidates::Schedule(pinnings) => pinnings.first().cloned(),
+            Candidates::Topology { .. } => Pinning::new(candidates::distributed(topology)),
+        };
+        self.opening.start(metrics, &mut findings);
+        self.decision(Duration::ZERO, findings)
+    }
+
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let mut findings = vec![];
+        if self.asked {
+            self.refused = applied.refused.len();
+        }
+        let disturbed = self.roster.update(sample);
+        if let Some(meter) = &mut self.meter {
+            meter.read(sample, |id| !self.roster.is_left_alone(id));
+        }
+        match self.phase {
+            Phase::Opening => self.open(topology, sample, &mut findings),
+            Phase::WarmingUp { candidate, began } => self.warm_up(sample, candidate, began, disturbed, &mut findings),
+            Phase::Probing {
+                candidate,
+                began,
+                steady,
+            } => {
+                if applied.moved.iter().any(|&id| !self.roster.is_left_alone(id)) {
+                    // The ranks have shifted, because a helper was found: this is a re-pinning like any other.
+                    self.settle(candidate, began, &mut findings);
+                } else {
+                    self.probe(topology, sample, candidate, began, steady && !disturbed, &mut findings);
+                }
+            }
+            Phase::Watching { began, steady } => {
+                self.watch(topology, sample, began, steady && !disturbed, &mut findings);
+            }
+        }
+        self.decision(sample.at, findings)
+    }
+
+    fn end(&mut self) -> Vec<Finding> {
+        let mut findings = vec![];
+        let during = match self.phase {
+            Phase::Watching { .. } => return findings,
+            Phase::Opening => "before a metric was chosen".to_owned(),
+            Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.contest.pinnings[candidate]),
+            Phase::Probing { candidate, .. } => {
+                let measurement = self.measurement();
+                if measurement.rate.is_some() {
+                    self.record(candidate, measurement, false, &mut findings);
+                }
+                format!("while {} was measured", self.contest.pinnings[candidate])
+            }
+        };
+        let best = self.contest.best();
+        let (measured, of) = (self.contest.measured(), self.contest.pinnings.len());
+        findings.push(Finding::EndedEarly {
+            best: best.map(|(candidate, _)| candidate),
+            rate: best.map(|(_, rate)| rate),
+            why: match self.phase {
+                Phase::Opening => format!("The program ended {during}."),
+                _ => format!("The program ended {during}; {measured} of {of} candidates have a rate."),
+            },
+        });
+        findings
+    }
+}
+
+impl Autopin {
+    /// The initialisation, until a metric is chosen; then the first search begins.
+    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        let Some((meter, reading)) = self.opening.look(sample, &mut self.roster, findings) else {
+            return;
+        };
+        self.meter = Some(meter);
+        self.reading = reading;
+        self.search(topology, sample, None, findings);
+    }
+
+    /// Makes candidates for the tasks that work now and begins a search among them.
+    fn search(&mut self, topology: &Topology, sample: &Sample, because: Option<String>, findings: &mut Vec<Finding>) {
+        let threads = self.options.threads.unwrap_or(self.roster.working()).max(1);
+        if let Some(meter) = &mut self.meter {
+            meter.share(sample, |id| !self.roster.is_left_alone(id));
+        }
+        let (mut pinnings, source) = match &self.options.candidates {
+            Candidates::Schedule(pinnings) => (pinnings.clone(), "the pinnings that were asked for"),
+            Candidates::Topology { most } => (
+                candidates::from_topology(topology, threads, *most),
+                "from the topology, the most different first",
+            ),
+        };
+        if pinnings.is_empty() {
+            // The pinning in force is as good as none to choose from.
+            pinnings.extend(self.pinning.clone());
+        }
+        let allowed = topology.allowed_pus().len();
+        if threads > allowed && !self.told_crowded {
+            self.told_crowded = true;
+            findings.push(Finding::Note {
+                text: format!("{threads} threads share {allowed} CPUs: there are fewer CPUs than threads."),
+            });
+        }
+        findings.push(Finding::CandidatesChosen {
+            threads,
+            pinnings: pinnings.clone(),
+            why: match because {
+                Some(because) => format!("{source}; {because}"),
+                None => source.to_owned(),
+            },
+        });
+        self.contest = Contest::new(pinnings, threads);
+        self.choice = None;
+        self.restless = false;
+        self.next(sample, findings);
+    }
+
+    /// Begins with the next candidate, or ends the search.
+    fn next(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        let Some(candidate) = self.contest.next() else {
+            self.choose(sample, findings);
+            return;
+        };
+        self.repeats = 0;
+        self.race = match (self.options.search, self.contest.best()) {
+            (Search::Racing, Some((best, _))) => Race::against(self.contest.readings(best)),
+            _ => Race::default(),
+        };
+        if self.pin(candidate) {
+            self.settle(candidate, sample.at, findings);
+        } else {
+            self.begin_probe(sample, candidate, findings);
+        }
+    }
+
+    /// Wants this candidate's pinning; whether that is another for the ranks there are.
+    fn pin(&mut self, candidate: usize) -> bool {
+        let wanted = &self.contest.pinnings[candidate];
+        let ranks = 0..self.contest.threads.max(self.roster.working());
+        let same = |pinning: &Pinning| ranks.clone().all(|rank| pinning.pu(rank) == wanted.pu(rank));
+        if self.pinning.as_ref().is_some_and(same) {
+            return false;
+        }
+        self.pinning = Some(wanted.clone());
+        true
+    }
+
+    /// Lets the candidate warm up, from `began`.
+    fn settle(&mut self, candidate: usize, began: Duration, findings: &mut Vec<Finding>) {
+        self.restart_meter();
+        findings.push(Finding::WarmingUp {
+            candidate,
+            lasts: self.options.times.warm_up,
+        });
+        self.phase = Phase::WarmingUp { candidate, began };
+    }
+
+    fn warm_up(
+        &mut self,
+        sample: &Sample,
+        candidate: usize,
+        began: Duration,
+        disturbed: bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        if disturbed && self.may_repeat(findings) {
+            self.settle(candidate, sample.at, findings);
+            return;
+        }
+        let warm_up = self.options.times.warm_up;
+        if let Some(lost) = self.race.lost_in_warm_up(&self.measurement().readings, warm_up) {
+            self.record(candidate, Measurement::of_readings(lost.to_vec()), true, findings);
+            self.next(sample, findings);
+        } else if sample.at >= began + warm_up {
+            self.race.warmed_up();
+            self.begin_probe(sample, candidate, findings);
+        }
+    }
+
+    fn begin_probe(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
+        self.restart_meter();
+        self.roster.begin_window(sample);
+        findings.push(Finding::Probing {
+            candidate,
+            lasts: self.options.times.probe,
+        });
+        self.phase = Phase::Probing {
+            candidate,
+            began: sample.at,
+            steady: true,
+        };
+    }
+
+    fn probe(
+        &mut self,
+        topology: &Topology,
+        sample: &Sample,
+        candidate: usize,
+        began: Duration,
+        mut steady: bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        let over = sample.at >= began + self.options.times.probe;
+        if over && self.roster.judge(sample) == Judgement::Changed {
+            steady = false;
+        }
+        if !steady && self.may_repeat(findings) {
+            self.settle(candidate, sample.at, findings);
+            return;
+        }
+        let lost = !over && self.race.lost(&self.measurement().readings);
+        if over && steady && self.number_changed() {
+            self.search(topology, sample, Some(self.changed_number()), findings);
+        } else if over || lost {
+            self.record(candidate, self.measurement(), lost, findings);
+            self.next(sample, findings);
+        } else {
+            self.phase = Phase::Probing {
+                candidate,
+                began,
+                steady,
+            };
+        }
+    }
+
+    /// Whether a disturbed probe is to be repeated. When it has been often enough, says so once, and from then on
+    /// none is in this search.
+    fn may_repeat(&mut self, findings: &mut Vec<Finding>) -> bool {
+        if self.restless {
+            return false;
+        }
+        if self.repeats < REPEATS {
+            self.repeats += 1;
+            return true;
+        }
+        self.restless = true;
+        findings.push(Finding::Note {
+            text: "Threads begin and end all the time; the rates are measured nevertheless.".to_owned(),
+        });
+        false
+    }
+
+    fn number_changed(&self) -> bool {
+        self.options.threads.is_none() && self.roster.working().max(1) != self.contest.threads
+    }
+
+    fn changed_number(&self) -> String {
+        format!(
+            "the number of working threads has changed from {} to {}",
+            self.contest.threads,
+            self.roster.working().max(1)
+        )
+    }
+
+    fn record(&mut self, candidate: usize, measurement: Measurement, dropped: bool, findings: &mut Vec<Finding>) {
+        findings.push(Finding::Probed {
+            candidate,
+            rate: measurement.rate,
+            spread: measurement.spread,
+            measured: measurement.over,
+            dropped,
+        });
+        let refused = self.refused;
+        self.contest.record(
+            candidate,
+            Outcome {
+                measurement,
+                dropped,
+                refused,
+            },
+        );
+    }
+
+    /// Ends the search: the best candidate is applied and watched.
+    fn choose(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        if let Some((candidate, rate)) = self.contest.best() {
+            self.pin(candidate);
+            findings.push(self.contest.chosen(candidate, rate));
+            let measurement = self.contest.measurement(candidate).cloned();
+            self.watcher.chosen(measurement, self.choice == Some(candidate));
+            self.choice = Some(candidate);
+        } else {
+            self.pin(0);
+            findings.push(Finding::Note {
+                text: "No candidate's rate could be measured; the first is kept.".to_owned(),
+            });
+        }
+        self.begin_line(sample);
+    }
+
+    fn begin_line(&mut self, sample: &Sample) {
+        self.restart_meter();
+        self.roster.begin_window(sample);
+        self.phase = Phase::Watching {
+            began: sample.at,
+            steady: true,
+        };
+    }
+
+    fn watch(
+        &mut self,
+        topology: &Topology,
+        sample: &Sample,
+        began: Duration,
+        mut steady: bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        if sample.at < began + self.options.times.probe {
+            self.phase = Phase::Watching { began, steady };
+            return;
+        }
+        let line = self.measurement();
+        findings.push(Finding::Rate {
+            rate: line.rate,
+            spread: line.spread,
+        });
+        let judgement = self.roster.judge(sample);
+        steady &= judgement != Judgement::Changed;
+        self.begin_line(sample);
+        // Threads that come and go, and a program that rests, say nothing about the pinning.
+        if self.options.watch.is_none() || self.contest.pinnings.len() < 2 || !steady || judgement == Judgement::Idle {
+            return;
+        }
+        if self.number_changed() {
+            self.search(topology, sample, Some(self.changed_number()), findings);
+        } else if self.watcher.fell(&line)
+            && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.watcher.chosen_at(), line.rate)
+        {
+            findings.push(Finding::SearchAgain { chosen_at, now });
+            self.contest.again(choice);
+            self.restless = false;
+            self.next(sample, findings);
+        }
+    }
+
+    fn restart_meter(&mut self) {
+        if let Some(meter) = &mut self.meter {
+            meter.restart();
+        }
+    }
+
+    fn measurement(&self) -> Measurement {
+        self.meter.as_ref().map(Meter::measurement).unwrap_or_default()
+    }
+
+    /// The decision at `now`: what is not in force yet, and the time until the next reading or the end of the phase.
+    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
+        let times = self.options.times;
+        let wait = match self.phase {
+            Phase::Opening => self.opening.wait(now),
+            Phase::WarmingUp { began, .. } => times::wait(now, began + times.warm_up, self.reading),
+            Phase::Probing { began, .. } | Phase::Watching { began, .. } => {
+                times::wait(now, began + times.probe, self.reading)
+            }
+        };
+        let wanted = Configuration {
+            pinning: self.pinning.clone(),
+            left_alone: self.roster.left_alone(),
+        };
+        self.asked = self.configuration.as_ref() != Some(&wanted);
+        if self.asked {
+            self.configuration = Some(wanted);
+        }
+        Decision {
+            configuration: self.configuration.clone().filter(|_| self.asked),
+            wait,
+            findings,
+        }
+    }
+}

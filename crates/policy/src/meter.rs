@@ -1,0 +1,204 @@
+//! From samples to rates.
+//!
+//! A meter follows one metric. It adds up what the working tasks count, those that ended included, into one total
+//! that grows with the program, so that a rate does not depend on which tasks happen to live at its two ends. With
+//! the same tasks at both ends, the growth of the total divided by the time and by the number of tasks is the paper's
+//! `r_avg`, the average of `r_j = (pc_2 - pc_1) / (ts_2 - ts_1)` (section 3, step 5).
+//!
+//! A moment at which a count is missing has no total. It gives no reading, and the totals on both its sides stay
+//! right, because each counter's growth is taken from when it was last read.
+
+use crate::statistics::{self, Reading};
+use pinfold_core::{Count, Metric, Sample, Scope, TaskId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The metric's total at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at: Duration,
+    total: Option<f64>,
+}
+
+/// What was measured over a stretch of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measurement {
+    /// From the first to the last total; `None` when there were not two.
+    pub(crate) rate: Option<f64>,
+    /// Coefficient of variation of the readings; `None` for fewer than two and where their mean is zero.
+    pub(crate) spread: Option<f64>,
+    /// The rate between each total and the next.
+    pub(crate) readings: Vec<Reading>,
+    /// The time from the first to the last total.
+    pub(crate) over: Duration,
+}
+
+impl Measurement {
+    /// What these readings say by themselves.
+    pub(crate) fn of_readings(readings: Vec<Reading>) -> Self {
+        Self {
+            rate: statistics::mean_rate(&readings),
+            spread: statistics::coefficient_of_variation(&readings),
+            over: match (readings.first(), readings.last()) {
+                (Some(first), Some(last)) => Duration::from_secs_f64(last.at - first.at),
+                _ => Duration::ZERO,
+            },
+            readings,
+        }
+    }
+}
+
+/// Follows one metric.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    metric: usize,
+    scope: Scope,
+    /// The last count of each counter that has been read; the program's own has no task.
+    read: BTreeMap<Option<TaskId>, Count>,
+    begun: bool,
+    total: f64,
+    points: Vec<Point>,
+    /// The number that rates are divided by: the counted working tasks, 1 for a metric of the program.
+    shares: usize,
+}
+
+/// What each counter of `metric` shows, the tasks that `counts` says no to left out.
+fn counters<'a>(
+    metric: usize,
+    scope: Scope,
+    sample: &'a Sample,
+    counts: impl Fn(TaskId) -> bool + 'a,
+) -> Box<dyn Iterator<Item = (Option<TaskId>, Option<Count>)> + 'a> {
+    match scope {
+        Scope::Program => {
+            let count = sample.program.get(metric).copied().flatten();
+            Box::new(std::iter::once((None, count)))
+        }
+        Scope::Task => Box::new(
+            sample
+                .tasks
+                .iter()
+                .filter(move |task| counts(task.id))
+                .map(move |task| (Some(task.id), task.counts.get(metric).copied().flatten())),
+        ),
+    }
+}
+
+/// By how much a metric has grown between two samples, summed over the tasks that `counts` says yes to; a counter
+/// that is not in the first grew from zero. `None` when no counter could be read in the second.
+pub(crate) fn growth(
+    metric: usize,
+    scope: Scope,
+    first: &Sample,
+    last: &Sample,
+    counts: impl Fn(TaskId) -> bool + Copy,
+) -> Option<f64> {
+    let before: BTreeMap<Option<TaskId>, Option<Count>> = counters(metric, scope, first, counts).collect();
+    let mut sum = None;
+    for (key, now) in counters(metric, scope, last, counts) {
+        let before = before.get(&key).copied().flatten().unwrap_or(Count::exact(0));
+        if let Some(grown) = now.and_then(|now| now.since(&before)) {
+            *sum.get_or_insert(0.0) += grown;
+        }
+    }
+    sum
+}
+
+impl Meter {
+    /// Follows the metric at position `metric` of the machine's list.
+    pub(crate) fn new(metric: usize, metrics: &[Metric]) -> Self {
+        Self {
+            metric,
+            scope: metrics[metric].scope,
+            read: BTreeMap::new(),
+            begun: false,
+            total: 0.0,
+            points: vec![],
+            shares: 1,
+        }
+    }
+
+    /// Takes in a sample. `counts` says of each task whether it works.
+    pub(crate) fn read(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
+        let mut complete = true;
+        let mut any = false;
+        for (key, now) in counters(self.metric, self.scope, sample, |_| true) {
+            let working = key.is_none_or(&counts);
+            let before = self.read.get(&key).copied();
+            let Some(now) = now else {
+                // A counter that never gave a value is not waited for.
+                complete &= before.is_none() || !working;
+                continue;
+            };
+            let grown = match before {
+                Some(before) => now.since(&before),
+                None if self.begun => now.since(&Count::exact(0)),
+                None => Some(0.0),
+            };
+            let Some(grown) = grown else {
+                complete &= !working;
+                continue;
+            };
+            self.read.insert(key, now);
+            if working {
+                any = true;
+                self.total += grown;
+            }
+        }
+        self.begun = true;
+        for task in sample.tasks.iter().filter(|task| !task.alive) {
+            self.read.remove(&Some(task.id));
+        }
+        self.points.push(Point {
+            at: sample.at,
+            total: (complete && any).then_some(self.total),
+        });
+    }
+
+    /// Divides the rates from now on by the number of tasks that work and are counted.
+    pub(crate) fn share(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
+        self.shares = match self.scope {
+            Scope::Program => 1,
+            Scope::Task => counters(self.metric, self.scope, sample, counts)
+                .filter(|(_, count)| count.is_some())
+                .count()
+                .max(1),
+        };
+    }
+
+    /// Forgets all totals but the last, with which the next measurement begins.
+    pub(crate) fn restart(&mut self) {
+        self.points.drain(..self.points.len().saturating_sub(1));
+    }
+
+    /// What was measured since `restart`.
+    pub(crate) fn measurement(&self) -> Measurement {
+        let shares = self.shares as f64;
+        let rate_between = |first: &Point, last: &Point| {
+            let time = last.at.checked_sub(first.at)?.as_secs_f64();
+            (time > 0.0).then_some((last.total? - first.total?) / time / shares)
+        };
+        let whole = || {
+            let first = self.points.iter().find(|point| point.total.is_some())?;
+            let last = self.points.iter().rfind(|point| point.total.is_some())?;
+            Some((rate_between(first, last)?, last.at.saturating_sub(first.at)))
+        };
+        let readings: Vec<Reading> = self
+            .points
+            .windows(2)
+            .filter_map(|pair| {
+                Some(Reading {
+                    at: pair[1].at.as_secs_f64(),
+                    rate: rate_between(&pair[0], &pair[1])?,
+                })
+            })
+            .collect();
+        let (rate, over) = whole().unzip();
+        Measurement {
+            rate,
+            spread: statistics::coefficient_of_variation(&readings),
+            readings,
+            over: over.unwrap_or_default(),
+        }
+    }
+}

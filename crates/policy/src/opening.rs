@@ -1,0 +1,127 @@
+//! How every run opens, whatever the policy: the program initialises itself, then it is found out which of its tasks
+//! work and which metric shows its progress.
+//!
+//! 1. Nothing is compared for `i`. Its later half is the window over which the tasks are judged (`roster`) and the
+//!    metrics are weighed (`metric_choice`): by then a program is more like what it will be.
+//! 2. A program that idles at its end, because it waits for input or sleeps, is waited for, half an `i` at a time.
+//! 3. When no metric counts, the run goes on without, and another look is taken after every `t`: a first parallel
+//!    region may come late.
+
+use crate::meter::Meter;
+use crate::metric_choice::MetricRequest;
+use crate::roster::{Judgement, Roster};
+use crate::times::{self, Times};
+use pinfold_core::{Finding, Metric, Sample};
+use std::time::Duration;
+
+/// A reading should have as many counts as this, so that its rate is known to about a tenth.
+const COUNTS_IN_A_READING: f64 = 10.0;
+
+/// However seldom the metric counts, a probe has about so many readings.
+const READINGS_IN_A_PROBE: u32 = 10;
+
+/// How a run is observed until its tasks and its metric are known.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    times: Times,
+    request: MetricRequest,
+    metrics: Vec<Metric>,
+    /// The sample at the beginning of the window; the empty one stands for the program's first instruction.
+    first: Sample,
+    window_begun: bool,
+    window_ends: Duration,
+    told_idle: bool,
+    told_why: Option<String>,
+}
+
+impl Opening {
+    pub(crate) fn new(times: Times, request: MetricRequest) -> Self {
+        // An initialisation of zero would leave nothing to judge by.
+        let window_ends = times.initialise.max(times.interval);
+        Self {
+            times,
+            request,
+            metrics: vec![],
+            first: Sample::default(),
+            window_begun: false,
+            window_ends,
+            told_idle: false,
+            told_why: None,
+        }
+    }
+
+    /// The run begins.
+    pub(crate) fn start(&mut self, metrics: &[Metric], findings: &mut Vec<Finding>) {
+        self.metrics = metrics.to_vec();
+        findings.push(Finding::Initialising {
+            lasts: self.window_ends,
+        });
+    }
+
+    /// How long to wait until the next look.
+    pub(crate) fn wait(&self, now: Duration) -> Duration {
+        times::wait(now, self.window_ends, self.times.interval)
+    }
+
+    /// Looks at a sample that `roster` has seen. Gives the meter and how far apart to read it when the metric is
+    /// chosen, at the end of the initialisation or later.
+    pub(crate) fn look(
+        &mut self,
+        sample: &Sample,
+        roster: &mut Roster,
+        findings: &mut Vec<Finding>,
+    ) -> Option<(Meter, Duration)> {
+        if sample.at < self.window_ends {
+            if !self.window_begun && sample.at >= self.times.initialise / 2 {
+                self.begin_window(sample, roster);
+            }
+            return None;
+        }
+        if roster.judge(sample) == Judgement::Idle {
+            if !self.told_idle {
+                self.told_idle = true;
+                findings.push(Finding::Note {
+                    text: "The program is idle; the search begins when its threads run.".to_owned(),
+                });
+            }
+            self.begin_window(sample, roster);
+            self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
+            return None;
+        }
+        let choice = self
+            .request
+            .choose(&self.metrics, &self.first, sample, self.times.probe, |id| {
+                !roster.is_left_alone(id)
+            });
+        if choice.metric.is_some() || self.told_why.as_ref() != Some(&choice.why) {
+            findings.push(Finding::MetricChosen {
+                metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
+                why: choice.why.clone(),
+            });
+            self.told_why = Some(choice.why);
+        }
+        let Some(metric) = choice.metric else {
+            self.begin_window(sample, roster);
+            self.window_ends = sample.at + self.times.probe;
+            return None;
+        };
+        let mut meter = Meter::new(metric, &self.metrics);
+        meter.read(sample, |id| !roster.is_left_alone(id));
+        meter.share(sample, |id| !roster.is_left_alone(id));
+        Some((meter, self.reading(choice.per_second)))
+    }
+
+    fn begin_window(&mut self, sample: &Sample, roster: &mut Roster) {
+        self.window_begun = true;
+        self.first = sample.clone();
+        roster.begin_window(sample);
+    }
+
+    /// The distance of two readings of a metric that counts so often: a multiple of the interval.
+    fn reading(&self, per_second: f64) -> Duration {
+        let interval = self.times.interval.as_secs_f64();
+        let wanted = (COUNTS_IN_A_READING / (per_second * interval)).ceil();
+        let most = (self.times.probe.as_secs_f64() / f64::from(READINGS_IN_A_PROBE) / interval).floor();
+        self.times.interval.mul_f64(wanted.min(most).max(1.0))
+    }
+}

@@ -1,0 +1,213 @@
+//! Which tasks have ranks: the roster of the tasks that work.
+//!
+//! A runtime's management thread does no work and gets no PU of its own (section 3 of the paper leaves the one of
+//! Intel's OpenMP to the scheduler). Such a helper is found by what it does and not by its name:
+//!
+//! 1. at the beginning of a window of time, note the processor time that each living task has used;
+//! 2. at its end, a task that was there all along and has used less than `HELPER_SHARE` of what the busiest task used
+//!    is a helper;
+//! 3. a window in which even the busiest task hardly ran says nothing, and the roster stays as it was.
+//!
+//! Limits: a task that is younger than the window works until a whole window says otherwise, and so does one whose
+//! processor time cannot be read. A worker that sleeps through a whole window is taken for a helper until it has
+//! worked through another.
+
+use pinfold_core::{Sample, TaskId, TaskSample};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A task with less than this share of the busiest task's processor time is a helper. Management threads wake a few
+/// times a second for microseconds, which is below a thousandth; a worker that has but a hundredth of the busiest
+/// one's work loses nothing by being left to the scheduler.
+const HELPER_SHARE: f64 = 0.01;
+
+/// The program is idle when its busiest task has run for less than this share of the window.
+const IDLE_SHARE: f64 = 0.01;
+
+/// The tasks that the user wants left alone: by serial (the position in the order of creation, from 0) or by a
+/// pattern of the thread's name, in which `*` stands for any text and `?` for any one character.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skip {
+    serials: BTreeSet<u64>,
+    patterns: Vec<String>,
+}
+
+/// Why a text names no tasks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{list}` does not say which threads to skip: {why}; write positions in the order of creation, names of threads, \
+     or both, such as 1,omp-monitor* (the program's first thread is 0)"
+)]
+pub struct SkipError {
+    /// The whole text.
+    pub list: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl std::str::FromStr for Skip {
+    type Err = SkipError;
+
+    /// Parses what `--skip` takes: serials and name patterns, separated by commas.
+    fn from_str(list: &str) -> Result<Self, SkipError> {
+        let mut skip = Self::default();
+        for part in list.split(',').map(str::trim) {
+            if part.is_empty() {
+                return Err(SkipError {
+                    list: list.to_owned(),
+                    why: "a part of it is empty".to_owned(),
+                });
+            }
+            if part.bytes().all(|byte| byte.is_ascii_digit()) {
+                let serial = part.parse().map_err(|_| SkipError {
+                    list: list.to_owned(),
+                    why: format!("{part} is larger than any position can be"),
+                })?;
+                skip.serials.insert(serial);
+            } else {
+                skip.patterns.push(part.to_owned());
+            }
+        }
+        Ok(skip)
+    }
+}
+
+impl Skip {
+    fn matches(&self, task: &TaskSample) -> bool {
+        self.serials.contains(&task.id.serial) || self.patterns.iter().any(|pattern| glob(pattern, &task.name))
+    }
+}
+
+/// Whether `name` matches `pattern`. On a mismatch the last `*` takes one character more; earlier ones never need to.
+fn glob(pattern: &str, name: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    let (mut at_pattern, mut at_name) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while at_name < name.len() {
+        match pattern.get(at_pattern) {
+            Some('*') => {
+                star = Some((at_pattern, at_name));
+                at_pattern += 1;
+            }
+            Some(&wanted) if wanted == '?' || wanted == name[at_name] => {
+                at_pattern += 1;
+                at_name += 1;
+            }
+            _ => {
+                let Some((star_pattern, star_name)) = star else {
+                    return false;
+                };
+                star = Some((star_pattern, star_name + 1));
+                at_pattern = star_pattern + 1;
+                at_name = star_name + 1;
+            }
+        }
+    }
+    pattern[at_pattern..].iter().all(|&rest| rest == '*')
+}
+
+/// What the end of a window has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// The program hardly ran: nothing can be said.
+    Idle,
+    /// The same tasks are helpers as before.
+    Unchanged,
+    /// Other tasks are helpers now.
+    Changed,
+}
+
+/// The living tasks, and which of them are left alone.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    skip: Skip,
+    helpers: BTreeSet<TaskId>,
+    skipped: BTreeSet<TaskId>,
+    working: BTreeSet<TaskId>,
+    window_began: Duration,
+    used_before: BTreeMap<TaskId, Duration>,
+}
+
+impl Roster {
+    pub(crate) fn new(skip: Skip) -> Self {
+        Self {
+            skip,
+            ..Self::default()
+        }
+    }
+
+    /// Takes note of the tasks there are; whether other tasks work than at the last sample.
+    pub(crate) fn update(&mut self, sample: &Sample) -> bool {
+        let skipped = sample.tasks.iter().filter(|task| self.skip.matches(task));
+        self.skipped = skipped.map(|task| task.id).collect();
+        let living = sample.tasks.iter().filter(|task| task.alive).map(|task| task.id);
+        let working: BTreeSet<TaskId> = living.filter(|id| !self.is_left_alone(*id)).collect();
+        let changed = working != self.working;
+        self.working = working;
+        changed
+    }
+
+    /// Begins a window at `sample`.
+    pub(crate) fn begin_window(&mut self, sample: &Sample) {
+        self.window_began = sample.at;
+        self.used_before = sample
+            .tasks
+            .iter()
+            .filter_map(|task| Some((task.id, task.cpu_time?)))
+            .collect();
+    }
+
+    /// Ends the window at `sample`, which `update` has seen, and begins the next.
+    pub(crate) fn judge(&mut self, sample: &Sample) -> Judgement {
+        let mut used: Vec<(TaskId, Duration, bool)> = vec![];
+        for task in sample
+            .tasks
+            .iter()
+            .filter(|task| task.alive && !self.skipped.contains(&task.id))
+        {
+            let Some(now) = task.cpu_time else { continue };
+            let before = self.used_before.get(&task.id);
+            used.push((
+                task.id,
+                now.saturating_sub(before.copied().unwrap_or_default()),
+                before.is_some(),
+            ));
+        }
+        let busiest = used.iter().map(|&(_, time, _)| time).max().unwrap_or_default();
+        let window = sample.at.saturating_sub(self.window_began);
+        self.begin_window(sample);
+        if used.is_empty() {
+            return Judgement::Unchanged;
+        }
+        if busiest < window.mul_f64(IDLE_SHARE) || busiest.is_zero() {
+            return Judgement::Idle;
+        }
+        let helpers: BTreeSet<TaskId> = used
+            .into_iter()
+            .filter(|&(_, time, all_along)| all_along && time < busiest.mul_f64(HELPER_SHARE))
+            .map(|(id, _, _)| id)
+            .collect();
+        if helpers == self.helpers {
+            return Judgement::Unchanged;
+        }
+        self.helpers = helpers;
+        self.update(sample);
+        Judgement::Changed
+    }
+
+    /// How many tasks work.
+    pub(crate) fn working(&self) -> usize {
+        self.working.len()
+    }
+
+    /// Whether this task has no rank.
+    pub(crate) fn is_left_alone(&self, id: TaskId) -> bool {
+        self.helpers.contains(&id) || self.skipped.contains(&id)
+    }
+
+    /// The tasks that get no rank.
+    pub(crate) fn left_alone(&self) -> BTreeSet<TaskId> {
+        self.helpers.union(&self.skipped).copied().collect()
+    }
+}

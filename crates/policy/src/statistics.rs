@@ -1,0 +1,195 @@
+//! What readings say about the rate behind them, and how surely.
+//!
+//! Readings that follow each other resemble each other: a slow stretch of a program lasts longer than one reading. To
+//! treat them as independent would make every difference look certain. So their first-order autocorrelation is
+//! estimated and their number is reduced to that of as many independent readings as would tell as much.
+//!
+//! Limits: one autocorrelation stands for the whole process, which is thereby taken to be AR(1); a process with a
+//! period of many readings is not.
+
+/// The rate between two consecutive samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reading {
+    /// When the second of the samples was taken, in seconds.
+    pub(crate) at: f64,
+    /// The metric's unit per second.
+    pub(crate) rate: f64,
+}
+
+/// An estimated rate with its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) value: f64,
+    /// The variance of `value`.
+    pub(crate) variance: f64,
+    pub(crate) degrees_of_freedom: f64,
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let number = values.len() as f64;
+    values.sum::<f64>() / number
+}
+
+/// The mean of the readings; `None` when there are none.
+pub(crate) fn mean_rate(readings: &[Reading]) -> Option<f64> {
+    (!readings.is_empty()).then(|| mean(readings.iter().map(|reading| reading.rate)))
+}
+
+/// The sample standard deviation over the mean; `None` for fewer than two readings and for a mean of zero.
+pub(crate) fn coefficient_of_variation(readings: &[Reading]) -> Option<f64> {
+    let mean = mean_rate(readings).filter(|&mean| readings.len() > 1 && mean != 0.0)?;
+    let squares: f64 = readings.iter().map(|reading| (reading.rate - mean).powi(2)).sum();
+    Some((squares / (readings.len() - 1) as f64).sqrt() / mean)
+}
+
+/// As how many independent values these count, which deviate from their mean, or from their trend, by so much:
+/// `n (1 - rho) / (1 + rho)` for an AR(1) process (Bayley and Hammersley, "The Effective Number of Independent
+/// Observations in an Autocorrelated Time Series", 1946). `rho` is corrected for the bias of its estimate, about
+/// `-(1 + 4 rho) / n` (Marriott and Pope, "Bias in the Estimation of Autocorrelations", 1954), and a negative one is
+/// taken for zero: alternation is no reason to be surer. `None` for fewer than five.
+fn effective_number(deviations: &[f64]) -> Option<f64> {
+    let number = deviations.len() as f64;
+    if deviations.len() < 5 {
+        return None;
+    }
+    let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
+    if squares == 0.0 {
+        return Some(number);
+    }
+    let products: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let rho = ((products / squares + 1.0 / number) / (1.0 - 4.0 / number)).clamp(0.0, 1.0);
+    Some(number * (1.0 - rho) / (1.0 + rho))
+}
+
+/// The mean of the readings. `None` when there are too few of them, or too few independent ones.
+pub(crate) fn level(readings: &[Reading]) -> Option<Estimate> {
+    let value = mean(readings.iter().map(|reading| reading.rate));
+    let deviations: Vec<f64> = readings.iter().map(|reading| reading.rate - value).collect();
+    let independent = effective_number(&deviations)?;
+    let degrees_of_freedom = independent - 1.0;
+    if degrees_of_freedom < 1.0 {
+        return None;
+    }
+    // sigma^2 is the sum of squares over n - n / independent, and the mean's variance is sigma^2 / independent.
+    let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
+    Some(Estimate {
+        value,
+        variance: squares / (readings.len() as f64 * degrees_of_freedom),
+        degrees_of_freedom,
+    })
+}
+
+/// Where the readings are heading: their level at the last of them, carried on for `horizon` seconds with the slope
+/// of the straight line through them, where that rises; a fall is not carried on. `None` as for `level`.
+pub(crate) fn outlook(readings: &[Reading], horizon: f64) -> Option<Estimate> {
+    let number = readings.len() as f64;
+    let last = readings.last()?.at;
+    let middle = mean(readings.iter().map(|reading| reading.at));
+    let height = mean(readings.iter().map(|reading| reading.rate));
+    let times: f64 = readings.iter().map(|reading| (reading.at - middle).powi(2)).sum();
+    if times == 0.0 {
+        return None;
+    }
+    let slope: f64 = readings
+        .iter()
+        .map(|reading| (reading.at - middle) * (reading.rate - height))
+        .sum::<f64>()
+        / times;
+    let residuals: Vec<f64> = readings
+        .iter()
+        .map(|reading| reading.rate - height - slope * (reading.at - middle))
+        .collect();
+    let independent = effective_number(&residuals)?;
+    let degrees_of_freedom = independent - 2.0;
+    if degrees_of_freedom < 1.0 {
+        return None;
+    }
+    let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+    let variance = squares * independent / (number * degrees_of_freedom);
+    let ahead = last + horizon - middle;
+    Some(Estimate {
+        value: height + slope.max(0.0) * ahead,
+        // Height and slope of a least-squares line are uncorrelated at the middle of its times.
+        variance: variance / independent + ahead * ahead * variance / times * (number / independent),
+        degrees_of_freedom,
+    })
+}
+
+/// The probability of a difference like this one or a larger if `low` were in truth not below `high`: the p-value of
+/// Welch's one-sided test, with the degrees of freedom of Welch and Satterthwaite.
+pub(crate) fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
+    let variance = low.variance + high.variance;
+    let difference = high.value - low.value;
+    if variance == 0.0 {
+        return if difference > 0.0 { 0.0 } else { 1.0 };
+    }
+    let degrees_of_freedom = variance.powi(2)
+        / (low.variance.powi(2) / low.degrees_of_freedom + high.variance.powi(2) / high.degrees_of_freedom);
+    upper_tail_of_t(difference / variance.sqrt(), degrees_of_freedom)
+}
+
+/// The probability that Student's t with so many degrees of freedom exceeds `t`: by its relation to the regularised
+/// incomplete beta function, `P(T > t) = I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)` for `t >= 0` (Abramowitz and
+/// Stegun, 26.7.1).
+fn upper_tail_of_t(t: f64, degrees_of_freedom: f64) -> f64 {
+    let x = degrees_of_freedom / (degrees_of_freedom + t * t);
+    let tail = 0.5 * incomplete_beta(x, 0.5 * degrees_of_freedom, 0.5);
+    if t >= 0.0 { tail } else { 1.0 - tail }
+}
+
+/// The regularised incomplete beta function `I_x(a, b)` by its continued fraction (DLMF 8.17.22), which converges
+/// fast for `x` below `(a + 1) / (a + b + 2)`; above, by the symmetry `I_x(a, b) = 1 - I_{1-x}(b, a)`.
+fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - incomplete_beta(1.0 - x, b, a);
+    }
+    let front = (a * x.ln() + b * (1.0 - x).ln() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() / a;
+    front / continued_fraction(x, a, b)
+}
+
+/// `1 + d_1 / (1 + d_2 / (1 + …))` of DLMF 8.17.22, evaluated from the front by Lentz's method.
+#[expect(clippy::many_single_char_names, reason = "the names of the formula")]
+fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
+    // A denominator of zero is replaced by this, as the method prescribes.
+    const TINY: f64 = 1e-300;
+    // Convergence takes about sqrt(max(a, b)) steps; a probe has thousands of readings at most.
+    const STEPS: u32 = 500;
+    let guard = |value: f64| if value.abs() < TINY { TINY } else { value };
+    let (mut fraction, mut c, mut d) = (1.0, 1.0, 0.0);
+    for step in 1..=STEPS {
+        let m = f64::from(step / 2);
+        let coefficient = if step % 2 == 0 {
+            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        } else {
+            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+        };
+        d = 1.0 / guard(1.0 + coefficient * d);
+        c = guard(1.0 + coefficient / c);
+        fraction *= c * d;
+        if (c * d - 1.0).abs() < f64::EPSILON {
+            break;
+        }
+    }
+    fraction
+}
+
+/// The logarithm of the gamma function for `x > 0`, by Stirling's series (DLMF 5.11.1) at an argument that the
+/// recurrence `gamma(x + 1) = x gamma(x)` has raised to where five terms are exact to double precision.
+fn ln_gamma(x: f64) -> f64 {
+    const LARGE_ENOUGH: f64 = 15.0;
+    let mut z = x;
+    let mut product = 1.0;
+    while z < LARGE_ENOUGH {
+        product *= z;
+        z += 1.0;
+    }
+    let inverse_square = 1.0 / (z * z);
+    let series = 1.0 / 12.0
+        - inverse_square
+            * (1.0 / 360.0
+                - inverse_square * (1.0 / 1260.0 - inverse_square * (1.0 / 1680.0 - inverse_square / 1188.0)));
+    (z - 0.5) * z.ln() - z + 0.5 * (2.0 * std::f64::consts::PI).ln() + series / z - product.ln()
+}

@@ -1,0 +1,73 @@
+//! The times that a search is made of.
+
+use std::time::Duration;
+
+/// How long each step takes, after section 3 of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The program's initialisation, during which nothing is compared: the paper's `i`.
+    pub initialise: Duration,
+    /// How long each candidate is measured, and the time from one rate line to the next: the paper's `t`.
+    pub probe: Duration,
+    /// How long threads and caches settle after each re-pinning: the paper's `w`.
+    pub warm_up: Duration,
+    /// How often the counts are read meanwhile, so that a rate has a spread.
+    pub interval: Duration,
+}
+
+/// Times with which no search can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimesError {
+    /// The counts cannot be read all the time.
+    #[error("the interval between two readings is zero; 100ms costs next to nothing")]
+    NoInterval,
+    /// A probe ends before it has a reading.
+    #[error("a probe of {probe:?} ends before the first reading, after {interval:?}; probe longer or read more often")]
+    ShortProbe {
+        /// The probe.
+        probe: Duration,
+        /// The interval.
+        interval: Duration,
+    },
+}
+
+impl Times {
+    /// The times that the user gives, and the paper's defaults for the others: `t` = 30 s, `w` = `t` / 2, `i` = `w`.
+    pub fn new(probe: Option<Duration>, warm_up: Option<Duration>, initialise: Option<Duration>) -> Self {
+        let probe = probe.unwrap_or(Duration::from_secs(30));
+        let warm_up = warm_up.unwrap_or(probe / 2);
+        Self {
+            initialise: initialise.unwrap_or(warm_up),
+            probe,
+            warm_up,
+            interval: Duration::from_millis(100),
+        }
+    }
+
+    /// Whether a search can be made of them.
+    pub fn check(&self) -> Result<(), TimesError> {
+        if self.interval.is_zero() {
+            return Err(TimesError::NoInterval);
+        }
+        if self.probe < self.interval {
+            return Err(TimesError::ShortProbe {
+                probe: self.probe,
+                interval: self.interval,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::new(None, None, None)
+    }
+}
+
+/// How long to wait for the next reading, `reading` from now, when the present phase ends at `ends`. A rest that is
+/// too short for a reading of its own is joined to the last.
+pub(crate) fn wait(now: Duration, ends: Duration, reading: Duration) -> Duration {
+    let rest = ends.saturating_sub(now);
+    if rest < reading * 3 / 2 { rest } else { reading }
+}

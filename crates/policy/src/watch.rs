@@ -1,0 +1,89 @@
+//! Whether the rate has fallen since the choice, for good: the paper's outlook (section 6), to "restart the repinning
+//! process if the application's performance drops under a certain threshold".
+//!
+//! A rate line is low when it is below the rate of the choice by more than the threshold and also by more than the
+//! scatter of the readings explains (Welch's test, 99 %). Only several low lines in a row mean a new phase of the
+//! program; a single dip, such as writing a checkpoint, does not. A line without a rate says nothing either way.
+//!
+//! A program that slows down steadily would be searched for ever. So whenever a search ends with the choice there was
+//! before, the next one needs twice as many low lines.
+
+use crate::meter::Measurement;
+use crate::statistics;
+
+/// When to search again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    /// By which share of the chosen rate the rate must fall, 0.1 for a tenth.
+    pub fall: f64,
+    /// For how many rate lines in a row.
+    pub lines: u32,
+}
+
+impl Default for Watch {
+    /// A tenth, as most pinnings that matter in the paper's section 5 differ by more, for three lines.
+    fn default() -> Self {
+        Self { fall: 0.1, lines: 3 }
+    }
+}
+
+/// A rate line is only low when its difference from the choice has less than this chance of being scatter.
+const ALPHA: f64 = 0.01;
+
+/// The watch over one choice after another.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    watch: Watch,
+    reference: Option<Measurement>,
+    low_lines: u32,
+    lines_needed: u32,
+}
+
+impl Watcher {
+    pub(crate) fn new(watch: Watch) -> Self {
+        Self {
+            watch,
+            reference: None,
+            low_lines: 0,
+            lines_needed: watch.lines,
+        }
+    }
+
+    /// Begins to watch a choice with this measurement. `same` says that it was the choice before, too.
+    pub(crate) fn chosen(&mut self, reference: Option<Measurement>, same: bool) {
+        self.reference = reference;
+        self.low_lines = 0;
+        self.lines_needed = if same {
+            self.lines_needed.saturating_mul(2)
+        } else {
+            self.watch.lines
+        };
+    }
+
+    /// The rate of the choice.
+    pub(crate) fn chosen_at(&self) -> Option<f64> {
+        self.reference.as_ref()?.rate
+    }
+
+    /// Takes in a rate line; whether the rate has fallen for good.
+    pub(crate) fn fell(&mut self, line: &Measurement) -> bool {
+        let Some((reference, chosen_at)) = self.reference.as_ref().and_then(|one| Some((one, one.rate?))) else {
+            return false;
+        };
+        let Some(rate) = line.rate else { return false };
+        let is_scatter = match (
+            statistics::level(&line.readings),
+            statistics::level(&reference.readings),
+        ) {
+            (Some(now), Some(then)) => statistics::chance_of_not_lower(&now, &then) >= ALPHA,
+            // Too few readings for a test: that the fall lasts must do.
+            _ => false,
+        };
+        if rate < chosen_at * (1.0 - self.watch.fall) && !is_scatter {
+            self.low_lines += 1;
+        } else {
+            self.low_lines = 0;
+        }
+        self.low_lines >= self.lines_needed
+    }
+}

@@ -1,0 +1,245 @@
+//! What a run leaves: everything that `--json` prints.
+
+use crate::Recorder;
+use pinfold_core::{Finding, Machine, Pinning, Refusal, Scope};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A whole run. Times are in seconds since the program began, rates in the metric's unit per second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Record {
+    /// The machine's name.
+    pub machine: String,
+    /// Whether it was simulated: then nothing here was measured.
+    pub simulated: bool,
+    /// The policy's name.
+    pub policy: String,
+    /// The metric that decided; `None` when no source counted anything.
+    pub metric: Option<MetricRecord>,
+    /// Why that metric, or why none.
+    pub metric_why: Option<String>,
+    /// The last search; its fields stand beside the others.
+    #[serde(flatten)]
+    pub search: Search,
+    /// The searches before the last, the first one first.
+    pub earlier_searches: Vec<Search>,
+    /// The rate lines.
+    pub rates: Vec<RateLine>,
+    /// What the user was told besides.
+    pub notes: Vec<TimedNote>,
+    /// What the machine refused, each reason once.
+    pub refused: Vec<Refusal>,
+    /// What the program's end cut short.
+    pub ended_early: Option<EndedEarly>,
+    /// How long the program ran; `None` while it does.
+    pub ran: Option<f64>,
+    /// How the program ended: its exit status, or 128 and the number of the signal; `None` while it runs.
+    pub exit_status: Option<i32>,
+    #[serde(skip)]
+    metrics: Vec<pinfold_core::Metric>,
+}
+
+/// The metric that decided.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricRecord {
+    /// The name that `--metric` takes.
+    pub name: String,
+    /// What one count is.
+    pub unit: String,
+    /// Whether a rate is the average of the working tasks or the program's.
+    pub scope: Scope,
+}
+
+/// One search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Search {
+    /// How many tasks had ranks; `None` before it is known.
+    pub threads: Option<usize>,
+    /// Where the candidates came from.
+    pub candidates_why: Option<String>,
+    /// The pinnings that were tried or were to be tried.
+    pub candidates: Vec<Candidate>,
+    /// The choice; `None` when there was none.
+    pub chosen: Option<Chosen>,
+}
+
+/// One pinning and how it did. What was not measured is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The PUs by rank.
+    pub pus: Pinning,
+    /// The average rate.
+    pub rate: Option<f64>,
+    /// Coefficient of variation of the readings.
+    pub spread: Option<f64>,
+    /// For how long it was measured.
+    pub measured: Option<f64>,
+    /// Whether it was dropped before its time was up, because it had lost.
+    pub dropped: bool,
+}
+
+/// The pinning that was kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chosen {
+    /// Position among the candidates, from 0.
+    pub candidate: usize,
+    /// The PUs by rank.
+    pub pus: Pinning,
+    /// Its rate.
+    pub rate: Option<f64>,
+    /// Coefficient of variation of its readings.
+    pub spread: Option<f64>,
+    /// Its rate over that of the first candidate, minus one.
+    pub gain_over_first: Option<f64>,
+    /// Its rate over that of the worst candidate, minus one.
+    pub gain_over_worst: Option<f64>,
+    /// When it was chosen.
+    pub at: f64,
+}
+
+/// The rate after the choice, at the end of one `t`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RateLine {
+    /// When.
+    pub at: f64,
+    /// The average since the line before.
+    pub rate: Option<f64>,
+    /// Coefficient of variation of the readings.
+    pub spread: Option<f64>,
+}
+
+/// Something that the user was told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedNote {
+    /// When.
+    pub at: f64,
+    /// A whole sentence.
+    pub text: String,
+}
+
+/// What the end of the program cut short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EndedEarly {
+    /// The best candidate so far.
+    pub best: Option<usize>,
+    /// Its rate.
+    pub rate: Option<f64>,
+    /// A whole sentence.
+    pub why: String,
+}
+
+impl Record {
+    /// The record of a run of the policy of this name that is about to begin.
+    pub fn new(machine: &impl Machine, policy: &str) -> Self {
+        Self {
+            machine: machine.topology().name().to_owned(),
+            simulated: machine.simulated(),
+            policy: policy.to_owned(),
+            metric: None,
+            metric_why: None,
+            search: Search::default(),
+            earlier_searches: vec![],
+            rates: vec![],
+            notes: vec![],
+            refused: vec![],
+            ended_early: None,
+            ran: None,
+            exit_status: None,
+            metrics: machine.metrics().to_vec(),
+        }
+    }
+
+    /// Begins another search among `candidates`; what the one before has found is kept.
+    fn search(&mut self, threads: Option<usize>, why: Option<String>, pinnings: impl Iterator<Item = Pinning>) {
+        let candidates = pinnings.map(|pus| Candidate {
+            pus,
+            rate: None,
+            spread: None,
+            measured: None,
+            dropped: false,
+        });
+        let search = Search {
+            threads,
+            candidates_why: why,
+            candidates: candidates.collect(),
+            chosen: None,
+        };
+        let before = std::mem::replace(&mut self.search, search);
+        if !before.candidates.is_empty() {
+            self.earlier_searches.push(before);
+        }
+    }
+}
+
+impl Recorder for Record {
+    fn refused(&mut self, _at: Duration, refusal: &Refusal) {
+        self.refused.push(refusal.clone());
+    }
+
+    fn finding(&mut self, at: Duration, finding: &Finding) {
+        let at = at.as_secs_f64();
+        match finding.clone() {
+            Finding::Initialising { .. } | Finding::WarmingUp { .. } | Finding::Probing { .. } => {}
+            Finding::MetricChosen { metric, why } => {
+                self.metric_why = Some(why);
+                self.metric = self
+                    .metrics
+                    .iter()
+                    .find(|known| Some(&known.name) == metric.as_ref())
+                    .map(|known| MetricRecord {
+                        name: known.name.clone(),
+                        unit: known.unit.clone(),
+                        scope: known.scope,
+                    });
+            }
+            Finding::CandidatesChosen { threads, pinnings, why } => {
+                self.search(Some(threads), Some(why), pinnings.into_iter());
+            }
+            Finding::Probed {
+                candidate,
+                rate,
+                spread,
+                measured,
+                dropped,
+            } => {
+                let record = &mut self.search.candidates[candidate];
+                record.rate = rate;
+                record.spread = spread;
+                record.measured = Some(measured.as_secs_f64());
+                record.dropped = dropped;
+            }
+            Finding::Chosen {
+                candidate,
+                gain_over_first,
+                gain_over_worst,
+            } => {
+                let record = &self.search.candidates[candidate];
+                self.search.chosen = Some(Chosen {
+                    candidate,
+                    pus: record.pus.clone(),
+                    rate: record.rate,
+                    spread: record.spread,
+                    gain_over_first,
+                    gain_over_worst,
+                    at,
+                });
+            }
+            Finding::Rate { rate, spread } => self.rates.push(RateLine { at, rate, spread }),
+            Finding::SearchAgain { .. } => {
+                let pinnings: Vec<Pinning> = self.search.candidates.iter().map(|one| one.pus.clone()).collect();
+                self.search(
+                    self.search.threads,
+                    self.search.candidates_why.clone(),
+                    pinnings.into_iter(),
+                );
+            }
+            Finding::EndedEarly { best, rate, why } => self.ended_early = Some(EndedEarly { best, rate, why }),
+            Finding::Note { text } => self.notes.push(TimedNote { at, text }),
+        }
+    }
+
+    fn ended(&mut self, at: Duration, exit_status: i32) {
+        self.ran = Some(at.as_secs_f64());
+        self.exit_status = Some(exit_status);
+    }
+}

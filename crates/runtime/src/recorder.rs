@@ -1,0 +1,74 @@
+//! Who is told what happens in the loop.
+
+use pinfold_core::{Applied, Configuration, Finding, Refusal, Sample};
+use std::time::Duration;
+
+/// Hears of every event of a run, with the time on the machine's clock. What a recorder has no use for it leaves to
+/// the empty bodies here.
+pub trait Recorder {
+    /// The counts were read.
+    fn sample(&mut self, _sample: &Sample) {}
+
+    /// A configuration was asked for, and this is what the machine did.
+    fn applied(&mut self, _at: Duration, _configuration: &Configuration, _applied: &Applied) {}
+
+    /// The machine refused something for a reason that it had not given before.
+    fn refused(&mut self, _at: Duration, _refusal: &Refusal) {}
+
+    /// The policy found something out.
+    fn finding(&mut self, _at: Duration, _finding: &Finding) {}
+
+    /// The program has ended with this exit status.
+    fn ended(&mut self, _at: Duration, _exit_status: i32) {}
+}
+
+/// Two recorders hear the same, the first one first.
+impl<First: Recorder, Second: Recorder> Recorder for (First, Second) {
+    fn sample(&mut self, sample: &Sample) {
+        self.0.sample(sample);
+        self.1.sample(sample);
+    }
+
+    fn applied(&mut self, at: Duration, configuration: &Configuration, applied: &Applied) {
+        self.0.applied(at, configuration, applied);
+        self.1.applied(at, configuration, applied);
+    }
+
+    fn refused(&mut self, at: Duration, refusal: &Refusal) {
+        self.0.refused(at, refusal);
+        self.1.refused(at, refusal);
+    }
+
+    fn finding(&mut self, at: Duration, finding: &Finding) {
+        self.0.finding(at, finding);
+        self.1.finding(at, finding);
+    }
+
+    fn ended(&mut self, at: Duration, exit_status: i32) {
+        self.0.ended(at, exit_status);
+        self.1.ended(at, exit_status);
+    }
+}
+
+/// A borrowed recorder is one, too.
+impl<Borrowed: Recorder + ?Sized> Recorder for &mut Borrowed {
+    fn sample(&mut self, sample: &Sample) {
+        (**self).sample(sample);
+    }
+
+    fn applied(&mut self, at: Duration, configuration: &Configuration, applied: &Applied) {
+        (**self).applied(at, configuration, applied);
+    }
+
+    fn refused(&mut self, at: Duration, refusal: &Refusal) {
+        (**self).refused(at, refusal);
+    }
+
+    fn finding(&mut self, at: Duration, finding: &Finding) {
+        (**self).finding(at, finding);
+    }
+
+    fn ended(&mut self, at: Duration, exit_status: i32) {
+        (**self).ended(at, exit_status);
+    }
+}

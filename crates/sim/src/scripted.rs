@@ -1,0 +1,378 @@
+//! A machine with scripted rates and a clock of its own: a run takes no time and comes out the same every time.
+//!
+//! Time advances in stretches within which nothing changes: to the next tenth of a second (when the noise changes), to
+//! the next phase, to a thread's beginning or end, to the end of the program or of the wait, whichever comes first.
+//! Over a stretch each working thread makes `rate * (1 + noise) * time` steps. After threads were moved, the rate
+//! recovers as `1 - cold * exp(-time / warm_up)`, of which the exact integral is taken. Threads on one PU share it.
+//!
+//! Limits: the noise is the whole program's, not each thread's; an unpinned thread always finds a PU of its own.
+
+use crate::random::Random;
+use crate::script::{Counter, Phase, Script, ScriptError};
+use pinfold_core::{
+    Applied, Configuration, Count, Machine, MachineError, Metric, PuId, PuSet, Refusal, Sample, Scope, TaskId,
+    TaskSample, Topology, Wait,
+};
+use std::time::Duration;
+
+/// For how long the noise stays the same.
+const NOISE_STRETCH: Duration = Duration::from_millis(100);
+
+/// The process id of the scripted program. Its threads count on from it.
+const PROCESS: i32 = 1000;
+
+#[derive(Clone, Debug)]
+struct Task {
+    id: TaskId,
+    name: String,
+    begins: Duration,
+    ends: Option<Duration>,
+    /// From when on it uses processor time; `None` for a helper.
+    works_from: Option<Duration>,
+    rank: Option<usize>,
+    pu: Option<PuId>,
+    steps: f64,
+    cpu_time: Duration,
+    /// It has been in the last sample in which it can be.
+    seen_ended: bool,
+}
+
+impl Task {
+    fn lives(&self, now: Duration) -> bool {
+        self.begins <= now && self.ends.is_none_or(|ends| now < ends)
+    }
+
+    fn works(&self, now: Duration) -> bool {
+        self.lives(now) && self.works_from.is_some_and(|from| from <= now)
+    }
+}
+
+/// A machine that plays a script.
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    script: Script,
+    topology: Topology,
+    llc_domains: Vec<PuSet>,
+    counters: Vec<Counter>,
+    metrics: Vec<Metric>,
+    random: Random,
+    /// The noise of the present stretch in standard deviations, and when the stretch ends.
+    noise: f64,
+    noise_ends: Duration,
+    now: Duration,
+    ended: bool,
+    tasks: Vec<Task>,
+    configuration: Configuration,
+    moved_at: Option<Duration>,
+}
+
+impl Scripted {
+    /// A machine of this shape that plays `script`; the shape is what `Script::topology` describes.
+    pub fn new(script: Script, topology: Topology) -> Result<Self, ScriptError> {
+        script.check_pus(&topology.object(topology.root()).pus)?;
+        let counters = script.counters();
+        let first = (0..script.threads.get()).map(|_| (Duration::ZERO, None, None, Duration::ZERO));
+        let later = script.later.iter().map(|thread| {
+            let ends = thread.ends.map(|ends| ends.0);
+            (thread.begins.0, ends, thread.name.clone(), thread.works_from.0)
+        });
+        let tasks = first
+            .chain(later)
+            .zip(0u32..)
+            .map(|((begins, ends, name, works_from), index)| {
+                let serial = u64::from(index);
+                Task {
+                    id: TaskId {
+                        serial,
+                        process: PROCESS,
+                        thread: PROCESS.saturating_add_unsigned(index),
+                    },
+                    name: name.unwrap_or_else(|| format!("scripted-{serial}")),
+                    begins,
+                    ends,
+                    works_from: (!script.helpers.contains(&serial)).then_some(works_from),
+                    rank: None,
+                    pu: None,
+                    steps: 0.0,
+                    cpu_time: Duration::ZERO,
+                    seen_ended: false,
+                }
+            })
+            .collect();
+        Ok(Self {
+            llc_domains: topology
+                .llc_domains()
+                .into_iter()
+                .map(|domain| topology.object(domain).pus.clone())
+                .collect(),
+            metrics: counters.iter().map(|counter| counter.metric.clone()).collect(),
+            random: Random::new(script.seed),
+            noise: 0.0,
+            noise_ends: Duration::ZERO,
+            now: Duration::ZERO,
+            ended: false,
+            configuration: Configuration::default(),
+            moved_at: None,
+            script,
+            topology,
+            counters,
+            tasks,
+        })
+    }
+
+    /// The steps of all threads since the program began.
+    pub fn work_done(&self) -> f64 {
+        self.tasks.iter().map(|task| task.steps).sum()
+    }
+
+    fn phase(&self) -> &Phase {
+        let phases = &self.script.phases;
+        let begun = phases.iter().rfind(|phase| phase.start.0 <= self.now);
+        begun.unwrap_or(&phases[0])
+    }
+
+    /// The rate of each task while nothing changes, warm and without noise.
+    fn rates(&self) -> Vec<f64> {
+        let phase = self.phase();
+        let working: Vec<&Task> = self.tasks.iter().filter(|task| task.works(self.now)).collect();
+        let exact = phase.pinnings.iter().find(|pinning| {
+            let pus = &pinning.pus.0;
+            let mut pairs = working.iter().zip(pus.iter().cycle());
+            pairs.all(|(task, &pu)| task.pu == Some(pu))
+        });
+        let rate = |task: &Task| {
+            if phase.idle || !task.works(self.now) {
+                return 0.0;
+            }
+            if let Some(exact) = exact {
+                return exact.rate.0;
+            }
+            let Some(pu) = task.pu else { return phase.rate.0 };
+            let domain = self.llc_domains.iter().find(|domain| domain.contains(pu));
+            let neighbours = working
+                .iter()
+                .filter(|other| other.id != task.id)
+                .filter(|other| {
+                    other
+                        .pu
+                        .is_some_and(|pu| domain.is_some_and(|domain| domain.contains(pu)))
+                })
+                .count();
+            let sharing = i32::try_from(neighbours).unwrap_or(i32::MAX);
+            phase.rate.0 * phase.llc_sharing.0.powi(sharing) / self.on_one_pu(pu) as f64
+        };
+        self.tasks.iter().map(rate).collect()
+    }
+
+    /// How many threads work on this PU.
+    fn on_one_pu(&self, pu: PuId) -> usize {
+        let there = |task: &&Task| task.works(self.now) && task.pu == Some(pu);
+        self.tasks.iter().filter(there).count()
+    }
+
+    /// By what the steps at full rate are to be multiplied in the stretch from now for `length`, in seconds.
+    fn warm_seconds(&self, length: Duration) -> f64 {
+        let seconds = length.as_secs_f64();
+        let constant = self.script.warm_up.0.as_secs_f64();
+        let Some(moved_at) = self.moved_at.filter(|_| constant > 0.0) else {
+            return seconds;
+        };
+        let since = (self.now.saturating_sub(moved_at)).as_secs_f64();
+        let decay = |time: f64| (-time / constant).exp();
+        seconds - self.script.cold.0 * constant * (decay(since) - decay(since + seconds))
+    }
+
+    /// When the present stretch ends, `limit` at the latest.
+    fn stretch_ends(&self, limit: Duration) -> Duration {
+        let phases = self.script.phases.iter().map(|phase| phase.start.0);
+        let begins = self.tasks.iter().map(|task| task.begins);
+        let ends = self.tasks.iter().filter_map(|task| task.ends);
+        let works = self.tasks.iter().filter_map(|task| task.works_from);
+        phases
+            .chain(begins)
+            .chain(ends)
+            .chain(works)
+            .chain([self.noise_ends, limit])
+            .chain(self.script.duration.map(|duration| duration.0))
+            .filter(|&time| time > self.now)
+            .min()
+            .unwrap_or(limit)
+    }
+
+    fn draw_noise(&mut self) {
+        let correlation = self.script.noise_correlation.0;
+        let fresh = self.random.normal();
+        self.noise = if self.noise_ends.is_zero() {
+            fresh
+        } else {
+            correlation * self.noise + (1.0 - correlation * correlation).sqrt() * fresh
+        };
+        self.noise_ends += NOISE_STRETCH;
+    }
+
+    /// Plays one stretch, until `limit` at the latest.
+    fn advance(&mut self, limit: Duration) {
+        if self.now >= self.noise_ends {
+            self.draw_noise();
+        }
+        let mut length = self.stretch_ends(limit).saturating_sub(self.now);
+        let speed = (1.0 + self.script.noise.0 * self.noise).max(0.0);
+        let mut steps: Vec<f64> = self
+            .rates()
+            .iter()
+            .map(|rate| rate * speed * self.warm_seconds(length))
+            .collect();
+        if let Some(work) = self.script.work {
+            let (all, left) = (steps.iter().sum::<f64>(), work.0 - self.work_done());
+            if all >= left {
+                // The work ends within this stretch; its rate is taken to be even within a tenth of a second.
+                let share = if all > 0.0 { left / all } else { 0.0 };
+                length = length.mul_f64(share);
+                for steps in &mut steps {
+                    *steps *= share;
+                }
+                self.ended = true;
+            }
+        }
+        let idle = self.phase().idle;
+        let shares: Vec<usize> = self
+            .tasks
+            .iter()
+            .map(|task| task.pu.map_or(1, |pu| self.on_one_pu(pu).max(1)))
+            .collect();
+        let before = self.now;
+        for ((task, steps), sharers) in self.tasks.iter_mut().zip(steps).zip(shares) {
+            if task.works(before) && !idle {
+                task.cpu_time += length.div_f64(sharers as f64);
+                task.steps += steps;
+            }
+        }
+        self.now += length;
+        self.ended |= self.script.duration.is_some_and(|duration| self.now >= duration.0);
+        for index in 0..self.tasks.len() {
+            if self.tasks[index].begins > before && self.tasks[index].begins <= self.now {
+                self.begin(index);
+            }
+        }
+    }
+
+    /// A task begins: it takes the lowest rank that is free.
+    fn begin(&mut self, index: usize) {
+        let now = self.now;
+        let taken = |rank: usize| self.tasks.iter().any(|task| task.lives(now) && task.rank == Some(rank));
+        let rank = (0..self.tasks.len()).find(|&rank| !taken(rank));
+        self.tasks[index].rank = rank;
+        self.tasks[index].pu = match (&self.configuration.pinning, rank) {
+            (Some(pinning), Some(rank)) => Some(pinning.pu(rank)),
+            _ => None,
+        };
+    }
+
+    fn count(&self, counter: &Counter, scope: Scope, steps: f64) -> Option<Count> {
+        let missing = counter
+            .missing
+            .iter()
+            .any(|&(from, to)| from <= self.now && self.now < to);
+        if missing || counter.metric.scope != scope {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a counter shows whole counts, and steps are never negative"
+        )]
+        let value = (steps * counter.per_step) as u64;
+        Some(Count::exact(value))
+    }
+}
+
+impl Machine for Scripted {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn simulated(&self) -> bool {
+        true
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn observe(&mut self) -> Sample {
+        let now = self.now;
+        let counts = |scope: Scope, steps: f64| -> Vec<Option<Count>> {
+            let counters = self.counters.iter();
+            counters.map(|counter| self.count(counter, scope, steps)).collect()
+        };
+        let shown = self.tasks.iter().filter(|task| task.begins <= now && !task.seen_ended);
+        let sample = Sample {
+            at: now,
+            tasks: shown
+                .map(|task| TaskSample {
+                    id: task.id,
+                    name: task.name.clone(),
+                    alive: task.lives(now),
+                    cpu_time: Some(task.cpu_time),
+                    last_pu: task.pu,
+                    counts: counts(Scope::Task, task.steps),
+                })
+                .collect(),
+            program: counts(Scope::Program, self.work_done()),
+        };
+        for task in &mut self.tasks {
+            task.seen_ended = task.begins <= now && !task.lives(now);
+        }
+        sample
+    }
+
+    fn apply(&mut self, configuration: &Configuration) -> Applied {
+        let mut applied = Applied::default();
+        let mut ranks = 0..;
+        let mut workers_moved = false;
+        for task in self.tasks.iter_mut().filter(|task| task.lives(self.now)) {
+            task.rank = if configuration.left_alone.contains(&task.id) {
+                None
+            } else {
+                ranks.next()
+            };
+            let pu = match (&configuration.pinning, task.rank) {
+                (Some(pinning), Some(rank)) => Some(pinning.pu(rank)),
+                _ => None,
+            };
+            if pu == task.pu {
+                continue;
+            }
+            if let Some(pu) = pu.filter(|&pu| self.script.refused.contains(pu)) {
+                applied.refused.push(Refusal {
+                    task: task.id,
+                    why: format!("the script lets no thread run on CPU {pu}"),
+                });
+                continue;
+            }
+            task.pu = pu;
+            workers_moved |= task.works_from.is_some();
+            applied.moved.push(task.id);
+        }
+        if workers_moved {
+            self.moved_at = Some(self.now);
+        }
+        self.configuration = configuration.clone();
+        applied
+    }
+
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError> {
+        let until = self.now + duration;
+        while !self.ended && self.now < until {
+            self.advance(until);
+        }
+        if self.ended {
+            return Ok(Wait::Ended(i32::from(self.script.exit_status)));
+        }
+        Ok(Wait::Elapsed)
+    }
+}
