@@ -23,7 +23,7 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) metric: Metric,
     pub(super) attributes: sys::perf_event_attr,
-    /// The attributes that count user space only, where those above count more and the difference matters to nobody.
+    /// What to fall back to where the kernel may not be counted: user space only. `None` where that is no choice.
     user_only: Option<sys::perf_event_attr>,
     /// The binary of a uprobe, to which `config1` of the attributes points when it is opened.
     pub(super) probed_path: Option<CString>,
