@@ -13,7 +13,7 @@ fn main() {
     let bindings = bindgen::Builder::default()
         .header_contents("libpfm4.h", "#include <perfmon/pfmlib_perf_event.h>\n")
         .allowlist_function(
-            "pfm_(initialize|strerror|get_(version|pmu_info|event_next|event_info|event_attr_info|os_event_encoding))",
+            "pfm_(initialize|strerror|get_(pmu_info|event_next|event_info|event_attr_info|os_event_encoding))",
         )
         .derive_default(true)
         .allowlist_type("perf_event_attr|pfm_perf_encode_arg_t|perf_(type_id|event_read_format|sw_ids|hw_id)")

@@ -161,7 +161,6 @@ pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
             limit: getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft),
         },
         Errno::ESRCH => CounterError::Ended { thread },
-        Errno::EINVAL if source.per_package => CounterError::NotPerTask { name },
         _ => CounterError::Open {
             name,
             source: error.into(),
@@ -189,12 +188,7 @@ fn forbidden(root: &Path, permission: Permission) -> String {
     match level {
         Some(level) if level > highest => format!(
             "kernel.perf_event_paranoid is {level} and must be {highest} or lower: `sysctl -w \
-             kernel.perf_event_paranoid={highest}` as root, or give pinfold {CAPABILITY}{}",
-            if permission == Permission::Kernel {
-                ", or count user space only (:u)"
-            } else {
-                ""
-            }
+             kernel.perf_event_paranoid={highest}` as root, or give pinfold {CAPABILITY}"
         ),
         Some(level) => format!(
             "kernel.perf_event_paranoid is {level}, which suffices, so something else forbids it: the task belongs to \

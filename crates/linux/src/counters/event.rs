@@ -23,12 +23,10 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) metric: Metric,
     pub(super) attributes: sys::perf_event_attr,
-    /// The attributes that count user space only, where those above count more and the difference matters to nobody.
+    /// What to fall back to where the kernel may not be counted: user space only. `None` where that is no choice.
     user_only: Option<sys::perf_event_attr>,
     /// The binary of a uprobe, to which `config1` of the attributes points when it is opened.
     pub(super) probed_path: Option<CString>,
-    /// Whether the PMU counts for a package and not for a task.
-    pub(super) per_package: bool,
 }
 
 /// What the kernel asks of us before it counts.
@@ -99,14 +97,13 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
     };
     match request {
         Request::Event(name) => {
-            let (encoding, user_only, pmu) = resolve_event(pfm::library()?, name)?;
+            let (encoding, user_only) = resolve_event(pfm::library()?, name)?;
             Ok(Source {
                 name: name.clone(),
                 metric: metric(unit(&encoding), MetricSource::Event),
                 attributes: encoding.attributes,
                 user_only,
                 probed_path: None,
-                per_package: pmu.kind == PmuKind::Uncore,
             })
         }
         Request::Uprobe { symbol, binary } => {
@@ -121,7 +118,6 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
                 attributes,
                 user_only: None,
                 probed_path: Some(CString::new(absolute.as_os_str().as_bytes()).expect("the path was just opened")),
-                per_package: false,
             })
         }
     }
@@ -140,11 +136,8 @@ fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
 }
 
 /// Finds an event among the PMUs that are present, the kernel's generic names first. Gives how it is counted, how it
-/// is counted in user space only where that is a choice, and its PMU.
-fn resolve_event<'a>(
-    library: &'a Library,
-    name: &str,
-) -> Result<(Encoding, Option<sys::perf_event_attr>, &'a Pmu), CounterError> {
+/// is counted in user space only where that is a choice.
+fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys::perf_event_attr>), CounterError> {
     let (wanted_pmu, event) = match name.split_once("::") {
         Some((pmu, event)) => (Some(pmu), event),
         None => (None, name),
@@ -169,10 +162,8 @@ fn resolve_event<'a>(
     for &pmu in candidates.iter().filter(|pmu| pmu.present) {
         let full = format!("{}::{event}", pmu.name);
         match library.encode(&full, Privilege::User) {
-            Ok(encoding) => {
-                let (encoding, user_only) = privileges(library, &full, encoding)?;
-                return Ok((encoding, user_only, pmu));
-            }
+            Ok(_) if pmu.kind == PmuKind::Uncore => return Err(CounterError::NotPerTask { name: name.to_owned() }),
+            Ok(encoding) => return Ok(privileges(library, &full, encoding)?),
             Err(PfmError::Attribute { why, .. }) if refusal.is_none() => refusal = Some((why, pmu)),
             Err(_) => {}
         }

@@ -302,6 +302,19 @@ fn an_event_of_another_processor_is_told_from_an_unknown_one() {
 }
 
 #[test]
+fn an_event_of_a_whole_package_is_refused() {
+    let library = pfm::library().unwrap();
+    let uncore = |pmu: &&Pmu| pmu.present && pmu.kind == pfm::PmuKind::Uncore;
+    let Some(pmu) = library.pmus().iter().find(uncore) else {
+        eprintln!("skipped: libpfm4 knows no uncore counters of this machine");
+        return;
+    };
+    let name = format!("{}::{}", pmu.name, library.events(pmu)[0].name);
+    let error = refusal(&[event(&name)]);
+    assert!(matches!(error, CounterError::NotPerTask { .. }), "{error}");
+}
+
+#[test]
 fn a_misspelt_function_is_answered_with_the_nearest() {
     let Some((_directory, binary)) = compiled(&[]) else {
         return;
