@@ -1,0 +1,80 @@
+//! What is counted of the program: the counters of each task, and what the program reports itself.
+//!
+//! A counter that cannot be opened is a missing value and a note, never the end of the run.
+
+use crate::channel::Channel;
+use crate::counters::{Plan, TaskCounters};
+use pinfold_core::{Count, Metric, TaskId};
+use std::collections::HashMap;
+
+/// The sources of counts, and the open counters.
+pub(crate) struct Counting {
+    plan: Option<Plan>,
+    channel: Option<Channel>,
+    metrics: Vec<Metric>,
+    open: HashMap<u64, TaskCounters>,
+    /// Whether a user knows already that a task's counters could not be opened.
+    noted: bool,
+}
+
+/// How many of the metrics come from the channel; they precede those of the plan.
+fn of_channel(channel: Option<&Channel>) -> usize {
+    channel.map_or(0, |_| Channel::metrics().len())
+}
+
+impl Counting {
+    pub(crate) fn new(plan: Option<Plan>, channel: Option<Channel>) -> Self {
+        let reported = channel.iter().flat_map(|_| Channel::metrics());
+        let counted = plan.iter().flat_map(|plan| plan.metrics().iter().cloned());
+        Self {
+            metrics: reported.chain(counted).collect(),
+            plan,
+            channel,
+            open: HashMap::new(),
+            noted: false,
+        }
+    }
+
+    /// What is counted, progress that the program reports itself first.
+    pub(crate) fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// Opens the counters of a task. The first failure of all gives a sentence for the user.
+    pub(crate) fn open(&mut self, task: TaskId) -> Option<String> {
+        match self.plan.as_ref()?.open(task.thread) {
+            Ok(counters) => {
+                self.open.insert(task.serial, counters);
+                None
+            }
+            Err(error) => (!std::mem::replace(&mut self.noted, true))
+                .then(|| format!("{task} is not counted, and there may be others: {error}")),
+        }
+    }
+
+    /// Closes the counters of a task.
+    pub(crate) fn close(&mut self, task: TaskId) {
+        self.open.remove(&task.serial);
+    }
+
+    /// The counts of a task, one per metric.
+    pub(crate) fn task(&mut self, task: TaskId) -> Vec<Option<Count>> {
+        let mut counts = vec![None; of_channel(self.channel.as_ref())];
+        match self.open.get_mut(&task.serial) {
+            Some(counters) => counts.extend(counters.read()),
+            None => counts.resize(self.metrics.len(), None),
+        }
+        counts
+    }
+
+    /// The counts of the program, one per metric.
+    pub(crate) fn program(&self) -> Vec<Option<Count>> {
+        let mut counts = vec![];
+        if let Some(channel) = &self.channel {
+            let totals = channel.totals();
+            counts.extend([totals.heartbeats, totals.regions, totals.barriers].map(|total| total.map(Count::exact)));
+        }
+        counts.resize(self.metrics.len(), None);
+        counts
+    }
+}

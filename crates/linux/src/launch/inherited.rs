@@ -1,0 +1,125 @@
+//! What this process inherited from whoever started it, and what a program that it starts gets back.
+//!
+//! Rust's runtime ignores SIGPIPE before `main`, and a launcher blocks signals and raises its limit of open files for
+//! its own ends. None of this may reach the program. So the state is noted before any of it happens: the loader runs
+//! the functions of `.init_array` before `main`, and before Rust's runtime.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The highest signal number of Linux.
+pub(crate) const HIGHEST_SIGNAL: i32 = 64;
+
+/// Signal state and limits at the start of this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Inherited {
+    /// Bit `n - 1` says that signal `n` was ignored.
+    ignored: u64,
+    mask: libc::sigset_t,
+    open_files: libc::rlimit,
+}
+
+/// Written once, before there is a second thread, and only read afterwards.
+struct AtStart {
+    value: UnsafeCell<MaybeUninit<Inherited>>,
+    noted: AtomicBool,
+}
+
+// SAFETY: the only write happens in `note`, which the loader calls once while the process has a single thread or, for
+// a shared library, before any of the library's other code can run; `noted` publishes it.
+unsafe impl Sync for AtStart {}
+
+static AT_START: AtStart = AtStart {
+    value: UnsafeCell::new(MaybeUninit::uninit()),
+    noted: AtomicBool::new(false),
+};
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE: extern "C" fn() = note;
+
+extern "C" fn note() {
+    // SAFETY: see `AtStart`; no other reference exists yet.
+    unsafe { (*AT_START.value.get()).write(Inherited::now()) };
+    AT_START.noted.store(true, Ordering::Release);
+}
+
+impl Inherited {
+    /// The state at the start of this process.
+    pub(crate) fn at_start() -> Self {
+        if AT_START.noted.load(Ordering::Acquire) {
+            // SAFETY: `noted` is set after the value was written, and nothing writes it again.
+            unsafe { (*AT_START.value.get()).assume_init() }
+        } else {
+            // The loader ran no `.init_array`: the state now is the best that is known.
+            Self::now()
+        }
+    }
+
+    fn now() -> Self {
+        let mut ignored = 0;
+        for signal in 1..=HIGHEST_SIGNAL {
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: with a null new action, the call only writes the old one; a zeroed one is valid.
+            let action = unsafe {
+                libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+                action.assume_init()
+            };
+            if action.sa_sigaction == libc::SIG_IGN {
+                ignored |= 1 << (signal - 1);
+            }
+        }
+        let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
+        let mut open_files = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: both calls write the structures that they are given; a zeroed sigset_t is valid.
+        let mask = unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), mask.as_mut_ptr());
+            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut open_files);
+            mask.assume_init()
+        };
+        Self {
+            ignored,
+            mask,
+            open_files,
+        }
+    }
+
+    /// Puts this state back. Only system calls: it runs between fork and exec.
+    pub(crate) fn restore(&self) {
+        for signal in 1..=HIGHEST_SIGNAL {
+            let was_ignored = self.ignored >> (signal - 1) & 1 == 1;
+            // SAFETY: a zeroed sigaction with a handler of SIG_IGN or SIG_DFL is valid; the call fails without harm
+            // for the signals that cannot be changed.
+            unsafe {
+                let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+                action.sa_sigaction = if was_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+        // SAFETY: both structures were filled by the calls that are their counterparts.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const self.open_files);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Allows this process as many open files as it may have at all: each counter of each task is one.
+pub(crate) fn raise_open_files() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the calls read and write the structure that they are given. Where they fail the limit stays, and a
+    // counter that cannot be opened is reported as such.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Starting a program and following every thread and process of it from its first instruction.
+//!
+//! `exec` becomes the program, `trace` has the system calls, `tracer` is the thread that follows, `program` knows what
+//! is followed and where it should run, `signals` passes on what is sent to us, `inherited` knows what the program gets
+//! back of what we changed. What they share is here.
+
+mod counting;
+pub(crate) mod exec;
+pub(crate) mod inherited;
+mod program;
+mod signals;
+mod trace;
+mod tracer;
+
+use crate::affinity::CpuMask;
+use crate::channel::Channel;
+use crate::counters::Plan;
+use crate::guard::Guard;
+use counting::Counting;
+use exec::Prepared;
+pub(crate) use program::Program;
+use pinfold_core::{Metric, Pinning, Topology};
+use signals::{Blocked, Forwarder};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What to run, and how.
+pub struct Launch {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Variables that are added to our environment, or replace those of the same name.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Variables of our environment that the program does not get.
+    pub removed_environment: Vec<OsString>,
+    /// The machine. The program runs on those of its allowed PUs that this process may use.
+    pub topology: Topology,
+    /// Where the ranks run until a configuration is applied.
+    pub initial: Option<Pinning>,
+    /// The tasks, by serial, that never get a rank.
+    pub skipped: BTreeSet<u64>,
+    /// Whether the program goes on when this process is killed. Otherwise the kernel kills it too.
+    pub outlive: bool,
+    /// Whether what is left of the program when its main process has ended stays pinned.
+    pub keep_pinned: bool,
+    /// What to count of each task.
+    pub plan: Option<Plan>,
+    /// Where the program reports its progress. Its variables must be in `environment`.
+    pub channel: Option<Channel>,
+}
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// Nothing to run.
+    #[error("there is no command to run; write it after `--`")]
+    NoCommand,
+    /// An argument or a variable cannot be passed on.
+    #[error("`{}` contains a NUL byte, which no argument or variable may", text.to_string_lossy())]
+    NulByte {
+        /// The whole text.
+        text: OsString,
+    },
+    /// There is no such program.
+    #[error("command not found: {}", command.to_string_lossy())]
+    NotFound {
+        /// As it was given.
+        command: OsString,
+    },
+    /// The program is there and cannot be executed.
+    #[error("cannot execute {}: {why}", command.to_string_lossy())]
+    NotExecutable {
+        /// As it was given.
+        command: OsString,
+        /// The kernel's reason.
+        why: String,
+    },
+    /// No process could be created.
+    #[error("cannot create a process: {0}")]
+    Fork(io::Error),
+    /// Tracing is forbidden.
+    #[error(
+        "cannot follow the program with ptrace: {0}; a container must allow the system call, the sysctl \
+         kernel.yama.ptrace_scope must be below 3, and no debugger may trace pinfold's children"
+    )]
+    Attach(io::Error),
+    /// Following broke off.
+    #[error("cannot wait for the program: {0}")]
+    Wait(io::Error),
+    /// Something that pinfold itself needs could not be had.
+    #[error("cannot start {what}: {error}")]
+    Resource {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+impl LaunchError {
+    /// The exit status by the shell's conventions: 127 for a command that is not found, 126 for one that cannot be
+    /// executed, and 125, as env(1) and timeout(1) have it, where the launcher itself failed.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            _ => 125,
+        }
+    }
+}
+
+/// How far the program is.
+pub(crate) enum Phase {
+    /// It has not been executed yet.
+    Starting,
+    /// It runs.
+    Running,
+    /// We part from what is left of it; the main process has ended with this status, if it has.
+    Leaving(Option<i32>),
+    /// Nothing is followed any more.
+    Over(Option<i32>),
+    /// It could not be started, or can no longer be followed.
+    Failed(LaunchError),
+}
+
+impl Phase {
+    fn is_followed(&self) -> bool {
+        matches!(self, Self::Running | Self::Leaving(_))
+    }
+}
+
+/// What the threads of the launcher share.
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) program: Program,
+    /// When the program was executed.
+    pub(crate) began: Option<Instant>,
+    /// The main process.
+    main: i32,
+    /// Whether the main process is stopped, as by SIGSTOP.
+    main_stopped: bool,
+    /// Whether we have got a signal that asks us to stop with it.
+    stop_wanted: bool,
+    keep_pinned: bool,
+}
+
+impl State {
+    /// Stops this process when the main process is stopped and we were asked to stop too.
+    fn stop_with_main(&mut self) {
+        if self.main_stopped && std::mem::take(&mut self.stop_wanted) {
+            // SAFETY: a plain system call; SIGCONT continues us.
+            unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        }
+    }
+}
+
+/// The state, and the news that it has changed.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) changed: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has left a state that is still consistent: each step is complete in itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// A program that has been started, and the threads that look after it.
+pub(crate) struct Running {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) metrics: Vec<Metric>,
+    outlive: bool,
+    tracer: Option<JoinHandle<()>>,
+    forwarder: Option<Forwarder>,
+    /// Unblocked last, when the forwarder has ended: fields are dropped in this order.
+    _blocked: Blocked,
+}
+
+impl Running {
+    /// Starts the program; back when it has been executed.
+    pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
+        let resource = |what| move |error| LaunchError::Resource { what, error };
+        let own = CpuMask::of_thread(0).map_err(resource("without knowing the allowed PUs"))?;
+        let allowed = CpuMask::from(launch.topology.allowed_pus());
+        let mask: CpuMask = own.pus().filter(|&pu| allowed.contains(pu)).collect();
+        let environment = std::env::vars_os()
+            .filter(|(name, _)| {
+                !launch.removed_environment.contains(name)
+                    && !launch.environment.iter().any(|(added, _)| added == name)
+            })
+            .chain(launch.environment.iter().cloned());
+        let prepared = Prepared::new(&launch.command, environment, mask.clone())?;
+
+        // The guard is forked first, so that it is a copy of a process with as few threads as possible.
+        let guard = launch
+            .outlive
+            .then(Guard::start)
+            .transpose()
+            .map_err(resource("the guard"))?;
+        inherited::raise_open_files();
+        let blocked = Blocked::new();
+        let counting = Counting::new(launch.plan, launch.channel);
+        let metrics = counting.metrics().to_vec();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                phase: Phase::Starting,
+                program: Program::new(mask, launch.initial, launch.skipped, counting, guard),
+                began: None,
+                main: 0,
+                main_stopped: false,
+                stop_wanted: false,
+                keep_pinned: launch.keep_pinned,
+            }),
+            changed: Condvar::new(),
+        });
+        let tracer = std::thread::Builder::new()
+            .name("tracer".into())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                let kill_with_us = !launch.outlive;
+                move || tracer::follow(&shared, &prepared, kill_with_us)
+            })
+            .map_err(resource("a thread"))?;
+
+        let mut state = shared.lock();
+        while matches!(state.phase, Phase::Starting) {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Phase::Failed(_) = state.phase
+            && let Phase::Failed(error) = std::mem::replace(&mut state.phase, Phase::Over(None))
+        {
+            return Err(error);
+        }
+        drop(state);
+        let mut running = Self {
+            shared,
+            metrics,
+            outlive: launch.outlive,
+            tracer: Some(tracer),
+            forwarder: None,
+            _blocked: blocked,
+        };
+        let forwarder = Forwarder::start(Arc::clone(&running.shared)).map_err(resource("a thread"))?;
+        running.forwarder = Some(forwarder);
+        Ok(running)
+    }
+}
+
+/// Dropping a program that still runs ends it, or with `outlive` lets it go where it wants.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if matches!(state.phase, Phase::Running) {
+            if self.outlive {
+                // The tracer detaches from each thread at its next event. The kernel detaches from the others, and
+                // does so without stopping them, when this process ends.
+                if !state.keep_pinned {
+                    state.program.release();
+                }
+                state.phase = Phase::Leaving(None);
+                return;
+            }
+            for process in state.program.processes() {
+                // SAFETY: a plain system call; a live process in the table has not been reaped.
+                unsafe { libc::kill(process, libc::SIGKILL) };
+            }
+        }
+        drop(state);
+        if let Some(tracer) = self.tracer.take() {
+            let _ = tracer.join();
+        }
+    }
+}

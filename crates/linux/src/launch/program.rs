@@ -1,0 +1,433 @@
+//! The program that is followed: its live tasks, where they should run, and what was counted of them.
+//!
+//! Everything here happens with the program locked, and a thread's end is taken from the kernel with it locked too. So
+//! as long as the lock is held, a thread id in the table names no other thread.
+//!
+//! When a task begins, before its first instruction:
+//!
+//! 1. It is entered in the table and takes a rank.
+//! 2. It is pinned to its rank's PU, unless it is the first thread of a process: see `LinuxMachine`.
+//! 3. Its counters are opened.
+
+use super::counting::Counting;
+use crate::affinity::CpuMask;
+use crate::guard::Guard;
+use crate::procfs::Procfs;
+use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
+use pinfold_core::{Applied, Configuration, Pinning, Refusal, Sample, TaskId, TaskSample};
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long after a task has begun its mask is looked at again. A runtime that resets the masks of its threads does so
+/// within their first microseconds; this is long enough even on a busy machine.
+const SETTLING: Duration = Duration::from_millis(100);
+
+/// How often an observation looks at the masks of all tasks again.
+const VERIFICATION: Duration = Duration::from_secs(1);
+
+pub(crate) struct Program {
+    table: TaskTable,
+    counting: Counting,
+    procfs: Procfs,
+    guard: Option<Guard>,
+    /// Where the first task ran before anything was pinned.
+    start_mask: CpuMask,
+    pinning: Option<Pinning>,
+    /// Tasks that never get a rank, by serial.
+    skipped: BTreeSet<u64>,
+    /// Tasks that the last configuration left alone.
+    left_alone: BTreeSet<TaskId>,
+    /// Threads that were met before their creator's event told of them.
+    unannounced: HashSet<i32>,
+    /// Threads that were found to have ended before the kernel told of it.
+    known_dead: HashSet<i32>,
+    /// Tasks that ended since the last sample.
+    ended: Vec<TaskSample>,
+    /// Refusals since the last configuration was applied.
+    refusals: Vec<Refusal>,
+    notes: Vec<String>,
+    next_verification: Option<Instant>,
+    last_verification: Instant,
+}
+
+impl Program {
+    pub(crate) fn new(
+        start_mask: CpuMask,
+        initial: Option<Pinning>,
+        skipped: BTreeSet<u64>,
+        counting: Counting,
+        guard: Option<Guard>,
+    ) -> Self {
+        Self {
+            table: TaskTable::default(),
+            counting,
+            procfs: Procfs::default(),
+            guard,
+            start_mask,
+            pinning: initial,
+            skipped,
+            left_alone: BTreeSet::new(),
+            unannounced: HashSet::new(),
+            known_dead: HashSet::new(),
+            ended: vec![],
+            refusals: vec![],
+            notes: vec![],
+            next_verification: None,
+            last_verification: Instant::now(),
+        }
+    }
+
+    /// How many tasks there have been.
+    pub(crate) fn tasks_begun(&self) -> u64 {
+        self.table.begun()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// The live threads.
+    pub(crate) fn threads(&self) -> Vec<i32> {
+        self.table.iter().map(|task| task.id.thread).collect()
+    }
+
+    /// The processes that have live threads.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        self.table.processes().collect()
+    }
+
+    pub(crate) fn has_process(&self, process: i32) -> bool {
+        self.table.has_process(process)
+    }
+
+    pub(crate) fn has_thread(&self, thread: i32) -> bool {
+        self.table.of_thread(thread).is_some()
+    }
+
+    /// The process of a live thread.
+    pub(crate) fn process_of(&self, thread: i32) -> Option<i32> {
+        self.table.of_thread(thread).map(|task| task.id.process)
+    }
+
+    /// What a user should know, each once.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    pub(crate) fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    /// The program has been executed: its first task begins.
+    pub(crate) fn first_task(&mut self, process: i32) {
+        let origin = Origin::first(self.start_mask.clone());
+        self.begin(process, process, origin);
+    }
+
+    /// `creator` tells that it has begun `thread`.
+    pub(crate) fn announced(&mut self, creator: i32, thread: i32) {
+        // The two may tell of it in either order, and the new thread may even have ended before its creator tells.
+        if self.unannounced.remove(&thread) || self.has_thread(thread) {
+            return;
+        }
+        let Some(creator) = self.process_of(creator) else {
+            return;
+        };
+        let process = if is_thread_of(creator, thread) { creator } else { thread };
+        self.newcomer(creator, process, thread);
+    }
+
+    /// A thread stops before its first instruction, if it is one that is not known yet.
+    pub(crate) fn stopped_at_start(&mut self, thread: i32) {
+        if self.has_thread(thread) {
+            return;
+        }
+        self.unannounced.insert(thread);
+        let (creator, process) = match self.procfs.kinship(thread) {
+            Some(kin) if kin.process == thread => (kin.parent, thread),
+            Some(kin) => (kin.process, kin.process),
+            // It was killed already; its end is what comes next.
+            None => return,
+        };
+        self.newcomer(creator, process, thread);
+    }
+
+    fn newcomer(&mut self, creator: i32, process: i32, thread: i32) {
+        let inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| self.start_mask.clone());
+        let origin = self.table.origin_of_newcomer(creator, inherited);
+        self.begin(process, thread, origin);
+    }
+
+    fn begin(&mut self, process: i32, thread: i32, origin: Origin) {
+        let skipped = &self.skipped;
+        let id = self
+            .table
+            .begin(process, thread, origin, |serial| skipped.contains(&serial));
+        if thread == process {
+            self.set_starting(process);
+        } else if let Some(first) = self.table.started(process) {
+            self.place(first);
+        }
+        self.place(id.serial);
+        if self.pinning.is_some() && self.next_verification.is_none() {
+            self.next_verification = Some(Instant::now() + SETTLING);
+        }
+        if let Some(note) = self.counting.open(id) {
+            self.notes.push(note);
+        }
+    }
+
+    fn set_starting(&mut self, process: i32) {
+        if let Some(process) = self.table.process_mut(process) {
+            process.starting = true;
+        }
+    }
+
+    /// A process has executed a new program; `former` is the id that the thread which did so had before.
+    ///
+    /// A first thread stays the task that it was, and asks anew how many PUs there are. Another thread takes the
+    /// place and the id of the first one, and all other threads of the process end: the first one's end is not told by
+    /// the kernel. What goes on then is neither of the two, but a new task.
+    pub(crate) fn executed(&mut self, process: i32, former: i32) {
+        if former == process {
+            self.set_starting(process);
+            if let Some(serial) = self.table.of_thread(process).map(|task| task.id.serial) {
+                self.place(serial);
+            }
+            return;
+        }
+        let inherited = CpuMask::of_thread(process).unwrap_or_else(|_| self.start_mask.clone());
+        let origin = self.table.origin_of_newcomer(process, inherited);
+        for thread in [former, process] {
+            // What /proc shows of them belongs to the new task already.
+            if let Some(task) = self.table.end(thread) {
+                let counts = self.counting.task(task.id);
+                self.ended.push(TaskSample {
+                    id: task.id,
+                    name: task.name.clone(),
+                    alive: false,
+                    cpu_time: task.cpu_time,
+                    last_pu: None,
+                    counts,
+                });
+                self.forget(&task);
+            }
+        }
+        self.known_dead.remove(&process);
+        self.begin(process, process, origin);
+    }
+
+    /// A thread is about to be taken from the kernel, or is no more: strikes it out and keeps its last reading.
+    pub(crate) fn end(&mut self, thread: i32) {
+        let Some(task) = self.table.end(thread) else {
+            if !self.known_dead.remove(&thread) {
+                // It was killed before its first instruction; its creator may still tell of it.
+                self.unannounced.insert(thread);
+            }
+            return;
+        };
+        let reading = self.reading(&task, false);
+        self.ended.push(reading);
+        self.forget(&task);
+    }
+
+    fn forget(&mut self, task: &Task) {
+        self.counting.close(task.id);
+        if let Some(guard) = &mut self.guard {
+            guard.forget(task.id);
+        }
+    }
+
+    /// Reads one task, and keeps of it what can no longer be read when another thread's exec ends it.
+    fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
+        let TaskId {
+            serial,
+            process,
+            thread,
+        } = task.id;
+        let stat = self.procfs.stat(process, thread);
+        let cpu_time = self.procfs.cpu_time(process, thread);
+        if let (Some(task), Some(stat)) = (self.table.get_mut(serial), &stat) {
+            task.name.clone_from(&stat.name);
+            task.cpu_time = cpu_time;
+        }
+        TaskSample {
+            id: task.id,
+            name: stat.as_ref().map_or_else(|| task.name.clone(), |stat| stat.name.clone()),
+            alive: alive && stat.as_ref().is_none_or(|stat| !matches!(stat.state, 'Z' | 'X')),
+            cpu_time: cpu_time.or(task.cpu_time),
+            last_pu: stat.and_then(|stat| stat.last_pu),
+            counts: self.counting.task(task.id),
+        }
+    }
+
+    /// Reads everything.
+    pub(crate) fn observe(&mut self, at: Duration) -> Sample {
+        self.verify_if_due();
+        let live: Vec<Task> = self.table.iter().cloned().collect();
+        let mut tasks = std::mem::take(&mut self.ended);
+        for task in live {
+            let reading = self.reading(&task, true);
+            if !reading.alive {
+                // Its end has not been taken yet. A first thread that ends before its process stays like this for
+                // as long as the process lives.
+                self.table.end(task.id.thread);
+                self.known_dead.insert(task.id.thread);
+                self.forget(&task);
+            }
+            tasks.push(reading);
+        }
+        tasks.sort_by_key(|task| task.id);
+        Sample {
+            at,
+            tasks,
+            program: self.counting.program(),
+        }
+    }
+
+    /// Makes `configuration` so.
+    pub(crate) fn apply(&mut self, configuration: &Configuration) -> Applied {
+        self.pinning.clone_from(&configuration.pinning);
+        self.left_alone.clone_from(&configuration.left_alone);
+        let (skipped, left_alone) = (&self.skipped, &self.left_alone);
+        self.table
+            .number_anew(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
+        self.table.all_started();
+        Applied {
+            moved: self.place_all(),
+            refused: std::mem::take(&mut self.refusals),
+        }
+    }
+
+    /// Gives every task back where it ran before, and pins no other.
+    pub(crate) fn release(&mut self) {
+        self.apply(&Configuration::default());
+    }
+
+    /// Gives one task back where it ran before.
+    pub(crate) fn release_thread(&mut self, thread: i32) {
+        self.pinning = None;
+        if let Some(serial) = self.table.of_thread(thread).map(|task| task.id.serial) {
+            self.place(serial);
+        }
+    }
+
+    /// Strikes out a thread that is no longer followed.
+    pub(crate) fn detached(&mut self, thread: i32) {
+        if let Some(task) = self.table.end(thread) {
+            self.forget(&task);
+        }
+    }
+
+    /// When the masks of tasks that have begun should be looked at again.
+    pub(crate) fn next_verification(&self) -> Option<Instant> {
+        self.next_verification
+    }
+
+    /// Looks at the masks of all tasks again, if those that have begun should have settled or a second has passed
+    /// since the last time.
+    pub(crate) fn verify_if_due(&mut self) {
+        let now = Instant::now();
+        let settled = self.next_verification.is_some_and(|at| at <= now);
+        if settled {
+            self.next_verification = None;
+        }
+        if self.pinning.is_some() && (settled || now.duration_since(self.last_verification) >= VERIFICATION) {
+            self.last_verification = now;
+            self.place_all();
+        }
+    }
+
+    fn place_all(&mut self) -> Vec<TaskId> {
+        let serials = self.table.serials();
+        serials.into_iter().filter_map(|serial| self.place(serial)).collect()
+    }
+
+    /// Puts one task where it belongs; its id if that changed its mask.
+    fn place(&mut self, serial: u64) -> Option<TaskId> {
+        let rank = self.table.rank(serial);
+        let task = self.table.get_mut(serial)?.clone();
+        let TaskId { process, thread, .. } = task.id;
+        let wanted = match (&self.pinning, rank) {
+            (Some(pinning), Some(rank)) if !self.table.is_starting(task.id) => Some(pinning.pu(rank)),
+            _ => None,
+        };
+        // A thread that has ended has no mask, and needs none.
+        let current = CpuMask::of_thread(thread).ok()?;
+        match decide(&task, &current, wanted) {
+            Verdict::Keep => {
+                self.table.get_mut(serial)?.refused = None;
+                None
+            }
+            Verdict::Pin(pu) => {
+                if let Some(guard) = &mut self.guard {
+                    // A task that the guard could not restore is not pinned.
+                    let start = self.procfs.stat(process, thread)?.start;
+                    if let Err(error) = guard.note(task.id, start, pu, &task.original) {
+                        self.refuse(serial, format!("the guard cannot note it: {error}"));
+                        return None;
+                    }
+                }
+                match CpuMask::single(pu).give_to(thread) {
+                    Ok(()) => {
+                        let task = self.table.get_mut(serial)?;
+                        task.pinned = Some(pu);
+                        task.refused = None;
+                        Some(task.id)
+                    }
+                    Err(error) => {
+                        self.refuse_unless_gone(serial, &error, || match error.raw_os_error() {
+                            Some(libc::EINVAL) => format!("its cpuset does not allow PU {pu} any more"),
+                            _ => format!("it cannot be pinned on PU {pu}: {error}"),
+                        });
+                        None
+                    }
+                }
+            }
+            Verdict::Restore => {
+                let result = task.original.give_to(thread);
+                if let Err(error) = &result {
+                    self.refuse_unless_gone(serial, error, || {
+                        format!("it cannot be given back PUs {}: {error}", task.original.to_set())
+                    });
+                    return None;
+                }
+                self.table.get_mut(serial)?.pinned = None;
+                if let Some(guard) = &mut self.guard {
+                    guard.forget(task.id);
+                }
+                Some(task.id)
+            }
+            Verdict::Refuse(why) => {
+                self.refuse(serial, why);
+                None
+            }
+        }
+    }
+
+    fn refuse_unless_gone(&mut self, serial: u64, error: &io::Error, why: impl FnOnce() -> String) {
+        if error.raw_os_error() != Some(libc::ESRCH) {
+            self.refuse(serial, why());
+        }
+    }
+
+    /// Keeps the reason why a task is not where it belongs, if it is a new one.
+    fn refuse(&mut self, serial: u64, why: String) {
+        let Some(task) = self.table.get_mut(serial) else {
+            return;
+        };
+        if task.refused.as_ref() != Some(&why) {
+            task.refused = Some(why.clone());
+            let task = task.id;
+            self.refusals.push(Refusal { task, why });
+        }
+    }
+}
+
+/// Whether a live thread belongs to `process`: asked with a signal that is none.
+fn is_thread_of(process: i32, thread: i32) -> bool {
+    // SAFETY: signal 0 is never delivered.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
+    result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}

@@ -1,0 +1,180 @@
+//! The signals that are sent to pinfold and meant for the program.
+//!
+//! pinfold blocks them, and one thread takes them. What a process sent to pinfold is sent on to the program's main
+//! process. What the terminal sent went to the whole foreground group, so the program has it already. When a stop
+//! from the terminal or from a process stops the program, pinfold stops too, so that the shell gets the terminal back.
+//!
+//! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, which nobody
+//! can tell from two signals; a second standard signal of the same kind that comes before the first one is delivered
+//! is merged with it. A signal that the program itself sends to its parent is not sent back to it.
+
+use super::{Phase, Shared};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Signals that are about this process itself: faults, and what its own system calls bring about.
+const OUR_OWN: [i32; 9] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+    libc::SIGCHLD,
+    libc::SIGPIPE,
+];
+
+const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
+/// The forwardable signals, blocked in this thread and those that it starts, until dropped.
+pub(super) struct Blocked {
+    before: libc::sigset_t,
+    /// The mask is the thread's own, so this must not leave it.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Blocked {
+    pub(super) fn new() -> Self {
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        let forwardable = forwardable();
+        // SAFETY: the call reads one set and writes the other; a zeroed one is valid.
+        let before = unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const forwardable, before.as_mut_ptr());
+            before.assume_init()
+        };
+        Self {
+            before,
+            _thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by `new`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+fn forwardable() -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the calls fill and change the set that they are given.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        for signal in OUR_OWN {
+            libc::sigdelset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// The thread that takes the signals.
+pub(super) struct Forwarder {
+    end: File,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Forwarder {
+    /// Starts taking signals, from a thread that has them blocked.
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let forwardable = forwardable();
+        // SAFETY: the set is valid, and the descriptors are ours alone.
+        let (mut signals, end) = unsafe {
+            (
+                owned(libc::signalfd(-1, &raw const forwardable, libc::SFD_CLOEXEC))?,
+                owned(libc::eventfd(0, libc::EFD_CLOEXEC))?,
+            )
+        };
+        let ended = end.try_clone()?;
+        let thread = std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                while let Some(signal) = next(&mut signals, &ended) {
+                    take(&shared, &signal);
+                }
+            })?;
+        Ok(Self {
+            end,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        if self.end.write_all(&1u64.to_ne_bytes()).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// # Safety
+///
+/// The descriptor must belong to nobody else.
+unsafe fn owned(descriptor: RawFd) -> io::Result<File> {
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// The next signal; `None` when there is to be none any more.
+fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_siginfo> {
+    let poll = |file: &File| libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut files = [poll(signals), poll(ended)];
+    // SAFETY: the call reads and writes the two elements.
+    while unsafe { libc::poll(files.as_mut_ptr(), 2, -1) } < 0 {}
+    if files[1].revents != 0 {
+        return None;
+    }
+    let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
+    signals.read_exact(&mut bytes).ok()?;
+    // SAFETY: the kernel filled in the whole structure, which is plain numbers.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}
+
+fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
+    let number = signal.ssi_signo.cast_signed();
+    // Positive codes are the kernel's, for the terminal above all; zero and below are other processes'.
+    let sent_by_process = signal.ssi_code <= 0;
+    let mut state = shared.lock();
+    if !matches!(state.phase, Phase::Running) {
+        return;
+    }
+    if STOPS.contains(&number) {
+        state.stop_wanted = true;
+    } else if number == libc::SIGCONT {
+        state.stop_wanted = false;
+        if !state.main_stopped {
+            return;
+        }
+    }
+    if sent_by_process && !state.program.has_process(signal.ssi_pid.cast_signed()) {
+        // The main process cannot have been reaped: that happens with the lock held, and changes the phase.
+        // SAFETY: plain system calls; the value is passed on and not looked at.
+        unsafe {
+            if signal.ssi_code == libc::SI_QUEUE {
+                let value = libc::sigval {
+                    sival_ptr: signal.ssi_ptr as *mut libc::c_void,
+                };
+                libc::sigqueue(state.main, number, value);
+            } else {
+                libc::kill(state.main, number);
+            }
+        }
+    }
+    state.stop_with_main();
+}

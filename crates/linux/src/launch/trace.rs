@@ -1,0 +1,156 @@
+//! The few calls of ptrace(2) and wait(2) that following a program takes, in their own types.
+//!
+//! All of them act for the calling thread: only the thread that attached to a task may resume it, and waiting with
+//! `__WNOTHREAD` gives that thread its own tracees only, so that several followers can live in one process.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// What happened to a traced thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It ended; this is the shell's form of its status: the exit code, or 128 and the signal.
+    Ended(i32),
+    /// It is about to receive this signal.
+    Signal(i32),
+    /// Its process was stopped by this signal, or it begins in a stopped process.
+    GroupStop(i32),
+    /// It begins, its process was continued, or it was interrupted by `interrupt`.
+    Trap,
+    /// It has begun a thread or a process.
+    Created,
+    /// It has executed a new program.
+    Executed,
+}
+
+/// Something that happened and has not been taken yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) thread: i32,
+    /// Whether it is the thread's end.
+    pub(crate) end: bool,
+}
+
+const WAIT_OPTIONS: i32 = libc::__WALL | libc::__WNOTHREAD;
+
+/// Blocks until something happens to a traced thread, and leaves it to be taken. As long as a thread's end is not
+/// taken, its id names nothing else. `None` when this thread traces nothing any more.
+pub(crate) fn await_event() -> io::Result<Option<Pending>> {
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | WAIT_OPTIONS;
+        // SAFETY: the call writes the structure that it is given; a zeroed one is valid.
+        let (result, info) =
+            unsafe { (libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options), info.assume_init()) };
+        if result == 0 {
+            return Ok(Some(Pending {
+                // SAFETY: waitid fills in the fields of SIGCHLD.
+                thread: unsafe { info.si_pid() },
+                end: matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED),
+            }));
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::ECHILD) => return Ok(None),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Takes what happened to `thread`; `None` when there is nothing any more, because a kill came in between.
+pub(crate) fn take_event(thread: i32) -> Option<Event> {
+    let mut status = 0;
+    // SAFETY: the call writes the status that it is given.
+    let taken = unsafe { libc::waitpid(thread, &raw mut status, WAIT_OPTIONS | libc::WNOHANG) };
+    (taken == thread).then(|| decode(status))
+}
+
+fn decode(status: i32) -> Event {
+    if libc::WIFEXITED(status) {
+        return Event::Ended(libc::WEXITSTATUS(status));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Event::Ended(128 + libc::WTERMSIG(status));
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => Event::Created,
+        libc::PTRACE_EVENT_EXEC => Event::Executed,
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Event::Trap,
+        libc::PTRACE_EVENT_STOP => Event::GroupStop(signal),
+        _ => Event::Signal(signal),
+    }
+}
+
+/// Attaches to `thread` without stopping it, and to all that it will create. With `kill_with_us` the kernel kills
+/// them when this process ends.
+pub(crate) fn seize(thread: i32, kill_with_us: bool) -> io::Result<()> {
+    let mut options = libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEEXEC;
+    if kill_with_us {
+        options |= libc::PTRACE_O_EXITKILL;
+    }
+    request(libc::PTRACE_SEIZE, thread, options as usize)
+}
+
+/// Resumes a stopped thread, with a signal or none (0).
+pub(crate) fn resume(thread: i32, signal: i32) {
+    let _ = request(libc::PTRACE_CONT, thread, signal as usize);
+}
+
+/// Leaves a thread in its group-stop until its process is continued.
+pub(crate) fn listen(thread: i32) {
+    let _ = request(libc::PTRACE_LISTEN, thread, 0);
+}
+
+/// Makes a running thread stop.
+pub(crate) fn interrupt(thread: i32) {
+    let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
+}
+
+/// Lets a stopped thread go its way, with a signal or none (0). It stays stopped if its process is.
+pub(crate) fn detach(thread: i32, signal: i32) {
+    let _ = request(libc::PTRACE_DETACH, thread, signal as usize);
+}
+
+/// The new thread's id at `Created`, the former thread id at `Executed`; `None` when the thread was killed.
+pub(crate) fn event_message(thread: i32) -> Option<i32> {
+    let mut message: libc::c_ulong = 0;
+    request(libc::PTRACE_GETEVENTMSG, thread, &raw mut message as usize).ok()?;
+    i32::try_from(message).ok()
+}
+
+/// One ptrace call. Where the callers above ignore the error, it is `ESRCH`: the thread was killed while it was
+/// stopped, and its end is what `await_event` gives next.
+fn request(request: libc::c_uint, thread: i32, data: usize) -> io::Result<()> {
+    // SAFETY: the requests used here take a number, or the address of a c_ulong, as data, and no address.
+    let result = unsafe { libc::ptrace(request, thread, ptr::null_mut::<libc::c_void>(), data) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stops_are_told_apart() {
+        let stop = |signal: i32, event: i32| decode(event << 16 | signal << 8 | 0x7f);
+        assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), Event::Trap);
+        assert_eq!(stop(libc::SIGTSTP, libc::PTRACE_EVENT_STOP), Event::GroupStop(libc::SIGTSTP));
+        assert_eq!(stop(libc::SIGTSTP, 0), Event::Signal(libc::SIGTSTP));
+        assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_VFORK), Event::Created);
+    }
+
+    #[test]
+    fn ends_have_the_shells_status() {
+        assert_eq!(decode(3 << 8), Event::Ended(3));
+        assert_eq!(decode(libc::SIGKILL), Event::Ended(137));
+    }
+}

@@ -1,0 +1,157 @@
+//! The thread that follows the program.
+//!
+//! 1. It forks the program's first process, attaches to it and lets it execute. From then on every thread and process
+//!    that the program creates is attached to by the kernel, and stops before its first instruction.
+//! 2. It blocks until something happens to one of them, locks the program, takes what happened, tells the program, and
+//!    lets the thread go on. Nothing at all happens in between.
+//! 3. When the main process has ended, or pinfold wants to part from the program, it stops every thread that is left,
+//!    gives it back where it ran before, and detaches from it.
+//!
+//! Limits. A thread that is created with CLONE_UNTRACED is not followed. A program that traces others (a debugger)
+//! cannot trace what is followed already. Each signal that is delivered to the program costs two switches to this
+//! thread. A thread from which pinfold detaches while it waits in one of the few system calls that the kernel does not
+//! restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)) gets EINTR from it, as it would from SIGSTOP and
+//! SIGCONT.
+
+use super::exec::{Prepared, Unborn};
+use super::trace::{self, Event};
+use super::{LaunchError, Phase, Shared, State};
+use std::time::Instant;
+
+/// Runs the program of `prepared` and follows it until nothing of it is followed any more.
+pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
+    let mut unborn = match start(prepared, kill_with_us) {
+        Ok(unborn) => unborn,
+        Err(error) => return shared.change(|state| state.phase = Phase::Failed(error)),
+    };
+    shared.lock().main = unborn.process;
+    loop {
+        let pending = match trace::await_event() {
+            Ok(Some(pending)) => pending,
+            Ok(None) => break,
+            Err(error) => return shared.change(|state| state.phase = Phase::Failed(LaunchError::Wait(error))),
+        };
+        let mut state = shared.lock();
+        if pending.end && state.phase.is_followed() {
+            state.program.end(pending.thread);
+        }
+        let Some(event) = trace::take_event(pending.thread) else {
+            continue;
+        };
+        if matches!(state.phase, Phase::Starting) && pending.thread == unborn.process {
+            born(&mut state, &mut unborn, prepared, event);
+            shared.changed.notify_all();
+            continue;
+        }
+        let verification = state.program.next_verification();
+        handle(&mut state, pending.thread, event);
+        if state.program.next_verification() != verification {
+            // Whoever waits has to wake up earlier than it thought.
+            shared.changed.notify_all();
+        }
+        if matches!(state.phase, Phase::Leaving(_)) && state.program.is_empty() {
+            break;
+        }
+    }
+    shared.change(|state| {
+        if let Phase::Leaving(status) = state.phase {
+            state.phase = Phase::Over(status);
+        }
+    });
+}
+
+/// Forks the main process, attaches to it and lets it go.
+fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError> {
+    let mut unborn = prepared.fork().map_err(LaunchError::Fork)?;
+    let process = unborn.process;
+    let attached = trace::seize(process, kill_with_us)
+        .map_err(LaunchError::Attach)
+        .and_then(|()| unborn.let_go().map_err(LaunchError::Fork));
+    match attached {
+        Ok(()) => Ok(unborn),
+        Err(error) => {
+            // The child exits when nobody can let it go any more.
+            drop(unborn);
+            // SAFETY: a null status is allowed.
+            unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::__WALL) };
+            Err(error)
+        }
+    }
+}
+
+/// What happens to the main process before it has become the program.
+fn born(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: Event) {
+    let process = unborn.process;
+    match event {
+        Event::Executed => {
+            state.began = Some(Instant::now());
+            state.program.first_task(process);
+            state.phase = Phase::Running;
+            trace::resume(process, 0);
+        }
+        Event::Ended(status) => {
+            state.phase = match unborn.failure() {
+                Some(failure) => Phase::Failed(prepared.explain(failure)),
+                None => Phase::Over(Some(status)),
+            };
+        }
+        Event::Signal(signal) => trace::resume(process, signal),
+        Event::GroupStop(_) => trace::listen(process),
+        Event::Trap | Event::Created => trace::resume(process, 0),
+    }
+}
+
+fn handle(state: &mut State, thread: i32, event: Event) {
+    match event {
+        Event::Ended(status) => {
+            if thread == state.main {
+                part(state, Some(status));
+            }
+            return;
+        }
+        Event::Trap | Event::GroupStop(_) => {
+            state.program.stopped_at_start(thread);
+            if state.program.process_of(thread) == Some(state.main) {
+                state.main_stopped = matches!(event, Event::GroupStop(_));
+            }
+        }
+        Event::Created => {
+            if let Some(created) = trace::event_message(thread) {
+                state.program.announced(thread, created);
+            }
+        }
+        Event::Executed => {
+            if let Some(former) = trace::event_message(thread) {
+                state.program.executed(thread, former);
+            }
+        }
+        Event::Signal(_) => {}
+    }
+    let signal = match event {
+        Event::Signal(signal) => signal,
+        _ => 0,
+    };
+    if matches!(state.phase, Phase::Leaving(_)) {
+        if !state.keep_pinned {
+            state.program.release_thread(thread);
+        }
+        trace::detach(thread, signal);
+        state.program.detached(thread);
+    } else if matches!(event, Event::GroupStop(_)) {
+        trace::listen(thread);
+        state.stop_with_main();
+    } else {
+        trace::resume(thread, signal);
+    }
+}
+
+/// Begins to part from what is left of the program. Each thread is let go when it has stopped: see `handle`.
+fn part(state: &mut State, status: Option<i32>) {
+    state.phase = Phase::Leaving(status);
+    if !state.keep_pinned {
+        state.program.release();
+    }
+    for thread in state.program.threads() {
+        trace::interrupt(thread);
+    }
+}

@@ -1,0 +1,184 @@
+//! What `/proc` tells of threads: only the few fields that following and placing them needs.
+//!
+//! The root is an argument, so that a test can point the reader at a directory of its own making. Whatever cannot be
+//! read is `None`: a thread may end between any two system calls.
+
+use pinfold_core::PuId;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A `/proc` file system.
+#[derive(Clone, Debug)]
+pub struct Procfs {
+    root: PathBuf,
+}
+
+/// The fields of `/proc/PROCESS/task/THREAD/stat` that pinfold uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadStat {
+    /// The thread's name (`comm`).
+    pub name: String,
+    /// The state's letter: `R`, `S`, `T` …; `Z` for one that has ended and waits to be reaped.
+    pub state: char,
+    /// When the thread began, in clock ticks since boot. With the thread id it names a thread uniquely.
+    pub start: u64,
+    /// The PU on which it last ran.
+    pub last_pu: Option<PuId>,
+}
+
+/// The fields of `/proc/THREAD/status` that pinfold uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinship {
+    /// The process that the thread belongs to.
+    pub process: i32,
+    /// That process's parent.
+    pub parent: i32,
+}
+
+impl Default for Procfs {
+    /// The running kernel's.
+    fn default() -> Self {
+        Self::new("/proc")
+    }
+}
+
+impl Procfs {
+    /// The file system at `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The state of one thread.
+    pub fn stat(&self, process: i32, thread: i32) -> Option<ThreadStat> {
+        let bytes = fs::read(self.thread(process, thread).join("stat")).ok()?;
+        parse_stat(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// The processor time that one thread has used, user and system together. The kernel brings it up to date at
+    /// scheduler ticks, so that a running thread's may lag behind by one.
+    pub fn cpu_time(&self, process: i32, thread: i32) -> Option<Duration> {
+        let text = fs::read_to_string(self.thread(process, thread).join("schedstat")).ok()?;
+        Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+    }
+
+    /// Which process a thread belongs to, and whose child that is.
+    pub fn kinship(&self, thread: i32) -> Option<Kinship> {
+        let bytes = fs::read(self.root.join(thread.to_string()).join("status")).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let field = |name: &str| -> Option<i32> {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name))?
+                .trim()
+                .parse()
+                .ok()
+        };
+        Some(Kinship {
+            process: field("Tgid:")?,
+            parent: field("PPid:")?,
+        })
+    }
+
+    /// The threads of a process, in ascending order; none when it has ended.
+    pub fn threads(&self, process: i32) -> Vec<i32> {
+        let Ok(entries) = fs::read_dir(self.root.join(process.to_string()).join("task")) else {
+            return vec![];
+        };
+        let mut threads: Vec<i32> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        threads.sort_unstable();
+        threads
+    }
+
+    /// The child processes that a thread has begun; none where the kernel does not tell.
+    pub fn children(&self, process: i32, thread: i32) -> Vec<i32> {
+        fs::read_to_string(self.thread(process, thread).join("children"))
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|child| child.parse().ok())
+            .collect()
+    }
+
+    fn thread(&self, process: i32, thread: i32) -> PathBuf {
+        self.root.join(Path::new(&format!("{process}/task/{thread}")))
+    }
+}
+
+/// Parses proc(5)'s `stat` line. The name is in parentheses and may hold parentheses and spaces itself, so the
+/// fields are counted from the last closing one: state is field 3, starttime 22, processor 39.
+fn parse_stat(line: &str) -> Option<ThreadStat> {
+    let (before, after) = line.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3);
+    Some(ThreadStat {
+        name: name.to_owned(),
+        state: field(3)?.chars().next()?,
+        start: field(22)?.parse().ok()?,
+        last_pu: field(39).and_then(|pu| pu.parse().ok()).map(PuId),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Procfs) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let procfs = Procfs::new(root.path());
+        (root, procfs)
+    }
+
+    const STAT: &str = "17 (a) (b c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21 22 23 24 25 26 27 28 \
+                        29 30 31 32 33 34 35 6 37 38";
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let (_root, procfs) = fake(&[("7/task/17/stat", STAT)]);
+        let expected = ThreadStat {
+            name: "a) (b c)".into(),
+            state: 'S',
+            start: 4711,
+            last_pu: Some(PuId(6)),
+        };
+        assert_eq!(procfs.stat(7, 17), Some(expected));
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_has_nothing_to_tell() {
+        let (_root, procfs) = fake(&[]);
+        assert_eq!(procfs.stat(7, 17), None);
+        assert_eq!(procfs.cpu_time(7, 17), None);
+        assert_eq!(procfs.kinship(17), None);
+        assert!(procfs.threads(7).is_empty() && procfs.children(7, 17).is_empty());
+    }
+
+    #[test]
+    fn threads_children_and_times_are_read() {
+        let (_root, procfs) = fake(&[
+            ("7/task/7/schedstat", "1500000000 20 3\n"),
+            ("7/task/7/children", "30 41 "),
+            ("7/task/17/schedstat", "1 2 3\n"),
+            ("17/status", "Name:\tx\nTgid:\t7\nPid:\t17\nPPid:\t1\n"),
+        ]);
+        assert_eq!(procfs.threads(7), [7, 17]);
+        assert_eq!(procfs.children(7, 7), [30, 41]);
+        assert_eq!(procfs.cpu_time(7, 7), Some(Duration::from_millis(1500)));
+        assert_eq!(procfs.kinship(17), Some(Kinship { process: 7, parent: 1 }));
+    }
+
+    #[test]
+    fn the_running_kernel_is_understood() {
+        let process = i32::try_from(std::process::id()).unwrap();
+        let procfs = Procfs::default();
+        assert!(procfs.threads(process).contains(&process));
+        assert!(procfs.stat(process, process).unwrap().start > 0);
+        assert_eq!(procfs.kinship(process).unwrap().process, process);
+    }
+}

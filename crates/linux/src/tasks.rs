@@ -1,0 +1,477 @@
+//! The tasks of a program that live, their ranks, and the rule by which a task's PUs are decided. Pure: nothing here
+//! calls the kernel.
+//!
+//! Ranks: a task takes the lowest free rank when it begins and frees it when it ends. Naming the tasks to be left
+//! alone numbers all others anew, without gaps, in the order of their creation.
+
+use crate::affinity::CpuMask;
+use pinfold_core::{PuId, TaskId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One live task.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    /// Where it would run without us: what it is given back at the end, and never left.
+    pub(crate) original: Arc<CpuMask>,
+    /// The PU on which we have pinned it.
+    pub(crate) pinned: Option<PuId>,
+    /// The reason why it is not where its rank belongs, so that one reason is given once.
+    pub(crate) refused: Option<String>,
+    /// Its name when it was last read; empty before.
+    pub(crate) name: String,
+    /// The processor time that it had used when it was last read.
+    pub(crate) cpu_time: Option<Duration>,
+}
+
+/// One live process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Process {
+    tasks: BTreeSet<u64>,
+    /// Whether its runtime may still be asking how many PUs there are: see `machine`.
+    pub(crate) starting: bool,
+}
+
+/// The live tasks, by serial, by thread id and by process.
+#[derive(Debug, Default)]
+pub(crate) struct TaskTable {
+    next_serial: u64,
+    tasks: BTreeMap<u64, Task>,
+    by_thread: HashMap<i32, u64>,
+    processes: HashMap<i32, Process>,
+    ranks: Ranks,
+}
+
+impl TaskTable {
+    /// How many tasks there have been.
+    pub(crate) fn begun(&self) -> u64 {
+        self.next_serial
+    }
+
+    /// Enters a task that has just begun. `skipped` says of its serial whether it gets no rank.
+    pub(crate) fn begin(
+        &mut self,
+        process: i32,
+        thread: i32,
+        origin: Origin,
+        skipped: impl Fn(u64) -> bool,
+    ) -> TaskId {
+        let id = TaskId {
+            serial: self.next_serial,
+            process,
+            thread,
+        };
+        self.next_serial += 1;
+        self.by_thread.insert(thread, id.serial);
+        self.processes.entry(process).or_default().tasks.insert(id.serial);
+        self.tasks.insert(
+            id.serial,
+            Task {
+                id,
+                original: origin.original,
+                pinned: origin.pinned,
+                refused: None,
+                name: String::new(),
+                cpu_time: None,
+            },
+        );
+        if !skipped(id.serial) {
+            self.ranks.enter(id.serial);
+        }
+        id
+    }
+
+    /// Strikes out the task of a thread that has ended.
+    pub(crate) fn end(&mut self, thread: i32) -> Option<Task> {
+        let serial = self.by_thread.remove(&thread)?;
+        let task = self.tasks.remove(&serial)?;
+        if let Some(process) = self.processes.get_mut(&task.id.process) {
+            process.tasks.remove(&serial);
+            if process.tasks.is_empty() {
+                self.processes.remove(&task.id.process);
+            }
+        }
+        self.ranks.leave(serial);
+        Some(task)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// The live tasks, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// The serials of the live tasks, the oldest first.
+    pub(crate) fn serials(&self) -> Vec<u64> {
+        self.tasks.keys().copied().collect()
+    }
+
+    pub(crate) fn get_mut(&mut self, serial: u64) -> Option<&mut Task> {
+        self.tasks.get_mut(&serial)
+    }
+
+    /// The task of a thread.
+    pub(crate) fn of_thread(&self, thread: i32) -> Option<&Task> {
+        self.tasks.get(self.by_thread.get(&thread)?)
+    }
+
+    pub(crate) fn process_mut(&mut self, process: i32) -> Option<&mut Process> {
+        self.processes.get_mut(&process)
+    }
+
+    pub(crate) fn has_process(&self, process: i32) -> bool {
+        self.processes.contains_key(&process)
+    }
+
+    /// The processes that live.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = i32> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// The tasks of one process, the oldest first.
+    pub(crate) fn tasks_of(&self, process: i32) -> impl Iterator<Item = &Task> {
+        self.processes
+            .get(&process)
+            .into_iter()
+            .flat_map(|process| &process.tasks)
+            .filter_map(|serial| self.tasks.get(serial))
+    }
+
+    /// The rank of a task; `None` for one that is left alone.
+    pub(crate) fn rank(&self, serial: u64) -> Option<usize> {
+        self.ranks.of(serial)
+    }
+
+    /// Numbers the tasks anew, all but those for which `left_alone` holds.
+    pub(crate) fn number_anew(&mut self, left_alone: impl Fn(TaskId) -> bool) {
+        self.ranks = Ranks::default();
+        for task in self.tasks.values().filter(|task| !left_alone(task.id)) {
+            self.ranks.enter(task.id.serial);
+        }
+    }
+
+    /// Whether the first thread of its process may still be asking how many PUs there are, and is not to be pinned.
+    pub(crate) fn is_starting(&self, id: TaskId) -> bool {
+        id.thread == id.process && self.processes.get(&id.process).is_some_and(|process| process.starting)
+    }
+
+    /// Ends the starting of `process`; the serial of its first thread, if that was starting until now.
+    pub(crate) fn started(&mut self, process: i32) -> Option<u64> {
+        let state = self.processes.get_mut(&process)?;
+        if !std::mem::take(&mut state.starting) {
+            return None;
+        }
+        self.by_thread.get(&process).copied()
+    }
+
+    /// Ends the starting of all processes.
+    pub(crate) fn all_started(&mut self) {
+        for process in self.processes.values_mut() {
+            process.starting = false;
+        }
+    }
+
+    /// Where a task comes from that begins in, or is begun by, `process` with the mask `inherited`. Where a task of that
+    /// process is pinned by us to just that mask, the newcomer inherited the pinning and goes back to where that
+    /// task does; else the mask is one that the program gave it.
+    pub(crate) fn origin_of_newcomer(&self, process: i32, inherited: CpuMask) -> Origin {
+        let ours = inherited
+            .only()
+            .and_then(|pu| self.tasks_of(process).find(|task| task.pinned == Some(pu)));
+        if let Some(creator) = ours {
+            return Origin {
+                original: Arc::clone(&creator.original),
+                pinned: creator.pinned,
+            };
+        }
+        // Sharing one mask among all tasks that have it keeps two thousand of them small.
+        let shared = self.tasks_of(process).find(|task| *task.original == inherited);
+        Origin {
+            original: shared.map_or_else(|| Arc::new(inherited), |task| Arc::clone(&task.original)),
+            pinned: None,
+        }
+    }
+}
+
+/// Where a task comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// The mask that it has, or would have had without us.
+    pub(crate) original: Arc<CpuMask>,
+    /// Our pinning that it inherited.
+    pub(crate) pinned: Option<PuId>,
+}
+
+impl Origin {
+    /// That of the program's first task.
+    pub(crate) fn first(original: CpuMask) -> Self {
+        Self {
+            original: Arc::new(original),
+            pinned: None,
+        }
+    }
+}
+
+/// Ranks in use. The ranks below `end` are all either held or in `free`.
+#[derive(Debug, Default)]
+struct Ranks {
+    held: HashMap<u64, usize>,
+    free: BTreeSet<usize>,
+    end: usize,
+}
+
+impl Ranks {
+    fn enter(&mut self, serial: u64) {
+        let rank = self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        });
+        self.held.insert(serial, rank);
+    }
+
+    fn leave(&mut self, serial: u64) {
+        if let Some(rank) = self.held.remove(&serial) {
+            self.free.insert(rank);
+        }
+    }
+
+    fn of(&self, serial: u64) -> Option<usize> {
+        self.held.get(&serial).copied()
+    }
+}
+
+/// What is to be done with a task's mask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is as it should be.
+    Keep,
+    /// Pin the task on this PU.
+    Pin(PuId),
+    /// Give the task its original mask back.
+    Restore,
+    /// It cannot be as it should, for this reason.
+    Refuse(String),
+}
+
+/// Decides what to do with a task whose mask is `current` now, and that should be on `wanted`, or where it would run
+/// without us.
+///
+/// A mask that is neither what we have set nor as wide as the original is the task's own choice, or its cpuset's: it
+/// stays. One that is as wide as the original again was reset by a runtime at the start of the thread (LLVM's OpenMP
+/// runtime does so) and is no choice. A task never gets a PU outside its original mask.
+pub(crate) fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Verdict {
+    let ours = task.pinned.is_some() && current.only() == task.pinned;
+    let Some(pu) = wanted else {
+        return if ours && *current != *task.original {
+            Verdict::Restore
+        } else {
+            Verdict::Keep
+        };
+    };
+    if !task.original.contains(pu) {
+        return Verdict::Refuse(format!(
+            "PU {pu} is not among the PUs {} on which the task may run",
+            task.original.to_set()
+        ));
+    }
+    if current.only() == Some(pu) {
+        return Verdict::Keep;
+    }
+    if ours || current.is_superset(&task.original) {
+        return Verdict::Pin(pu);
+    }
+    Verdict::Refuse(format!(
+        "its PUs are {} now, which pinfold did not set: the program pinned it itself, or its cpuset was changed",
+        current.to_set()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mask(pus: &str) -> CpuMask {
+        CpuMask::from(&pus.parse().unwrap())
+    }
+
+    fn task(original: &str, pinned: Option<u32>) -> Task {
+        Task {
+            id: TaskId {
+                serial: 0,
+                process: 1,
+                thread: 1,
+            },
+            original: Arc::new(mask(original)),
+            pinned: pinned.map(PuId),
+            refused: None,
+            name: String::new(),
+            cpu_time: None,
+        }
+    }
+
+    fn begin(table: &mut TaskTable, thread: i32) -> TaskId {
+        table.begin(1, thread, Origin::first(mask("0-3")), |_| false)
+    }
+
+    fn ranks(table: &TaskTable) -> Vec<(i32, Option<usize>)> {
+        table
+            .iter()
+            .map(|task| (task.id.thread, table.rank(task.id.serial)))
+            .collect()
+    }
+
+    #[test]
+    fn ranks_follow_the_order_of_creation() {
+        let mut table = TaskTable::default();
+        for thread in [30, 10, 20] {
+            begin(&mut table, thread);
+        }
+        assert_eq!(ranks(&table), [(30, Some(0)), (10, Some(1)), (20, Some(2))]);
+    }
+
+    #[test]
+    fn a_new_task_takes_the_lowest_free_rank() {
+        let mut table = TaskTable::default();
+        for thread in 1..=4 {
+            begin(&mut table, thread);
+        }
+        table.end(3);
+        table.end(2);
+        begin(&mut table, 5);
+        assert_eq!(ranks(&table), [(1, Some(0)), (4, Some(3)), (5, Some(1))]);
+    }
+
+    #[test]
+    fn leaving_a_task_alone_closes_the_gap() {
+        let mut table = TaskTable::default();
+        for thread in 1..=3 {
+            begin(&mut table, thread);
+        }
+        table.number_anew(|id| id.thread == 2);
+        assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
+        begin(&mut table, 4);
+        assert_eq!(table.rank(3), Some(2));
+    }
+
+    #[test]
+    fn a_skipped_task_takes_no_rank_at_birth() {
+        let mut table = TaskTable::default();
+        for thread in 1..=3 {
+            table.begin(1, thread, Origin::first(mask("0")), |serial| serial == 1);
+        }
+        assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
+    }
+
+    #[test]
+    fn a_thread_id_that_is_used_again_is_another_task() {
+        let mut table = TaskTable::default();
+        let first = begin(&mut table, 7);
+        table.end(7);
+        let second = begin(&mut table, 7);
+        assert_ne!(first, second);
+        assert_eq!(table.of_thread(7).unwrap().id, second);
+    }
+
+    #[test]
+    fn a_newcomer_goes_back_to_where_its_creator_does() {
+        let mut table = TaskTable::default();
+        let id = begin(&mut table, 1);
+        table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
+        let inherited = table.origin_of_newcomer(1, mask("2"));
+        assert_eq!((&*inherited.original, inherited.pinned), (&mask("0-3"), Some(PuId(2))));
+        // A mask that we did not set was the program's own choice.
+        let chosen = table.origin_of_newcomer(1, mask("1"));
+        assert_eq!((&*chosen.original, chosen.pinned), (&mask("1"), None));
+    }
+
+    #[test]
+    fn a_runtimes_reset_is_pinned_again_and_an_own_choice_is_not() {
+        let pinned = task("0-3", Some(1));
+        assert_eq!(decide(&pinned, &mask("0-3"), Some(PuId(1))), Verdict::Pin(PuId(1)));
+        let Verdict::Refuse(why) = decide(&pinned, &mask("2-3"), Some(PuId(1))) else {
+            panic!("the program's own mask was not respected");
+        };
+        assert!(why.contains("2-3"), "{why}");
+    }
+
+    #[test]
+    fn what_the_task_chose_itself_is_not_taken_back() {
+        assert_eq!(decide(&task("0-3", Some(1)), &mask("2"), None), Verdict::Keep);
+        assert_eq!(decide(&task("0-3", Some(1)), &mask("1"), None), Verdict::Restore);
+    }
+
+    #[test]
+    fn a_pu_outside_the_original_mask_is_refused_by_name() {
+        let Verdict::Refuse(why) = decide(&task("0-1", None), &mask("0-1"), Some(PuId(5))) else {
+            panic!("pinned outside the original mask");
+        };
+        assert!(why.contains("PU 5") && why.contains("0-1"), "{why}");
+    }
+
+    fn masks() -> impl Strategy<Value = CpuMask> {
+        proptest::collection::btree_set(0u32..5, 1..5).prop_map(|pus| pus.into_iter().map(PuId).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_are_distinct_and_the_lowest_free_one_is_taken(
+            steps in proptest::collection::vec((any::<bool>(), 0i32..12), 0..80)
+        ) {
+            let mut table = TaskTable::default();
+            for (begins, thread) in steps {
+                if !begins {
+                    table.end(thread);
+                } else if table.of_thread(thread).is_none() {
+                    let held: BTreeSet<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
+                    let lowest = (0..).find(|rank| !held.contains(rank));
+                    let id = begin(&mut table, thread);
+                    prop_assert_eq!(table.rank(id.serial), lowest);
+                }
+                let mut held: Vec<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
+                let tasks = held.len();
+                held.sort_unstable();
+                held.dedup();
+                prop_assert_eq!(held.len(), tasks);
+            }
+        }
+
+        #[test]
+        fn nothing_is_pinned_outside_the_original_mask(
+            original in masks(), current in masks(), pinned in proptest::option::of(0u32..5), wanted in 0u32..5
+        ) {
+            let mut task = task("0", pinned);
+            task.original = Arc::new(original.clone());
+            if let Verdict::Pin(pu) = decide(&task, &current, Some(PuId(wanted))) {
+                prop_assert!(pu == PuId(wanted) && original.contains(pu));
+            }
+        }
+
+        #[test]
+        fn deciding_again_after_doing_so_keeps(
+            original in masks(), current in masks(), pinned in proptest::option::of(0u32..5),
+            wanted in proptest::option::of(0u32..5)
+        ) {
+            let mut task = task("0", pinned);
+            task.original = Arc::new(original.clone());
+            let wanted = wanted.map(PuId);
+            let after = match decide(&task, &current, wanted) {
+                Verdict::Pin(pu) => {
+                    task.pinned = Some(pu);
+                    CpuMask::single(pu)
+                }
+                Verdict::Restore => {
+                    task.pinned = None;
+                    original
+                }
+                Verdict::Keep | Verdict::Refuse(_) => return Ok(()),
+            };
+            prop_assert_eq!(decide(&task, &after, wanted), Verdict::Keep);
+        }
+    }
+}
