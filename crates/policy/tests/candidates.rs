@@ -207,7 +207,11 @@ proptest! {
     }
 
     #[test]
-    fn candidates_are_placements_that_are_not_repeated(topology in machine(), threads in 1usize..64, most in 0usize..12) {
+    fn candidates_are_placements_that_are_not_repeated(
+        topology in machine(),
+        threads in 1usize..64,
+        most in 0usize..12,
+    ) {
         let threads = threads.min(topology.allowed_pus().len());
         let candidates = from_topology(&topology, threads, most);
         prop_assert!(candidates.len() <= most);
