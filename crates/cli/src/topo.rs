@@ -45,7 +45,9 @@ fn for_a_person(topology: &Topology) -> String {
         text.push_str("\nKinds of cores, the most power-efficient first:\n");
         text.push_str(&core_kinds(topology));
     }
-    if let Some(distances) = topology.distances() {
+    if let Some(distances) = topology.distances()
+        && distances.nodes.len() > 1
+    {
         text.push_str("\nRelative latency from node (rows) to node (columns):\n");
         text.push_str(&matrix(distances));
     }
