@@ -253,6 +253,11 @@ fn captures() -> Option<PathBuf> {
     None
 }
 
+/// A folder for the thousands of small files of a copy: in memory where there is such a file system.
+fn temporary_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
 /// Unpacks a copy of a machine; where its root is.
 fn unpack(archive: &Path, into: &Path) -> Option<PathBuf> {
     let status = Command::new("tar")
@@ -308,7 +313,7 @@ fn assert_as_expected(topology: &Topology, expected: &Expected) {
 fn every_copied_machine_is_read_as_lstopo_reads_it() {
     let Some(folder) = captures() else { return };
     for expected in &COPIES {
-        let temporary = tempfile::tempdir().unwrap();
+        let temporary = temporary_folder();
         let archive = folder.join(format!("sysfs/{}.tar.bz2", expected.file));
         let Some(root) = unpack(&archive, temporary.path()) else {
             return;
