@@ -8,7 +8,8 @@
 //!    as `12 × L3 32 MiB, each 8 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs`, and one entry for each with its nodes and
 //!    PUs. Anything else gets a line of its own, together with its only child where it has but one.
 //!
-//! So every last-level-cache domain and every NUMA node appears with its own PUs, and nothing smaller does.
+//! So every last-level-cache domain and every NUMA node appears with its own PUs, and what is smaller only where it is
+//! unlike its neighbours.
 
 use pinfold_core::{CacheType, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text};
 use std::collections::HashMap;
