@@ -1,10 +1,10 @@
 //! `--machine`: which machine a command is about.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use pinfold_core::Topology;
 use pinfold_linux::topology::{self, Source};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which machine a command is about.
 // Every command's arguments are called `Arguments`; clap would name the group after that, twice in one command.
@@ -63,7 +63,7 @@ impl Selected {
                 file.display()
             ),
         };
-        topology::read(source).with_context(|| format!("no topology of {source}"))
+        Ok(topology::read(source)?)
     }
 }
 
@@ -71,27 +71,30 @@ impl Selected {
 fn suggestion(text: &str, kind: &str) -> String {
     let near = KINDS
         .iter()
-        .filter(|(name, _, _)| strsim::damerau_levenshtein(name, &kind.to_lowercase()) <= 2)
-        .map(|(name, operand, _)| format!("; did you mean `{name}:{operand}`?"))
-        .next();
-    let guess = near.or_else(|| {
-        let path = std::path::Path::new(text);
-        let fitting = if path.is_dir() {
-            "fsroot"
-        } else if path.is_file() {
-            "xml"
-        } else {
-            return None;
-        };
-        Some(format!("; did you mean `{fitting}:{text}`?"))
-    });
-    let mut all = guess.unwrap_or_default();
-    all.push_str("\nWhat can be named:");
-    for (name, operand, what) in KINDS {
-        all.push_str(&format!("\n  {:16} {what}", format!("{name}:{operand}")));
+        .find(|(name, _, _)| strsim::damerau_levenshtein(name, &kind.to_lowercase()) <= 2)
+        .map(|(name, operand, _)| format!("{name}:{operand}"));
+    let guess = near
+        .or_else(|| fitting(Path::new(text)).map(|kind| format!("{kind}:{text}")))
+        .map(|guess| format!("; did you mean `{guess}`?"))
+        .unwrap_or_default();
+    let list: Vec<String> = KINDS
+        .iter()
+        .map(|(name, operand, what)| format!("  {:16} {what}", format!("{name}:{operand}")))
+        .collect();
+    let list = list.join("\n");
+    format!("{guess}\nWhat can be named:\n{list}\nWithout --machine it is this machine.")
+}
+
+/// The kind of machine that a file or directory may be.
+fn fitting(path: &Path) -> Option<&'static str> {
+    if path.is_dir() {
+        return Some("fsroot");
     }
-    all.push_str("\n  without --machine: this machine");
-    all
+    match path.extension()?.to_str()? {
+        "xml" => Some("xml"),
+        "toml" => Some("scripted"),
+        _ => None,
+    }
 }
 
 impl Arguments {
@@ -104,5 +107,49 @@ impl Arguments {
     /// moment (`pinfold_linux::topology::read`), so commands call this before they start threads.
     pub(crate) fn topology(&self) -> Result<Topology> {
         self.selected()?.topology()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_understood() {
+        for (text, selected) in [
+            ("xml:a.xml", Selected::Described(Source::Xml("a.xml".into()))),
+            ("fsroot:/a:b", Selected::Described(Source::FsRoot("/a:b".into()))),
+            (
+                "synthetic:core:2 pu:1",
+                Selected::Described(Source::Synthetic("core:2 pu:1".to_owned())),
+            ),
+            ("scripted:a.toml", Selected::Scripted("a.toml".into())),
+        ] {
+            assert_eq!(Selected::parse(text).unwrap(), selected);
+        }
+    }
+
+    #[test]
+    fn without_the_option_it_is_the_machine_at_hand() {
+        assert_eq!(Arguments { machine: None }.selected().unwrap(), Selected::Here);
+    }
+
+    #[test]
+    fn a_file_is_told_by_its_name() {
+        for (text, guess) in [
+            ("my.xml", "did you mean `xml:my.xml`?"),
+            ("my.toml", "did you mean `scripted:my.toml`?"),
+            ("XML:my.xml", "did you mean `xml:FILE`?"),
+        ] {
+            let error = Selected::parse(text).unwrap_err().to_string();
+            assert!(error.contains(guess), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_like_none_gets_the_list_alone() {
+        let error = Selected::parse("opteron-6164x4").unwrap_err().to_string();
+        assert!(!error.contains("did you mean"), "{error}");
+        assert!(error.contains("synthetic:SPEC"), "{error}");
     }
 }

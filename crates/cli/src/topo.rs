@@ -45,14 +45,18 @@ fn for_a_person(topology: &Topology) -> String {
         text.push_str("\nKinds of cores, the most power-efficient first:\n");
         text.push_str(&core_kinds(topology));
     }
-    if let Some(distances) = topology.distances() {
+    if let Some(distances) = topology.distances()
+        && distances.nodes.len() > 1
+    {
         text.push_str("\nRelative latency from node (rows) to node (columns):\n");
         text.push_str(&matrix(distances));
     }
     let all_pus = &topology.object(topology.root()).pus;
+    text.push_str("\nThe numbers after a colon are PUs");
     if topology.allowed_pus().len() < all_pus.len() || topology.allowed_nodes().len() < topology.nodes().len() {
-        text.push_str("\n[In brackets]: not allowed to us.\n");
+        text.push_str("; what is in [brackets] may not be used");
     }
+    text.push_str(".\n");
     text
 }
 
@@ -64,7 +68,7 @@ fn core_kinds(topology: &Topology) -> String {
             .iter()
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
-        let _ = writeln!(text, "  PUs {}: {}", drawing::list(&kind.pus), info.join(", "));
+        let _ = writeln!(text, "  {}: {}", info.join(", "), drawing::list(&kind.pus));
     }
     text
 }

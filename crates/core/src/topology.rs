@@ -94,7 +94,8 @@ pub struct NumaNode {
     pub id: NodeId,
     /// The object whose PUs are local to it.
     pub attached_to: ObjectId,
-    /// The PUs that are local to it; empty for a node without CPUs.
+    /// The PUs that are local to it. A node without CPUs has those of the node nearest to it, as hwloc finds them in
+    /// the distances, and none where the distances do not tell.
     pub pus: PuSet,
     /// Its memory in bytes: zero for a memoryless node, `None` where unknown.
     pub memory: Option<u64>,

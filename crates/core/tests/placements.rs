@@ -1,6 +1,6 @@
-//! Placements against brute force that knows nothing of classes, polynomials or sorted arrangements: two sets of PUs are
-//! the same placement when a search through the bijections between siblings finds an automorphism that carries one to
-//! the other.
+//! Placements against brute force that knows nothing of classes, polynomials or sorted arrangements: two sets of PUs
+//! are the same placement when a search through the bijections between siblings finds an automorphism that carries
+//! one to the other.
 
 #[path = "support/synthetic.rs"]
 mod synthetic;
@@ -97,9 +97,9 @@ fn the_opteron_has_as_many_placements_as_the_paper_should_have_printed() {
     assert_eq!(counts, ["11", "80", "912", "1979"]);
 }
 
-/// The paper `autofinity-2012.txt` calls an affinity what says how many threads each last-level cache has, caches of a package and
-/// packages not told apart, and prints 78 and 1941 of them for 8 and 24 threads on four packages with two caches of six
-/// cores each (sections 2 and 3.1). Its own definition gives 80 and 1979.
+/// In the paper `autofinity-2012.txt` an affinity says how many threads each last-level cache has, where caches of a
+/// package are not told apart, nor packages. It prints 78 and 1941 of them for 8 and 24 threads on four packages with
+/// two caches of six cores each (sections 2 and 3.1). Its own definition gives 80 and 1979.
 #[test]
 fn brute_force_over_autofinitys_definition_agrees_with_us_and_not_with_its_figures() {
     let mut packages: BTreeSet<[u32; 2]> = BTreeSet::new();

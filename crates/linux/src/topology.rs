@@ -9,7 +9,8 @@
 //!
 //! Known limits, all of them hwloc's defaults: instruction caches, I/O devices and offline CPUs are not shown, nor are
 //! the NUMA nodes of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches
-//! are skipped: a node behind one is attached to the object above the cache. A machine whose nodes all say that they
+//! are skipped: a node behind one is attached to the object above the cache. A node without CPUs counts as local to the
+//! PUs of the nearest node where the distances tell one, and else to none. A machine whose nodes all say that they
 //! have no memory did not tell (XML made from CPUID dumps), and the memory of its nodes is unknown, not zero.
 
 mod environment;
@@ -238,10 +239,15 @@ impl Reading {
         }
     }
 
-    /// Adds what is below `object`, which is `id` in our tree.
+    /// Adds what is below `object`, which is `id` in our tree. An object without PUs only groups nodes without PUs:
+    /// it is left out, and they are attached to what encloses it.
     fn children(&mut self, object: &TopologyObject, id: ObjectId) {
         self.memory_children(object, id);
         for child in object.normal_children() {
+            if child.cpuset().is_none_or(|pus| pus.is_empty()) {
+                self.children(child, id);
+                continue;
+            }
             let os_index = child.os_index().and_then(|os_index| u32::try_from(os_index).ok());
             let child_id = match (child.object_type(), os_index) {
                 (ObjectType::PU, Some(pu)) => self.builder.pu(id, PuId(pu)),

@@ -65,11 +65,11 @@ fn packed_begins_with_the_object_that_holds_the_most() {
 
 #[test]
 fn a_small_package_lends_its_second_pus_last() {
-    // One core of two PUs in package 0, two in package 1.
-    let topology = synthetic("package:2 core:2 pu:2")
-        .restricted_to(&"0-1,4-7".parse().unwrap())
+    // One core of two PUs in package 0, three in package 1.
+    let topology = synthetic("package:2 core:3 pu:2")
+        .restricted_to(&"0-1,6-11".parse().unwrap())
         .unwrap();
-    assert_eq!(numbers(&distributed(&topology)), [0, 4, 6, 1, 5, 7]);
+    assert_eq!(numbers(&distributed(&topology)), [0, 6, 8, 10, 1, 7, 9, 11]);
 }
 
 #[test]
@@ -207,7 +207,11 @@ proptest! {
     }
 
     #[test]
-    fn candidates_are_placements_that_are_not_repeated(topology in machine(), threads in 1usize..64, most in 0usize..12) {
+    fn candidates_are_placements_that_are_not_repeated(
+        topology in machine(),
+        threads in 1usize..64,
+        most in 0usize..12,
+    ) {
         let threads = threads.min(topology.allowed_pus().len());
         let candidates = from_topology(&topology, threads, most);
         prop_assert!(candidates.len() <= most);

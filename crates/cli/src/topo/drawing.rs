@@ -8,7 +8,8 @@
 //!    as `12 × L3 32 MiB, each 8 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs`, and one entry for each with its nodes and
 //!    PUs. Anything else gets a line of its own, together with its only child where it has but one.
 //!
-//! So every last-level-cache domain and every NUMA node appears with its own PUs, and nothing smaller does.
+//! So every last-level-cache domain and every NUMA node appears with its own PUs, and what is smaller only where it is
+//! unlike its neighbours.
 
 use pinfold_core::{CacheType, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text};
 use std::collections::HashMap;
@@ -20,17 +21,25 @@ const WIDTH: usize = 100;
 pub(super) fn tree(topology: &Topology) -> String {
     let mut drawing = Drawing::new(topology);
     drawing.siblings(&[topology.root()], 0);
-    drawing.lines.concat()
+    drawing.text()
 }
 
-/// What the tree looks like, by object, and the lines so far.
+/// Part of a drawing, and how far it is indented.
+enum Block {
+    /// One line, broken where it is too long.
+    Line(String, usize),
+    /// Entries side by side, as many as fit.
+    Entries(Vec<String>, usize),
+}
+
+/// What the tree looks like, by object, and what is drawn so far.
 struct Drawing<'a> {
     topology: &'a Topology,
     shapes: Vec<usize>,
     foldable: Vec<bool>,
     domains: Vec<usize>,
     attached: HashMap<ObjectId, Vec<&'a NumaNode>>,
-    lines: Vec<String>,
+    blocks: Vec<Block>,
 }
 
 impl<'a> Drawing<'a> {
@@ -80,7 +89,7 @@ impl<'a> Drawing<'a> {
             foldable,
             domains,
             attached,
-            lines: vec![],
+            blocks: vec![],
         }
     }
 
@@ -161,7 +170,7 @@ impl<'a> Drawing<'a> {
         } else {
             self.heading(&format!("{heading}:"), indent);
             let entries: Vec<String> = run.iter().map(|&id| self.entry(id)).collect();
-            self.columns(&entries, indent + 2);
+            self.blocks.push(Block::Entries(entries, indent + 2));
         }
     }
 
@@ -309,40 +318,53 @@ impl<'a> Drawing<'a> {
     fn heading(&mut self, text: &str, indent: usize) {
         let mut letters = text.chars();
         let capital: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-        self.line(&(capital + letters.as_str()), indent);
+        self.blocks.push(Block::Line(capital + letters.as_str(), indent));
     }
 
-    /// Adds a line, broken after commas outside parentheses where it is too long.
-    fn line(&mut self, text: &str, indent: usize) {
-        let mut line = " ".repeat(indent);
-        let mut depth = 0;
-        let pieces = text.split_inclusive(|letter| {
-            depth += i32::from(letter == '(') - i32::from(letter == ')');
-            letter == ',' && depth == 0
+    /// What was drawn, the entries of all headings in columns of one width.
+    fn text(&self) -> String {
+        const GAP: usize = 3;
+        let entries = self.blocks.iter().flat_map(|block| match block {
+            Block::Line(..) => &[][..],
+            Block::Entries(entries, _) => entries,
         });
-        for (position, piece) in pieces.enumerate() {
-            if position > 0 && columns(&line) + columns(piece) > WIDTH {
-                self.lines.push(line + "\n");
-                line = " ".repeat(indent + 4) + piece.trim_start();
-            } else {
-                line.push_str(piece);
+        let widest = entries.map(|entry| columns(entry)).max().unwrap_or(0);
+        let mut text = String::new();
+        for block in &self.blocks {
+            match block {
+                Block::Line(line, indent) => text.push_str(&broken(line, *indent)),
+                Block::Entries(entries, indent) => {
+                    let fitting = (WIDTH.saturating_sub(*indent) + GAP) / (widest + GAP);
+                    for row in entries.chunks(fitting.max(1)) {
+                        let cells: Vec<String> = row.iter().map(|entry| format!("{entry:widest$}")).collect();
+                        text.push_str(&broken(&cells.join(&" ".repeat(GAP)), *indent));
+                    }
+                }
             }
         }
-        self.lines.push(format!("{}\n", line.trim_end()));
+        text
     }
+}
 
-    /// Adds entries side by side, as many as fit.
-    fn columns(&mut self, entries: &[String], indent: usize) {
-        const GAP: usize = 2;
-        let widest = entries.iter().map(|entry| columns(entry)).max().unwrap_or(0);
-        // Cells of like width stand below each other across several headings too.
-        let widest = widest.next_multiple_of(4);
-        let fitting = (WIDTH.saturating_sub(indent) + GAP) / (widest + GAP);
-        for row in entries.chunks(fitting.max(1)) {
-            let cells: Vec<String> = row.iter().map(|entry| format!("{entry:widest$}")).collect();
-            self.line(&cells.join(&" ".repeat(GAP)), indent);
+/// A line, broken after commas outside parentheses where it is too long.
+fn broken(text: &str, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut line = " ".repeat(indent);
+    let mut depth = 0;
+    let pieces = text.trim_end().split_inclusive(|letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        letter == ',' && depth == 0
+    });
+    for (position, piece) in pieces.enumerate() {
+        if position > 0 && columns(&line) + columns(piece) > WIDTH {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = " ".repeat(indent + 4) + piece.trim_start();
+        } else {
+            line.push_str(piece);
         }
     }
+    lines + &line + "\n"
 }
 
 /// Objects of a chain that a person sees as one thing, and how many such there are in what encloses them.
@@ -440,4 +462,135 @@ pub(super) fn list(pus: &PuSet) -> String {
         rest = &rest[taken..];
     }
     parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{NodeId, PuId, TopologyBuilder};
+    use pinfold_linux::topology::{Source, read};
+    use proptest::prelude::*;
+
+    fn drawn(description: &str) -> String {
+        tree(&read(&Source::Synthetic(description.to_owned())).unwrap())
+    }
+
+    #[test]
+    fn a_domain_and_its_node_are_one_entry_under_their_package() {
+        let text = drawn("package:2 numa:2 l3:1(size=5MiB) core:6 pu:1");
+        let expected = "\
+Package 0, 2 × L3 5 MiB, each 6 cores:
+  node 0 (1 GiB): 0-5     node 1 (1 GiB): 6-11
+Package 1, 2 × L3 5 MiB, each 6 cores:
+  node 2 (1 GiB): 12-17   node 3 (1 GiB): 18-23
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_core_is_drawn_with_its_caches_and_the_one_node_with_the_machine() {
+        let text = drawn("package:2 l3:2(size=16MiB) l2:2(size=1MiB) l1d:1(size=32KiB) core:1 pu:2");
+        let expected = "\
+Machine, node 0 (1 GiB)
+  Package 0, 2 × L3 16 MiB, each 2 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs:
+    0-3     4-7
+  Package 1, 2 × L3 16 MiB, each 2 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs:
+    8-11    12-15
+";
+        assert_eq!(text, expected);
+    }
+
+    /// Two packages of two cores, the second core of the second package with one PU more; a node without memory on
+    /// the first package, one without PUs on the machine.
+    fn lopsided() -> Topology {
+        let mut builder = TopologyBuilder::new("lopsided");
+        let root = builder.root();
+        let mut packages = vec![];
+        let mut pu = 0;
+        for number in 0..2 {
+            let package = builder.object(root, ObjectKind::Package, Some(number));
+            for core in 0..2 {
+                let object = builder.object(package, ObjectKind::Core, Some(2 * number + core));
+                for _ in 0..if (number, core) == (1, 1) { 2 } else { 1 } {
+                    builder.pu(object, PuId(pu));
+                    pu += 1;
+                }
+            }
+            packages.push(package);
+        }
+        for (id, attached_to, pus, memory) in [(0, packages[0], "0-1", 0), (1, root, "", 1 << 30)] {
+            builder.node(NumaNode {
+                id: NodeId(id),
+                attached_to,
+                pus: pus.parse().unwrap(),
+                memory: Some(memory),
+                subtype: None,
+            });
+        }
+        builder.build(&"0,2-3".parse().unwrap(), &[NodeId(1)]).unwrap()
+    }
+
+    #[test]
+    fn unlike_siblings_and_what_is_not_allowed_are_shown_one_by_one() {
+        let expected = "\
+Machine, node 1 (1 GiB, no PUs)
+  Package 0, [node 0] (no memory), 2 cores: 0 [1]
+  Package 1
+    Core 2: 2
+    Core 3, 2 PUs: 3 [4]
+";
+        assert_eq!(tree(&lopsided()), expected);
+    }
+
+    #[test]
+    fn long_lines_are_broken_after_commas_outside_parentheses() {
+        let mut builder = TopologyBuilder::new("many nodes");
+        let root = builder.root();
+        builder.pu(root, PuId(0));
+        for id in 0..5 {
+            builder.node(NumaNode {
+                id: NodeId(id),
+                attached_to: root,
+                pus: PuSet::new(),
+                memory: Some(1 << 30),
+                subtype: Some("GPUMemory".to_owned()),
+            });
+        }
+        let text = tree(&builder.build_all().unwrap());
+        assert_eq!(text.lines().count(), 3, "{text}");
+        for line in text.lines() {
+            assert!(columns(line) <= WIDTH, "{line}");
+            assert_eq!(line.matches('(').count(), line.matches(')').count(), "{line}");
+        }
+    }
+
+    #[test]
+    fn regular_gaps_are_written_as_a_stride() {
+        for (pus, text) in [
+            ("0,4,8,12", "0-12:4"),
+            ("0,4,8", "0,4,8"),
+            ("0-3,8", "0-3,8"),
+            ("0,2,4,6,7,8", "0-6:2,7-8"),
+            ("", ""),
+        ] {
+            assert_eq!(list(&pus.parse().unwrap()), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_with_strides_parses_back(pus in proptest::collection::btree_set(0u32..200, 0..60)) {
+            let set: PuSet = pus.into_iter().map(PuId).collect();
+            prop_assert_eq!(list(&set).parse::<PuSet>().unwrap(), set);
+        }
+
+        #[test]
+        fn every_node_is_drawn_once(packages in 1usize..4, nodes in 1usize..4, domains in 1usize..4, cores in 1usize..4) {
+            let text = drawn(&format!("package:{packages} numa:{nodes} l3:{domains} core:{cores} pu:2"));
+            for node in 0..packages * nodes {
+                let name = format!("node {node} (");
+                prop_assert_eq!(text.to_lowercase().matches(&name).count(), 1, "{}", text);
+            }
+        }
+    }
 }

@@ -8,9 +8,9 @@
 //! would be the same.
 //!
 //! An automorphism of the topology keeps levels, lowest common ancestors and kinds of cores, so the distance does not
-//! change when one is applied to either pinning. It is a pseudometric: symmetric, with the triangle inequality, zero for
-//! equal pinnings; but zero also for two placements that differ only in what no pair of ranks sees, such as which of two
-//! packages has the bigger cache.
+//! change when one is applied to either pinning. It is a pseudometric: symmetric, with the triangle inequality, zero
+//! for equal pinnings; but zero also for two placements that differ only in what no pair of ranks sees, such as which
+//! of two packages has the bigger cache.
 //!
 //! N ranks cost O(N² levels) time, and N²/2 bytes for a profile.
 
@@ -27,8 +27,8 @@ pub struct Profile {
 }
 
 /// The distance between two pinnings of the same threads: 0 for pinnings that a symmetry of the machine carries into
-/// each other. Where one has fewer PUs than the other, its ranks start again at its first PU, as everywhere. A PU that is
-/// not allowed shares nothing with others.
+/// each other. Where one has fewer PUs than the other, its ranks start again at its first PU, as everywhere. A PU
+/// that is not allowed shares nothing with others.
 pub fn distance(topology: &Topology, a: &Pinning, b: &Pinning) -> u64 {
     let levels = Levels::new(topology);
     let ranks = a.pus().len().max(b.pus().len());

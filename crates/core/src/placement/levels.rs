@@ -3,8 +3,8 @@
 //! 1. Objects are at the same level when they are of the same kind, caches also of the same cache level and type, and
 //!    have the same number of objects of that sort around them (groups nest).
 //! 2. A level distinguishes when one of its objects has two or more children with allowed PUs. The machine as a whole
-//!    does not: every thread is in it. A package with one cache has the same PUs as that cache, and only the cache, which
-//!    branches into cores, is a level.
+//!    does not: every thread is in it. A package with one cache has the same PUs as that cache, and only the cache,
+//!    which branches into cores, is a level.
 //! 3. Each PU belongs to one domain at each level: the object of that level around it, and where a lopsided machine has
 //!    none there, a domain of its own, since it shares nothing at that level.
 //!

@@ -22,8 +22,8 @@ pub(super) struct Tree {
     pub(super) root: Node,
     /// One for each kind of subtree, children's before their parents'.
     pub(super) classes: Vec<Class>,
-    /// The allowed PUs in topology order: depth first, siblings by their lowest allowed PU. A position in here is called
-    /// a leaf.
+    /// The allowed PUs in topology order: depth first, siblings by their lowest allowed PU. A position in here is
+    /// called a leaf.
     pub(super) pus: Vec<PuId>,
 }
 
