@@ -21,7 +21,7 @@ check: setup ## formats, lints and types
 	cargo clippy --workspace --all-targets -- --deny warnings
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
-	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy python tests
 
 build: setup ## the binary target/release/pinfold, the agent and the workloads
 	cargo build --release --package pinfold-cli

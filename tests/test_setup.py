@@ -130,13 +130,21 @@ def test_root_gets_the_missing_packages_and_no_others(place: Place) -> None:
     place.lack("libhwloc-dev", "clang", "bzip2")
     assert place.setup().returncode == 0
     update, install = place.calls("apt-get")
-    assert update.endswith("update")
+    assert update.startswith("update ")
     assert [word for word in install.split() if word in ("libhwloc-dev", "clang", "bzip2", "git", "python3")] == [
         "bzip2",
         "libhwloc-dev",
         "clang",
     ]
     assert "--yes" in install
+
+
+def test_a_failed_installation_is_an_error(place: Place) -> None:
+    place.lack("libhwloc-dev")
+    place.provide("apt-get", '[ "$1" != install ]')
+    completed = place.setup()
+    assert completed.returncode == 1
+    assert "Please try by hand: apt-get install --yes --no-install-recommends libhwloc-dev\n" in completed.stderr
 
 
 def test_others_are_told_what_root_must_install(place: Place) -> None:
