@@ -217,7 +217,12 @@ fn restore(procfs: &Procfs, records: &[Record]) {
         while let Some((process, pinnings)) = todo.pop() {
             for thread in procfs.threads(process) {
                 let children = procfs.children(process, thread);
-                todo.extend(children.into_iter().filter(|&child| seen.insert(child)).map(|child| (child, pinnings.clone())));
+                todo.extend(
+                    children
+                        .into_iter()
+                        .filter(|&child| seen.insert(child))
+                        .map(|child| (child, pinnings.clone())),
+                );
                 let Some(pu) = CpuMask::of_thread(thread).ok().and_then(|mask| mask.only()) else {
                     continue;
                 };
@@ -226,7 +231,8 @@ fn restore(procfs: &Procfs, records: &[Record]) {
                     None => pinnings.get(&pu),
                 };
                 restored |= original.is_some_and(|original| {
-                    original.give_to(thread).is_ok() && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() != Some(pu))
+                    original.give_to(thread).is_ok()
+                        && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() != Some(pu))
                 });
             }
         }

@@ -1,9 +1,15 @@
 //! The real machine: topology through hwloc, tasks through ptrace, counts through perf events and the agent's
 //! channel, affinity through the scheduler's calls. The only room with libc and unsafe system calls.
 
+pub mod affinity;
 pub mod channel;
 pub mod counters;
+mod guard;
+pub mod launch;
+pub mod machine;
 mod nearest;
 pub mod pfm;
+pub mod procfs;
 mod symbols;
+mod tasks;
 pub mod topology;

@@ -51,13 +51,7 @@ impl TaskTable {
     }
 
     /// Enters a task that has just begun. `skipped` says of its serial whether it gets no rank.
-    pub(crate) fn begin(
-        &mut self,
-        process: i32,
-        thread: i32,
-        origin: Origin,
-        skipped: impl Fn(u64) -> bool,
-    ) -> TaskId {
+    pub(crate) fn begin(&mut self, process: i32, thread: i32, origin: Origin, skipped: impl Fn(u64) -> bool) -> TaskId {
         let id = TaskId {
             serial: self.next_serial,
             process,

@@ -6,7 +6,7 @@
 use super::LaunchError;
 use super::inherited::Inherited;
 use crate::affinity::CpuMask;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -198,7 +198,11 @@ fn candidates(program: &OsStr, path: Option<&OsStr>) -> Result<Vec<CString>, Lau
     std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH)))
         .map(|directory| {
             // An empty part of PATH is the working directory.
-            let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { &directory };
+            let directory = if directory.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                &directory
+            };
             terminated(directory.join(program).into_os_string())
         })
         .collect()
@@ -221,7 +225,10 @@ mod tests {
     use super::*;
 
     fn texts(candidates: Vec<CString>) -> Vec<String> {
-        candidates.iter().map(|text| CStr::to_string_lossy(text).into_owned()).collect()
+        candidates
+            .iter()
+            .map(|text| text.to_string_lossy().into_owned())
+            .collect()
     }
 
     #[test]

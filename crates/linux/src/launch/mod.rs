@@ -18,8 +18,8 @@ use crate::counters::Plan;
 use crate::guard::Guard;
 use counting::Counting;
 use exec::Prepared;
-pub(crate) use program::Program;
 use pinfold_core::{Metric, Pinning, Topology};
+pub(crate) use program::Program;
 use signals::{Blocked, Forwarder};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -195,8 +195,7 @@ impl Running {
         let mask: CpuMask = own.pus().filter(|&pu| allowed.contains(pu)).collect();
         let environment = std::env::vars_os()
             .filter(|(name, _)| {
-                !launch.removed_environment.contains(name)
-                    && !launch.environment.iter().any(|(added, _)| added == name)
+                !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
             })
             .chain(launch.environment.iter().cloned());
         let prepared = Prepared::new(&launch.command, environment, mask.clone())?;

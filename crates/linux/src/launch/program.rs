@@ -115,10 +115,6 @@ impl Program {
         std::mem::take(&mut self.notes)
     }
 
-    pub(crate) fn counting(&self) -> &Counting {
-        &self.counting
-    }
-
     /// The program has been executed: its first task begins.
     pub(crate) fn first_task(&mut self, process: i32) {
         let origin = Origin::first(self.start_mask.clone());
@@ -254,7 +250,9 @@ impl Program {
         }
         TaskSample {
             id: task.id,
-            name: stat.as_ref().map_or_else(|| task.name.clone(), |stat| stat.name.clone()),
+            name: stat
+                .as_ref()
+                .map_or_else(|| task.name.clone(), |stat| stat.name.clone()),
             alive: alive && stat.as_ref().is_none_or(|stat| !matches!(stat.state, 'Z' | 'X')),
             cpu_time: cpu_time.or(task.cpu_time),
             last_pu: stat.and_then(|stat| stat.last_pu),

@@ -92,13 +92,11 @@ impl Forwarder {
             )
         };
         let ended = end.try_clone()?;
-        let thread = std::thread::Builder::new()
-            .name("signals".into())
-            .spawn(move || {
-                while let Some(signal) = next(&mut signals, &ended) {
-                    take(&shared, &signal);
-                }
-            })?;
+        let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
+            while let Some(signal) = next(&mut signals, &ended) {
+                take(&shared, &signal);
+            }
+        })?;
         Ok(Self {
             end,
             thread: Some(thread),

@@ -41,8 +41,12 @@ pub(crate) fn await_event() -> io::Result<Option<Pending>> {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | WAIT_OPTIONS;
         // SAFETY: the call writes the structure that it is given; a zeroed one is valid.
-        let (result, info) =
-            unsafe { (libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options), info.assume_init()) };
+        let (result, info) = unsafe {
+            (
+                libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options),
+                info.assume_init(),
+            )
+        };
         if result == 0 {
             return Ok(Some(Pending {
                 // SAFETY: waitid fills in the fields of SIGCHLD.
@@ -87,10 +91,8 @@ fn decode(status: i32) -> Event {
 /// Attaches to `thread` without stopping it, and to all that it will create. With `kill_with_us` the kernel kills
 /// them when this process ends.
 pub(crate) fn seize(thread: i32, kill_with_us: bool) -> io::Result<()> {
-    let mut options = libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEEXEC;
+    let mut options =
+        libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
     if kill_with_us {
         options |= libc::PTRACE_O_EXITKILL;
     }
@@ -143,7 +145,10 @@ mod tests {
     fn stops_are_told_apart() {
         let stop = |signal: i32, event: i32| decode(event << 16 | signal << 8 | 0x7f);
         assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), Event::Trap);
-        assert_eq!(stop(libc::SIGTSTP, libc::PTRACE_EVENT_STOP), Event::GroupStop(libc::SIGTSTP));
+        assert_eq!(
+            stop(libc::SIGTSTP, libc::PTRACE_EVENT_STOP),
+            Event::GroupStop(libc::SIGTSTP)
+        );
         assert_eq!(stop(libc::SIGTSTP, 0), Event::Signal(libc::SIGTSTP));
         assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_VFORK), Event::Created);
     }
