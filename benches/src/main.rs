@@ -48,5 +48,7 @@ fn main() -> Result<ExitCode> {
     let path = root.join("target/bench.json");
     std::fs::write(&path, serde_json::to_string_pretty(&measurements)? + "\n")
         .with_context(|| format!("{} cannot be written", path.display()))?;
-    Ok(ExitCode::from(u8::from(!measurements.iter().all(|measurement| measurement.held))))
+    Ok(ExitCode::from(u8::from(
+        !measurements.iter().all(|measurement| measurement.held),
+    )))
 }

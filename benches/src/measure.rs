@@ -48,7 +48,10 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 fn processor_time_of_children() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |time: nix::sys::time::TimeVal| -> Result<Duration> {
-        Ok(Duration::new(time.tv_sec().try_into()?, u32::try_from(time.tv_usec())? * 1000))
+        Ok(Duration::new(
+            time.tv_sec().try_into()?,
+            u32::try_from(time.tv_usec())? * 1000,
+        ))
     };
     Ok(seconds(usage.user_time())? + seconds(usage.system_time())?)
 }

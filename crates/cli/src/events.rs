@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// List what can be counted: pinfold's own metrics, and the events of this machine.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Arguments {
     /// Only what has this text in its name, its unit masks or its description; upper and lower case are alike.
     pattern: Option<String>,

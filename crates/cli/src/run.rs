@@ -1,21 +1,240 @@
 //! `pinfold run`: place one program.
+//!
+//! Arguments become a resolved `plan`, the plan a machine and a policy, and the runtime's loop does the rest; `report`
+//! tells a person what happened, the runtime's record a machine.
 
-use anyhow::Result;
-use clap::Args;
+mod binding;
+mod duration;
+mod plan;
+mod progress;
+mod report;
+mod schedule;
+
+use crate::machine::Selected;
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use pinfold_core::{Machine, Topology};
+use pinfold_linux::machine::LinuxMachine;
+use pinfold_runtime::Record;
+use pinfold_sim::{Script, Scripted};
+use plan::Plan;
+use report::Report;
+use serde::Serialize;
 use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// Run a program, try pinnings while it runs and keep the best.
+/// Run a program, try pinnings while it runs, and keep the best.
+///
+/// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to
+/// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
+/// when it could not be executed, 125 when pinfold itself failed.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
+    /// Who decides where threads run.
+    #[arg(long, value_enum, default_value_t = PolicyName::Autopin, value_name = "POLICY")]
+    policy: PolicyName,
+
+    /// Make candidates for N threads, instead of counting those that work.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
+    /// event:NAME (docs/metrics.md).
+    #[arg(long, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
+    metric: String,
+
+    /// Compare pinnings by this event, a libpfm4 name; more of them are counted beside the first.
+    #[arg(short, long, value_name = "EVENT")]
+    event: Vec<String>,
+
+    /// List the events that can be counted, as `pinfold events` does.
+    #[arg(short = 'L')]
+    list_events: bool,
+
+    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7. Repeat for more; the variable SCHEDULE of autopin
+    /// is understood too. Without either, candidates come from the topology.
+    #[arg(long, value_name = "LIST")]
+    schedule: Vec<String>,
+
+    /// Try at most N candidates from the topology.
+    #[arg(long, default_value_t = 8, value_name = "N", conflicts_with = "schedule")]
+    candidates: usize,
+
+    /// How candidates are compared.
+    #[arg(long, value_enum, default_value_t = SearchName::Exhaustive, value_name = "SEARCH")]
+    search: SearchName,
+
+    /// Measure each candidate for this long, and tell the rate as often after the choice.
+    #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_positive, value_name = "TIME")]
+    probe: Duration,
+
+    /// Let threads and caches settle for this long after each re-pinning [default: half of --probe].
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    warm_up: Option<Duration>,
+
+    /// Let the program initialise for this long before the first measurement [default: as --warm-up].
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    initialise: Option<Duration>,
+
+    /// Read the metric this often.
+    #[arg(long, default_value = "100ms", value_parser = duration::parse_positive, value_name = "TIME")]
+    interval: Duration,
+
+    /// Search again when the rate falls by this many percent after the choice and stays down; 0 for never.
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    search_again: f64,
+
+    /// Leave these threads alone: positions in the order of creation, name patterns or both, such as 1,omp-monitor*.
+    #[arg(long, value_name = "LIST")]
+    skip: Option<String>,
+
+    /// Use only these CPUs, such as 0-3,8.
+    #[arg(long, value_name = "LIST")]
+    physcpubind: Option<String>,
+
+    /// Use only the CPUs of these NUMA nodes.
+    #[arg(long, value_name = "LIST")]
+    cpunodebind: Option<String>,
+
+    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself.
+    #[arg(long = "override")]
+    overrides: bool,
+
+    /// Let the program go on, unpinned, if pinfold is killed; without this it ends with pinfold.
+    #[arg(long)]
+    outlive: bool,
+
+    /// Leave what the program leaves running pinned when pinfold ends; without this it is unpinned.
+    #[arg(long)]
+    keep_pinned: bool,
+
+    /// Write everything that was learned to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Tell nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+
     /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present = "list_events", value_name = "CMD")]
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(_arguments: Arguments) -> Result<ExitCode> {
-    Ok(ExitCode::SUCCESS)
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyName {
+    /// Try candidates while the program runs and keep the best.
+    Autopin,
+    /// Keep the first candidate; only measure.
+    Fixed,
+    /// Leave threads to the operating system; only measure.
+    None,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SearchName {
+    /// Each candidate is measured for its full time.
+    Exhaustive,
+    /// A candidate is dropped as soon as the measurements say that it loses.
+    Racing,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    if arguments.list_events {
+        return crate::events::run(&crate::events::Arguments::default());
+    }
+    match arguments.machine.selected()? {
+        Selected::Here => run_here(&arguments),
+        Selected::Scripted(file) => run_scripted(&arguments, &file),
+        Selected::Described(source) => bail!(
+            "{source} tells the shape of a machine and not how fast anything runs on it, so no program can be run there; \
+             leave --machine out to run here, or name a scripted machine (scripted:FILE)"
+        ),
+    }
+}
+
+fn run_here(arguments: &Arguments) -> Result<ExitCode> {
+    let topology = arguments.machine.topology()?;
+    let mut plan = Plan::new(arguments, topology, plan::Where::Here)?;
+    let launch = plan.launch(arguments)?;
+    match LinuxMachine::launch(launch) {
+        Ok(mut machine) => drive(arguments, &plan, &mut machine),
+        Err(error) => {
+            eprintln!("pinfold: {error}");
+            Ok(status(error.exit_status()))
+        }
+    }
+}
+
+fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
+    let script = read_script(file)?;
+    let topology = script_topology(file, &script)?;
+    let plan = Plan::new(arguments, topology.clone(), plan::Where::Scripted)?;
+    let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
+    drive(arguments, &plan, &mut machine)
+}
+
+/// Reads the script of a scripted machine.
+pub(crate) fn read_script(file: &Path) -> Result<Script> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the script `{}`", file.display()))?;
+    text.parse()
+        .with_context(|| format!("`{}` is no script of a machine", file.display()))
+}
+
+/// The topology that a script names.
+pub(crate) fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
+    Selected::parse(script.topology())
+        .and_then(|selected| selected.topology())
+        .with_context(|| format!("the key `topology` of `{}`", file.display()))
+}
+
+/// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.
+fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine) -> Result<ExitCode> {
+    plan.check_metric(machine.metrics())?;
+    let mut policy = plan.policy();
+    let mut record = Record::new(machine, policy.name());
+    let mut report = Report::new(plan, machine, arguments.quiet);
+    let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut (&mut record, &mut report));
+    if let Some(file) = &arguments.json {
+        write_json(file, arguments, plan, &record)?;
+    }
+    Ok(status(outcome?))
+}
+
+/// What `--json` writes (docs/formats.md).
+#[derive(Serialize)]
+struct Document<'a> {
+    pinfold: &'static str,
+    command: Vec<String>,
+    topology: String,
+    allowed_pus: String,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+fn write_json(file: &Path, arguments: &Arguments, plan: &Plan, record: &Record) -> Result<()> {
+    let document = Document {
+        pinfold: env!("CARGO_PKG_VERSION"),
+        command: arguments
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        topology: pinfold_core::summary(&plan.topology),
+        allowed_pus: plan.topology.allowed_pus().to_string(),
+        record,
+    };
+    let text = serde_json::to_string_pretty(&document)? + "\n";
+    fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
+}
+
+/// An exit status as the kernel keeps it: eight bits.
+fn status(status: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(status & 0xff).unwrap_or(crate::FAILURE))
 }

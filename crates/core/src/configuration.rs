@@ -28,12 +28,25 @@ impl Pinning {
     }
 }
 
-/// The PUs by rank, `0,1,6,7`: a form that `--schedule` takes back.
+/// The PUs by rank, `0,1,6-9`: a form that `--schedule` takes back. Three or more that follow each other are a range.
 impl fmt::Display for Pinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (rank, pu) in self.0.iter().enumerate() {
-            let separator = if rank == 0 { "" } else { "," };
-            write!(f, "{separator}{pu}")?;
+        let mut separator = "";
+        let mut rest = self.0.as_slice();
+        while let Some(&first) = rest.first() {
+            let run = (0u32..)
+                .zip(rest)
+                .take_while(|&(step, pu)| pu.0 == first.0 + step)
+                .count();
+            let taken = if run >= 3 {
+                write!(f, "{separator}{first}-{}", rest[run - 1])?;
+                run
+            } else {
+                write!(f, "{separator}{first}")?;
+                1
+            };
+            rest = &rest[taken..];
+            separator = ",";
         }
         Ok(())
     }
@@ -67,4 +80,25 @@ pub struct Refusal {
     pub task: TaskId,
     /// Why, in words that a user can act on.
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PuSet;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_ascending_runs_are_printed_as_ranges() {
+        let pinning = Pinning::new([3, 1, 2, 3, 4, 9, 8, 0, 1].map(PuId).to_vec()).unwrap();
+        assert_eq!(pinning.to_string(), "3,1-4,9,8,0,1");
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_pinning_parses_back_rank_by_rank(pus in proptest::collection::vec(0u32..20, 1..40)) {
+            let pinning = Pinning::new(pus.into_iter().map(PuId).collect()).unwrap();
+            prop_assert_eq!(PuSet::parse_ordered(&pinning.to_string()).unwrap(), pinning.pus());
+        }
+    }
 }

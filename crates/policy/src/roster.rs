@@ -73,6 +73,11 @@ impl std::str::FromStr for Skip {
 }
 
 impl Skip {
+    /// The serials that are named; patterns need a name to match, so they say nothing before a task is there.
+    pub fn serials(&self) -> &BTreeSet<u64> {
+        &self.serials
+    }
+
     fn matches(&self, task: &TaskSample) -> bool {
         self.serials.contains(&task.id.serial) || self.patterns.iter().any(|pattern| glob(pattern, &task.name))
     }

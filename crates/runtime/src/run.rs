@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Runs `policy` on `machine` until the program ends, and returns the program's exit status.
 pub fn run(
     machine: &mut impl Machine,
-    policy: &mut impl Policy,
+    policy: &mut dyn Policy,
     recorder: &mut impl Recorder,
 ) -> Result<i32, MachineError> {
     let mut told = BTreeSet::new();

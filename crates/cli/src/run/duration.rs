@@ -17,7 +17,11 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     } else {
         UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
     };
-    let seconds = number.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
+    let seconds = number
+        .parse::<f64>()
+        .ok()
+        .zip(factor)
+        .map(|(number, factor)| number * factor);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "not a time; write seconds, or a number with us, ms, s, m or h, such as 500ms".to_owned())

@@ -48,7 +48,9 @@ fn checked(pus: Vec<PuId>, given: &str, topology: &Topology) -> Result<Pinning> 
     let allowed = topology.allowed_pus();
     let missing = asked.difference(present);
     if !missing.is_empty() {
-        bail!("{given}: CPU {missing} does not exist or is offline; this machine has {present}, and {allowed} are ours");
+        bail!(
+            "{given}: CPU {missing} does not exist or is offline; this machine has {present}, and {allowed} are ours"
+        );
     }
     let forbidden = asked.difference(allowed);
     if !forbidden.is_empty() {
@@ -102,13 +104,26 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_ours_is_named_and_so_are_those_that_are() {
         let error = from_variable("0f", &topology()).unwrap_err().to_string();
-        assert!(error.contains("CPU 15 is not ours") && error.contains("0-11 are"), "{error}");
+        assert!(
+            error.contains("CPU 15 is not ours") && error.contains("0-11 are"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_empty_candidate_is_refused() {
-        assert!(from_variable("01,,23", &topology()).unwrap_err().to_string().contains("empty"));
-        assert!(from_lists(&[String::new()], &topology()).unwrap_err().to_string().contains("empty"));
+        assert!(
+            from_variable("01,,23", &topology())
+                .unwrap_err()
+                .to_string()
+                .contains("empty")
+        );
+        assert!(
+            from_lists(&[String::new()], &topology())
+                .unwrap_err()
+                .to_string()
+                .contains("empty")
+        );
     }
 
     proptest! {

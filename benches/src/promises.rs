@@ -1,0 +1,142 @@
+//! The promised costs, and how each is measured.
+
+use crate::measure::{median, time};
+use anyhow::{Context, Result, ensure};
+use pinfold_core::Machine;
+use pinfold_linux::channel::Channel;
+use pinfold_linux::counters::{Plan, Request};
+use pinfold_linux::launch::Launch;
+use pinfold_linux::machine::LinuxMachine;
+use pinfold_linux::topology::{self, Source};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A cost, the most that it may be, and how it is measured in the project's root.
+pub(crate) struct Promise {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) at_most: f64,
+    pub(crate) measure: fn(&Path) -> Result<f64>,
+}
+
+/// Every promise.
+pub(crate) const ALL: &[Promise] = &[
+    Promise {
+        name: "processor time of two computing threads, with/without",
+        unit: "ratio",
+        at_most: 1.01,
+        measure: |root| compare_compute(root, |times| times.processor),
+    },
+    Promise {
+        name: "wall time of two computing threads, with/without",
+        unit: "ratio",
+        at_most: 1.01,
+        measure: |root| compare_compute(root, |times| times.wall),
+    },
+    Promise {
+        name: "start-up added to /bin/true",
+        unit: "ms",
+        at_most: 20.0,
+        measure: start_up,
+    },
+    Promise {
+        name: "reading all metrics of a task",
+        unit: "us",
+        at_most: 5.0,
+        measure: |_| reading(),
+    },
+    Promise {
+        name: "counting the 38,580,711 placements of 64 threads, command",
+        unit: "ms",
+        at_most: 100.0,
+        measure: counting,
+    },
+];
+
+const PINFOLD: &str = "target/release/pinfold";
+
+/// The same two-thread program alone and under `pinfold run`, which reads its metric every 100 ms: pairs in turn, so
+/// that whatever else the machine does falls on both, and the median of the pairs' ratios.
+fn compare_compute(root: &Path, of: fn(&crate::measure::Times) -> Duration) -> Result<f64> {
+    const PAIRS: usize = 9;
+    let program = ["target/workloads/compute", "--threads", "2", "--iterations", "600"];
+    let mut placed = vec![PINFOLD, "run", "--quiet", "--interval", "100ms", "-i", "200ms", "--"];
+    placed.extend(program);
+    time(root, &program)?;
+    let mut ratios = vec![];
+    for pair in 0..PAIRS {
+        let (alone, under) = if pair % 2 == 0 {
+            let alone = time(root, &program)?;
+            (alone, time(root, &placed)?)
+        } else {
+            let under = time(root, &placed)?;
+            (time(root, &program)?, under)
+        };
+        ratios.push(of(&under).as_secs_f64() / of(&alone).as_secs_f64());
+    }
+    Ok(median(ratios))
+}
+
+/// What `pinfold run` adds to the wall time of a program that does nothing, in milliseconds.
+fn start_up(root: &Path) -> Result<f64> {
+    let mut added = vec![];
+    for _ in 0..21 {
+        let alone = time(root, &["/bin/true"])?;
+        let under = time(root, &[PINFOLD, "run", "--quiet", "--", "/bin/true"])?;
+        added.push((under.wall.as_secs_f64() - alone.wall.as_secs_f64()) * 1e3);
+    }
+    Ok(median(added))
+}
+
+/// One `Machine::observe` of a running program, divided by its tasks, in microseconds: processor time, four events of
+/// the kernel, and the channel.
+fn reading() -> Result<f64> {
+    let events = ["task-clock", "page-faults", "context-switches", "cpu-migrations"];
+    let requests: Vec<Request> = events.iter().map(|&name| Request::Event(name.to_owned())).collect();
+    let mut machine = LinuxMachine::launch(Launch {
+        command: vec!["sleep".into(), "60".into()],
+        environment: vec![],
+        removed_environment: vec![],
+        topology: topology::read(&Source::Live)?,
+        initial: None,
+        skipped: BTreeSet::new(),
+        outlive: false,
+        keep_pinned: false,
+        plan: Some(Plan::new(&requests)?),
+        channel: Some(Channel::create()?),
+    })?;
+    let sample = machine.observe();
+    ensure!(
+        sample.tasks.len() == 1
+            && sample.tasks[0].counts.iter().filter(|count| count.is_some()).count() == events.len(),
+        "the task's metrics cannot all be read here: {sample:?}"
+    );
+    let batches = (0..50).map(|_| {
+        const READINGS: u32 = 200;
+        let start = Instant::now();
+        for _ in 0..READINGS {
+            std::hint::black_box(machine.observe());
+        }
+        start.elapsed().as_secs_f64() / f64::from(READINGS) * 1e6
+    });
+    Ok(median(batches.collect()))
+}
+
+/// Two packages of twelve last-level caches of eight cores, 64 threads, the whole command, in milliseconds.
+fn counting(root: &Path) -> Result<f64> {
+    let machine = "synthetic:package:2 l3:12 core:8 pu:1";
+    let command = [
+        PINFOLD,
+        "placements",
+        "--machine",
+        machine,
+        "--threads",
+        "64",
+        "--count",
+    ];
+    let walls = (0..11).map(|_| Ok(time(root, &command)?.wall.as_secs_f64() * 1e3));
+    Ok(median(
+        walls.collect::<Result<Vec<f64>>>().context("counting placements")?,
+    ))
+}

@@ -1,0 +1,69 @@
+//! Variables by which the user has already told the program where its threads run. They win, unless `--override`.
+
+use std::ffi::OsString;
+
+/// The variables that can bind threads, and whether a value does.
+const VARIABLES: [(&str, fn(&str) -> bool); 4] = [
+    // OpenMP 5.2, section 21.2.3: only `false` leaves threads unbound.
+    ("OMP_PROC_BIND", |value| !value.eq_ignore_ascii_case("false")),
+    // OpenMP 5.2, section 21.2.3: without OMP_PROC_BIND, places bind.
+    ("OMP_PLACES", |value| !value.is_empty()),
+    // libgomp's manual, section GOMP_CPU_AFFINITY.
+    ("GOMP_CPU_AFFINITY", |value| !value.is_empty()),
+    // LLVM's OpenMP documentation, KMP_AFFINITY: modifiers and a type, of which these two bind nothing.
+    ("KMP_AFFINITY", |value| {
+        !value.is_empty()
+            && !value
+                .split(',')
+                .any(|word| word.eq_ignore_ascii_case("none") || word.eq_ignore_ascii_case("disabled"))
+    }),
+];
+
+/// The variables among these that bind the program's threads, as `NAME=VALUE`. `SLURM_CPU_BIND` is not among them: Slurm
+/// has bound pinfold itself by then, and the mask that it gave is respected like any other.
+pub(super) fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
+    let unbound = variable("OMP_PROC_BIND").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    VARIABLES
+        .iter()
+        .filter_map(|&(name, binds)| {
+            let value = variable(name)?.to_string_lossy().into_owned();
+            let overruled = name == "OMP_PLACES" && unbound;
+            (binds(value.trim()) && !overruled).then_some((name, value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(environment: &[(&str, &str)]) -> Vec<&'static str> {
+        let variable = |name: &str| {
+            environment
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
+        };
+        in_force(variable).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn variables_that_bind_are_found() {
+        assert_eq!(
+            names(&[("OMP_PROC_BIND", "close"), ("GOMP_CPU_AFFINITY", "0-3")]),
+            ["OMP_PROC_BIND", "GOMP_CPU_AFFINITY"]
+        );
+        assert_eq!(names(&[("OMP_PLACES", "cores")]), ["OMP_PLACES"]);
+        assert_eq!(
+            names(&[("KMP_AFFINITY", "verbose,granularity=fine,compact")]),
+            ["KMP_AFFINITY"]
+        );
+    }
+
+    #[test]
+    fn variables_that_bind_nothing_are_not() {
+        assert!(names(&[("OMP_PROC_BIND", "FALSE"), ("OMP_PLACES", "cores")]).is_empty());
+        assert!(names(&[("KMP_AFFINITY", "verbose,none")]).is_empty());
+        assert!(names(&[("SLURM_CPU_BIND", "quiet,mask_cpu:0x3"), ("OMP_NUM_THREADS", "4")]).is_empty());
+    }
+}

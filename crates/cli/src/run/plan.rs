@@ -1,0 +1,284 @@
+//! Arguments and environment become one resolved plan before any work starts: which PUs, which policy with which
+//! options, what is counted, what the program is given. Everything that can be wrong is found here.
+
+use super::{Arguments, PolicyName, SearchName, binding, schedule};
+use anyhow::{Context, Result, anyhow, bail};
+use pinfold_core::{Metric, Pinning, PuSet, Topology};
+use pinfold_linux::channel::{self, Channel};
+use pinfold_linux::counters::{self, Availability, Request};
+use pinfold_linux::launch::Launch;
+use pinfold_policy::{
+    Autopin, Candidates, Fixed, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
+};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The metrics that the program itself and the agent report.
+const OWN_METRICS: [&str; 3] = ["heartbeat", "regions", "barriers"];
+
+/// Where the program is going to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    Here,
+    Scripted,
+}
+
+/// What is going to be done.
+pub(super) struct Plan {
+    /// The machine, restricted to what this run may use.
+    pub(super) topology: Topology,
+    /// What the user should know before the program starts.
+    pub(super) notes: Vec<String>,
+    /// Why there is nothing to measure by but what the program itself reports, if so.
+    pub(super) without_counters: Option<String>,
+    policy: PolicyName,
+    options: Options,
+    metric: MetricRequest,
+    requests: Vec<Request>,
+    removed_environment: Vec<OsString>,
+}
+
+impl Plan {
+    pub(super) fn new(arguments: &Arguments, topology: Topology, place: Where) -> Result<Self> {
+        let topology = restricted(topology, arguments)?;
+        let mut notes = vec![];
+        let mut policy = arguments.policy;
+        let mut removed_environment = vec![];
+        let mut requests = vec![];
+        let mut without_counters = None;
+        let mut metric = match arguments.event.first() {
+            Some(event) => MetricRequest::Named(Request::Event(event.clone()).metric_name()),
+            None if arguments.metric == "auto" => MetricRequest::Auto,
+            None => MetricRequest::Named(arguments.metric.clone()),
+        };
+        if place == Where::Here {
+            if policy != PolicyName::None {
+                let bound = binding::in_force(|name| env::var_os(name));
+                let shown: Vec<String> = bound.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                if !bound.is_empty() && arguments.overrides {
+                    removed_environment.extend(bound.iter().map(|(name, _)| OsString::from(name)));
+                    notes.push(format!(
+                        "{} is taken away from the program (--override).",
+                        shown.join(", ")
+                    ));
+                } else if !bound.is_empty() {
+                    policy = PolicyName::None;
+                    notes.push(format!(
+                        "{}: the program binds its own threads, so they are measured and left where they are; --override \
+                         takes this away from the program.",
+                        shown.join(", ")
+                    ));
+                }
+            }
+            (requests, metric) = requested(arguments, metric)?;
+            if requests.is_empty() && metric == MetricRequest::Auto {
+                match counters::hardware_counters() {
+                    Availability::Available => requests.push(Request::Event("instructions".to_owned())),
+                    Availability::Absent { why } | Availability::Forbidden { why } => without_counters = Some(why),
+                }
+            }
+        }
+        let options = options(arguments, &topology, metric.clone())?;
+        Ok(Self {
+            topology,
+            notes,
+            without_counters,
+            policy,
+            options,
+            metric,
+            requests,
+            removed_environment,
+        })
+    }
+
+    /// Whether the machine has the metric that was asked for.
+    pub(super) fn check_metric(&self, metrics: &[Metric]) -> Result<()> {
+        Ok(self.metric.check(metrics)?)
+    }
+
+    /// The policy, at its beginning.
+    pub(super) fn policy(&self) -> Box<dyn Policy> {
+        let fixed = |pinning| {
+            Box::new(Fixed::new(
+                pinning,
+                self.options.times,
+                self.metric.clone(),
+                self.options.skip.clone(),
+            ))
+        };
+        match self.policy {
+            PolicyName::Autopin => Box::new(Autopin::new(self.options.clone())),
+            PolicyName::Fixed => fixed(self.first_pinning()),
+            PolicyName::None => fixed(None),
+        }
+    }
+
+    /// The program with everything that it needs, once.
+    pub(super) fn launch(&mut self, arguments: &Arguments) -> Result<Launch> {
+        let plan = if self.requests.is_empty() {
+            None
+        } else {
+            Some(counters::Plan::new(&self.requests)?)
+        };
+        let channel = Channel::create().context("the program cannot report its progress")?;
+        let directory = env::current_exe()
+            .ok()
+            .and_then(|binary| binary.parent().map(Path::to_path_buf))
+            .unwrap_or_default();
+        let agent = match channel::find_agent(&directory, env::var_os("PINFOLD_AGENT").as_deref()) {
+            Ok(agent) => Some(agent),
+            Err(error) => {
+                self.notes.push(format!("Parallel regions are not counted: {error}."));
+                None
+            }
+        };
+        Ok(Launch {
+            command: arguments.command.clone(),
+            environment: channel.environment(|name: &str| env::var_os(name), agent.as_deref()),
+            removed_environment: self.removed_environment.clone(),
+            topology: self.topology.clone(),
+            initial: match self.policy {
+                PolicyName::None => None,
+                PolicyName::Autopin | PolicyName::Fixed => self.first_pinning(),
+            },
+            skipped: self.options.skip.serials().clone(),
+            outlive: arguments.outlive,
+            keep_pinned: arguments.keep_pinned,
+            plan,
+            channel: Some(channel),
+        })
+    }
+
+    /// Where ranks run from the beginning: the first candidate.
+    fn first_pinning(&self) -> Option<Pinning> {
+        match &self.options.candidates {
+            Candidates::Schedule(pinnings) => pinnings.first().cloned(),
+            Candidates::Topology { .. } => Pinning::new(candidates::distributed(&self.topology)),
+        }
+    }
+}
+
+/// The topology without the PUs that `--physcpubind` and `--cpunodebind` exclude.
+fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
+    let mut pus = topology.allowed_pus().clone();
+    if let Some(list) = &arguments.physcpubind {
+        let asked: PuSet = list.parse().context("--physcpubind")?;
+        let lacking = asked.difference(topology.allowed_pus());
+        if !lacking.is_empty() || asked.is_empty() {
+            bail!(
+                "--physcpubind {list}: CPU {lacking} does not exist or is not ours; {} are",
+                topology.allowed_pus()
+            );
+        }
+        pus = pus.intersection(&asked);
+    }
+    if let Some(list) = &arguments.cpunodebind {
+        let numbers: PuSet = list.parse().context("--cpunodebind")?;
+        let mut local = PuSet::new();
+        for number in numbers.iter() {
+            let node = topology
+                .nodes()
+                .iter()
+                .find(|node| node.id.0 == number.0)
+                .ok_or_else(|| {
+                    let known: Vec<String> = topology.nodes().iter().map(|node| node.id.to_string()).collect();
+                    anyhow!(
+                        "--cpunodebind {list}: there is no NUMA node {number}; there are {}",
+                        known.join(", ")
+                    )
+                })?;
+            local.extend(node.pus.iter());
+        }
+        pus = pus.intersection(&local);
+    }
+    topology
+        .restricted_to(&pus)
+        .context("--physcpubind and --cpunodebind leave nothing to run on; name CPUs or nodes that are ours")
+}
+
+/// What must be counted for each task so that the metric can be had, and the metric's full name.
+fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Request>, MetricRequest)> {
+    if !arguments.event.is_empty() {
+        return Ok((arguments.event.iter().cloned().map(Request::Event).collect(), metric));
+    }
+    let MetricRequest::Named(name) = &metric else {
+        return Ok((vec![], metric));
+    };
+    if OWN_METRICS.contains(&name.as_str()) {
+        return Ok((vec![], metric));
+    }
+    let request = if name.starts_with("uprobe:") {
+        counters::parse_uprobe(name, &executable(&arguments.command[0])?)?
+    } else {
+        Request::Event(name.strip_prefix("event:").unwrap_or(name).to_owned())
+    };
+    let metric = MetricRequest::Named(request.metric_name());
+    Ok((vec![request], metric))
+}
+
+/// The file that `command` names, found as execvp(3) would find it.
+fn executable(command: &OsStr) -> Result<PathBuf> {
+    let given = Path::new(command);
+    if given.components().count() > 1 {
+        return Ok(given.to_path_buf());
+    }
+    env::split_paths(&env::var_os("PATH").unwrap_or_default())
+        .map(|directory| directory.join(given))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        })
+        .ok_or_else(|| {
+            anyhow!(
+                "the program `{}`, in which to look for the symbol, is not in PATH; give its path",
+                given.display()
+            )
+        })
+}
+
+/// The options of the search, checked.
+fn options(arguments: &Arguments, topology: &Topology, metric: MetricRequest) -> Result<Options> {
+    let mut times = Times::new(Some(arguments.probe), arguments.warm_up, arguments.initialise);
+    times.interval = arguments.interval.min(arguments.probe);
+    let schedules = if !arguments.schedule.is_empty() {
+        schedule::from_lists(&arguments.schedule, topology)?
+    } else if let Some(value) = env::var_os("SCHEDULE") {
+        schedule::from_variable(&value.to_string_lossy(), topology)?
+    } else {
+        vec![]
+    };
+    let options = Options {
+        times,
+        search: match arguments.search {
+            SearchName::Exhaustive => Search::Exhaustive,
+            SearchName::Racing => Search::Racing,
+        },
+        candidates: if schedules.is_empty() {
+            Candidates::Topology {
+                most: arguments.candidates,
+            }
+        } else {
+            Candidates::Schedule(schedules)
+        },
+        threads: match arguments.threads {
+            Some(0) => bail!("--threads 0: there is nothing to place; name at least one thread"),
+            threads => threads,
+        },
+        skip: arguments
+            .skip
+            .as_deref()
+            .map(str::parse::<Skip>)
+            .transpose()
+            .context("--skip")?
+            .unwrap_or_default(),
+        metric,
+        watch: (arguments.search_again != 0.0).then(|| Watch {
+            fall: arguments.search_again / 100.0,
+            ..Watch::default()
+        }),
+    };
+    options.check(topology)?;
+    Ok(options)
+}

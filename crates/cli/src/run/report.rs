@@ -1,0 +1,259 @@
+//! Tells a person what happens: one line each for the machine, the metric, every candidate, the choice, the rate.
+//!
+//! Lines go to standard error and begin with `pinfold: `, so that they can be told from the program's own. Whether
+//! they can be written makes no difference to the run.
+
+use super::plan::Plan;
+use super::progress::Progress;
+use pinfold_core::{Finding, Machine, Metric, Pinning, Refusal, Sample, Scope};
+use pinfold_runtime::Recorder;
+use std::io::Write;
+use std::time::Duration;
+
+/// The teller.
+pub(super) struct Report {
+    quiet: bool,
+    progress: Progress,
+    metrics: Vec<Metric>,
+    /// The metric that decides, once it is known.
+    metric: Option<Metric>,
+    without_counters: Option<String>,
+    pinnings: Vec<Pinning>,
+    rates: Vec<Option<f64>>,
+    refusals: usize,
+}
+
+impl Report {
+    /// Begins with the machine in one line and what the plan has to say.
+    pub(super) fn new(plan: &Plan, machine: &impl Machine, quiet: bool) -> Self {
+        let report = Self {
+            quiet,
+            progress: Progress::new(quiet),
+            metrics: machine.metrics().to_vec(),
+            metric: None,
+            without_counters: plan.without_counters.clone(),
+            pinnings: vec![],
+            rates: vec![],
+            refusals: 0,
+        };
+        let simulated = if machine.simulated() { "simulated: " } else { "" };
+        report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
+        for note in &plan.notes {
+            report.say(note);
+        }
+        report
+    }
+
+    fn say(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        self.progress.suspend(|| {
+            let mut stderr = std::io::stderr().lock();
+            for line in text.lines() {
+                // Nobody may be listening any more; the run goes on.
+                let _ = writeln!(stderr, "pinfold: {line}");
+            }
+        });
+    }
+
+    /// A rate with its unit: `123.4 regions/s`.
+    fn rate(&self, rate: Option<f64>) -> String {
+        let Some(rate) = rate else {
+            return "not measured".to_owned();
+        };
+        let (unit, average) = match &self.metric {
+            Some(metric) => (metric.unit.as_str(), metric.scope == Scope::Task),
+            None => ("count", false),
+        };
+        let per_thread = if average { " and thread" } else { "" };
+        format!("{} {unit}s/s{per_thread}", significant(rate))
+    }
+
+    fn candidate(&self, candidate: usize) -> String {
+        self.pinnings
+            .get(candidate)
+            .map_or_else(String::new, Pinning::to_string)
+    }
+}
+
+/// Four significant digits, with thousands as k, M, G as usual.
+fn significant(value: f64) -> String {
+    let (scaled, suffix) = match value.abs() {
+        size if size >= 1e9 => (value / 1e9, " G"),
+        size if size >= 1e6 => (value / 1e6, " M"),
+        size if size >= 1e4 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let decimals = match scaled.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{scaled:.decimals$}{suffix}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+/// A time in the unit that fits it.
+fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1e3)
+    } else if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else {
+        format!("{} min {:.0} s", duration.as_secs() / 60, seconds % 60.0)
+    }
+}
+
+impl Recorder for Report {
+    fn sample(&mut self, sample: &Sample) {
+        self.progress.tick(sample.at);
+    }
+
+    fn refused(&mut self, _at: Duration, refusal: &Refusal) {
+        self.refusals += 1;
+        self.say(&format!("{} stays where it is: {}", refusal.task, refusal.why));
+    }
+
+    fn finding(&mut self, at: Duration, finding: &Finding) {
+        match finding {
+            Finding::Initialising { lasts } => {
+                self.progress.step("the program initialises", at, *lasts);
+            }
+            Finding::MetricChosen { metric, why } => {
+                self.metric = self
+                    .metrics
+                    .iter()
+                    .find(|known| Some(&known.name) == metric.as_ref())
+                    .cloned();
+                match (&self.metric, &self.without_counters) {
+                    (Some(metric), _) => self.say(&format!("metric: {}: {why}", metric.name)),
+                    (None, Some(counters)) => self.say(&format!("nothing is measured: {why}; {counters}")),
+                    (None, None) => self.say(&format!("nothing is measured: {why}")),
+                }
+            }
+            Finding::CandidatesChosen { threads, pinnings, why } => {
+                self.pinnings.clone_from(pinnings);
+                self.rates = vec![None; pinnings.len()];
+                let candidates = match pinnings.len() {
+                    1 => "1 candidate".to_owned(),
+                    number => format!("{number} candidates"),
+                };
+                let threads = match threads {
+                    1 => "1 thread".to_owned(),
+                    number => format!("{number} threads"),
+                };
+                self.say(&format!("{candidates} for {threads}: {why}"));
+            }
+            Finding::WarmingUp { candidate, lasts } => {
+                let text = format!(
+                    "candidate {} of {} warms up: {}",
+                    candidate + 1,
+                    self.pinnings.len(),
+                    self.candidate(*candidate)
+                );
+                self.progress.step(&text, at, *lasts);
+            }
+            Finding::Probing { candidate, lasts } => {
+                let text = format!(
+                    "candidate {} of {} is measured: {}",
+                    candidate + 1,
+                    self.pinnings.len(),
+                    self.candidate(*candidate)
+                );
+                self.progress.step(&text, at, *lasts);
+            }
+            Finding::Probed {
+                candidate,
+                rate,
+                spread,
+                measured,
+                dropped,
+            } => {
+                if let Some(kept) = self.rates.get_mut(*candidate) {
+                    *kept = *rate;
+                }
+                let spread = spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0));
+                let dropped = if *dropped { ", dropped" } else { "" };
+                self.say(&format!(
+                    "  {:>2}/{}  {:<16} {}{spread}, in {}{dropped}",
+                    candidate + 1,
+                    self.pinnings.len(),
+                    self.candidate(*candidate),
+                    self.rate(*rate),
+                    time(*measured),
+                ));
+            }
+            Finding::Chosen {
+                candidate,
+                gain_over_first,
+                gain_over_worst,
+            } => {
+                let rate = self.rates.get(*candidate).copied().flatten();
+                let mut text = format!("chosen: {}", self.candidate(*candidate));
+                if rate.is_some() {
+                    text += &format!(": {}", self.rate(rate));
+                }
+                if let (Some(first), Some(worst), true) = (gain_over_first, gain_over_worst, self.pinnings.len() > 1) {
+                    text += &format!(
+                        "; {} over the first, {} over the worst",
+                        percent(*first),
+                        percent(*worst)
+                    );
+                }
+                self.say(&text);
+                self.progress.rest("watching the rate");
+            }
+            Finding::Rate { rate, spread } => {
+                let spread = spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0));
+                self.say(&format!("at {}: {}{spread}", time(at), self.rate(*rate)));
+            }
+            Finding::SearchAgain { chosen_at, now } => {
+                self.say(&format!(
+                    "the rate fell from {} to {} and stayed down: searching again",
+                    self.rate(Some(*chosen_at)),
+                    self.rate(Some(*now))
+                ));
+            }
+            Finding::EndedEarly { best, rate, why } => {
+                let best = best.map_or_else(
+                    || "No candidate was measured.".to_owned(),
+                    |best| format!("The best so far: {}: {}.", self.candidate(best), self.rate(*rate)),
+                );
+                self.say(&format!("{why} {best}"));
+            }
+            Finding::Note { text } => self.say(text),
+        }
+    }
+
+    fn ended(&mut self, at: Duration, exit_status: i32) {
+        self.progress.finish();
+        self.say(&format!(
+            "the program ended with status {exit_status} after {}",
+            time(at)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_four_digits_and_a_suffix_that_people_know() {
+        let shown: Vec<String> = [0.0, 1.2345, 123.45, 9876.5, 12345.0, 2.5e9].map(significant).to_vec();
+        assert_eq!(shown, ["0.000", "1.234", "123.5", "9876", "12.35 k", "2.500 G"]);
+    }
+
+    #[test]
+    fn times_are_in_the_unit_that_fits() {
+        assert_eq!(time(Duration::from_millis(250)), "250 ms");
+        assert_eq!(time(Duration::from_millis(2500)), "2.5 s");
+        assert_eq!(time(Duration::from_secs(125)), "2 min 5 s");
+    }
+}
