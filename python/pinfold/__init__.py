@@ -1,0 +1,14 @@
+"""The Python side of pinfold, which places the threads and the memory of running programs.
+
+A program tells pinfold that it has got one step further by calling `heartbeat`; pinfold compares placements by the
+rate of these calls.
+
+>>> import pinfold
+>>> for step in range(3):
+...     # the work of one step
+...     pinfold.heartbeat()
+"""
+
+from pinfold._heartbeat import heartbeat
+
+__all__ = ["heartbeat"]
