@@ -389,7 +389,9 @@ impl Autopin {
             return;
         }
         let warm_up = self.options.times.warm_up;
-        if let Some(lost) = self.race.lost_in_warm_up(&self.measurement().readings, warm_up) {
+        if self.race.is_on()
+            && let Some(lost) = self.race.lost_in_warm_up(&self.measurement().readings, warm_up)
+        {
             self.record(candidate, Measurement::of_readings(lost.to_vec()), true, findings);
             self.next(sample, findings);
         } else if sample.at >= began + warm_up {
@@ -429,7 +431,7 @@ impl Autopin {
             self.settle(candidate, sample.at, findings);
             return;
         }
-        let lost = !over && self.race.lost(&self.measurement().readings);
+        let lost = !over && self.race.is_on() && self.race.lost(&self.measurement().readings);
         if over && steady && self.number_changed() {
             self.search(topology, sample, Some(self.changed_number()), findings);
         } else if over || lost {
@@ -497,8 +499,9 @@ impl Autopin {
         if let Some((candidate, rate)) = self.contest.best() {
             self.pin(candidate);
             findings.push(self.contest.chosen(candidate, rate));
-            let measurement = self.contest.measurement(candidate).cloned();
-            self.watcher.chosen(measurement, self.choice == Some(candidate));
+            let before = self.choice.and_then(|before| self.contest.measurement(before)?.rate);
+            self.watcher
+                .chosen(self.contest.measurement(candidate).cloned(), before);
             self.choice = Some(candidate);
         } else {
             self.pin(0);

@@ -44,6 +44,11 @@ impl Race {
         }
     }
 
+    /// Whether there is a best to lose against.
+    pub(crate) fn is_on(&self) -> bool {
+        self.best.is_some()
+    }
+
     /// The candidate's warm-up is over and its readings begin anew; the looks that were taken still count.
     pub(crate) fn warmed_up(&mut self) {
         self.next_look = 0;

@@ -5,8 +5,8 @@
 //! scatter of the readings explains (Welch's test, 99 %). Only several low lines in a row mean a new phase of the
 //! program; a single dip, such as writing a checkpoint, does not. A line without a rate says nothing either way.
 //!
-//! A program that slows down steadily would be searched for ever. So whenever a search ends with the choice there was
-//! before, the next one needs twice as many low lines.
+//! A program that slows down steadily would be searched for ever. So whenever a search was in vain, because its choice
+//! is hardly better than the one before has become, the next one needs twice as many low lines.
 
 use crate::meter::Measurement;
 use crate::statistics;
@@ -30,6 +30,9 @@ impl Default for Watch {
 /// A rate line is only low when its difference from the choice has less than this chance of being scatter.
 const ALPHA: f64 = 0.01;
 
+/// A search was in vain when its choice gains less than this over the one before: less than rates usually scatter.
+const GAIN: f64 = 0.01;
+
 /// The watch over one choice after another.
 #[derive(Debug)]
 pub(crate) struct Watcher {
@@ -49,11 +52,14 @@ impl Watcher {
         }
     }
 
-    /// Begins to watch a choice with this measurement. `same` says that it was the choice before, too.
-    pub(crate) fn chosen(&mut self, reference: Option<Measurement>, same: bool) {
+    /// Begins to watch a choice with this measurement. `before` is what the same search measured of the choice there
+    /// was before.
+    pub(crate) fn chosen(&mut self, reference: Option<Measurement>, before: Option<f64>) {
+        let now = reference.as_ref().and_then(|reference| reference.rate);
+        let in_vain = matches!((before, now), (Some(before), Some(now)) if now < before * (1.0 + GAIN));
         self.reference = reference;
         self.low_lines = 0;
-        self.lines_needed = if same {
+        self.lines_needed = if in_vain {
             self.lines_needed.saturating_mul(2)
         } else {
             self.watch.lines

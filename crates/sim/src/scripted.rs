@@ -238,7 +238,10 @@ impl Scripted {
         let shares: Vec<usize> = self
             .tasks
             .iter()
-            .map(|task| task.pu.map_or(1, |pu| self.on_one_pu(pu).max(1)))
+            .map(|task| match task.pu {
+                Some(pu) if task.works(self.now) => self.on_one_pu(pu),
+                _ => 1,
+            })
             .collect();
         let before = self.now;
         for ((task, steps), sharers) in self.tasks.iter_mut().zip(steps).zip(shares) {
