@@ -31,6 +31,12 @@ build: setup ## the binary target/release/pinfold, the agent and the workloads
 bench: build ## the costs that the project promises, as ratios; also in target/bench.json
 	cargo run --release --package pinfold-bench
 
+evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluate
+
+evaluation-quick: bench ## a reduced set of them, in minutes
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluate --quick
+
 setup: ## what Debian, Rust and Python must provide; the others do this first
 	scripts/setup
 
@@ -38,6 +44,6 @@ clean: ## remove everything that was built, and the Python environment
 	rm -rf target .venv
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test check build bench setup clean help
+.PHONY: demo test check build bench evaluation evaluation-quick setup clean help

@@ -60,7 +60,7 @@ const PINFOLD: &str = "target/release/pinfold";
 /// that whatever else the machine does falls on both, and the median of the pairs' ratios.
 fn compare_compute(root: &Path, of: fn(&crate::measure::Times) -> Duration) -> Result<f64> {
     const PAIRS: usize = 9;
-    let program = ["target/workloads/compute", "--threads", "2", "--iterations", "600"];
+    let program = ["target/workloads/compute", "--threads", "2", "--iterations", "150"];
     let mut placed = vec![PINFOLD, "run", "--quiet", "--interval", "100ms", "-i", "200ms", "--"];
     placed.extend(program);
     time(root, &program)?;
