@@ -121,7 +121,13 @@ def costs(quick: bool) -> Section:
         sys.exit(f"{file} is missing: `make bench` writes it")
     measured = json.loads(file.read_text())
     rows = [
-        [one["name"], f"{one['value']:.3f}", one["unit"], f"≤ {one['promise']}", "held" if one["held"] else "**broken**"]
+        [
+            one["name"],
+            f"{one['value']:.3f}",
+            one["unit"],
+            f"≤ {one['promise']}",
+            "held" if one["held"] else "**broken**",
+        ]
         for one in measured
     ]
     machine = here()
@@ -154,7 +160,9 @@ def live(quick: bool) -> Section:
                     for rate, spread in zip(rates, spreads, strict=True)
                 ),
                 ",".join(map(str, chosen["pus"])) if chosen else "–",
-                f"{100 * chosen['gain_over_worst']:+.0f} %" if chosen and chosen["gain_over_worst"] is not None else "–",
+                f"{100 * chosen['gain_over_worst']:+.0f} %"
+                if chosen and chosen["gain_over_worst"] is not None
+                else "–",
             ]
         )
         data.append({"workload": workload, "record": record})
