@@ -172,6 +172,17 @@ fn a_program_compiled_by_gcc_that_runs_on_libomp_is_not_counted_twice() {
 }
 
 #[test]
+fn regions_compiled_by_a_very_old_gcc_are_counted() {
+    let folder = TempDir::new().unwrap();
+    let program = compile("gcc", &["-fopenmp"], &["old_entry_points.c"], &folder, "old");
+    assert_eq!(totals(&program, &[], &[]).regions, Some(10));
+    match compile_for_libomp("old_entry_points.c", &folder, "old") {
+        Some(program) => assert_eq!(totals(&program, &[], &[]).regions, Some(10)),
+        None => eprintln!("skipped for libomp: not installed"),
+    }
+}
+
+#[test]
 fn two_private_copies_of_libgomp_each_serve_their_own_library() {
     let folder = TempDir::new().unwrap();
     let original = Command::new("gcc").arg("-print-file-name=libgomp.so").output().unwrap();
