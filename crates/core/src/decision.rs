@@ -42,6 +42,13 @@ pub enum Finding {
         /// Where they come from: the user's schedule, or the topology.
         why: String,
     },
+    /// A candidate has been applied and is looked at shortly, to see whether it is worth a probe.
+    Heat {
+        /// Position in the list of candidates.
+        candidate: usize,
+        /// How long at most.
+        lasts: Duration,
+    },
     /// A candidate has been applied and warms up.
     WarmingUp {
         /// Position in the list of candidates.
@@ -64,8 +71,8 @@ pub enum Finding {
         rate: Option<f64>,
         /// Coefficient of variation of the readings.
         spread: Option<f64>,
-        /// Over how long: warming up is excluded, unless the candidate had lost so clearly that it was dropped while it
-        /// warmed up.
+        /// Over how long. Warming up is excluded, unless the candidate was dropped while it warmed up; its rate is then
+        /// that which it was heading for.
         measured: Duration,
         /// Whether the probe ended early because the candidate had lost.
         dropped: bool,

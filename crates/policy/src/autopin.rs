@@ -21,11 +21,11 @@
 
 use crate::Policy;
 use crate::candidates;
-use crate::contest::{Contest, Outcome};
+use crate::contest::{Contest, Heat, Outcome};
 use crate::meter::{Measurement, Meter};
 use crate::metric_choice::MetricRequest;
 use crate::opening::Opening;
-use crate::race::Race;
+use crate::race::{self, Look, Race};
 use crate::roster::{Judgement, Roster, Skip};
 use crate::times::{self, Times, TimesError};
 use crate::watch::{Watch, Watcher};
@@ -41,7 +41,8 @@ pub enum Search {
     /// Each gets its full time, as in the paper.
     #[default]
     Exhaustive,
-    /// One that has lost is dropped at once.
+    /// All are looked at shortly; those that have lost against the best of them are dropped, and the others compared as
+    /// in the paper until they have lost.
     Racing,
 }
 
@@ -144,6 +145,11 @@ impl Options {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Opening,
+    /// A short look at one candidate, in a race.
+    Heat {
+        candidate: usize,
+        began: Duration,
+    },
     WarmingUp {
         candidate: usize,
         began: Duration,
@@ -177,8 +183,9 @@ pub struct Autopin {
     repeats: u32,
     /// Threads come and go all the time: probes are no longer repeated for it.
     restless: bool,
-    /// The pinning that should be in force, and the configuration that was last asked for.
+    /// The pinning that should be in force, since when another was not, and the configuration that was last asked for.
     pinning: Option<Pinning>,
+    pinned_at: Option<Duration>,
     configuration: Option<Configuration>,
     /// Whether that was in the last decision, and for how many tasks the machine refused it.
     asked: bool,
@@ -202,6 +209,7 @@ impl Autopin {
             repeats: 0,
             restless: false,
             pinning: None,
+            pinned_at: None,
             configuration: None,
             asked: false,
             refused: 0,
@@ -239,6 +247,7 @@ impl Policy for Autopin {
         }
         match self.phase {
             Phase::Opening => self.open(topology, sample, &mut findings),
+            Phase::Heat { candidate, began } => self.heat(sample, candidate, began, disturbed, &mut findings),
             Phase::WarmingUp { candidate, began } => self.warm_up(sample, candidate, began, disturbed, &mut findings),
             Phase::Probing {
                 candidate,
@@ -247,7 +256,8 @@ impl Policy for Autopin {
             } => {
                 if applied.moved.iter().any(|&id| !self.roster.is_left_alone(id)) {
                     // The ranks have shifted, because a helper was found: this is a re-pinning like any other.
-                    self.settle(candidate, began, &mut findings);
+                    self.pinned_at = Some(began);
+                    self.settle(sample, candidate, began, &mut findings);
                 } else {
                     self.probe(topology, sample, candidate, began, steady && !disturbed, &mut findings);
                 }
@@ -264,6 +274,7 @@ impl Policy for Autopin {
         let during = match self.phase {
             Phase::Watching { .. } => return findings,
             Phase::Opening => "before a metric was chosen".to_owned(),
+            Phase::Heat { candidate, .. } => format!("while {} ran its heat", self.contest.pinnings[candidate]),
             Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.contest.pinnings[candidate]),
             Phase::Probing { candidate, .. } => {
                 let measurement = self.measurement();
@@ -273,7 +284,8 @@ impl Policy for Autopin {
                 format!("while {} was measured", self.contest.pinnings[candidate])
             }
         };
-        let best = self.contest.best();
+        let best_heat = || self.contest.best_heat().map(|(candidate, _, rate)| (candidate, rate));
+        let best = self.contest.best().or_else(best_heat);
         let (measured, of) = (self.contest.measured(), self.contest.pinnings.len());
         findings.push(Finding::EndedEarly {
             best: best.map(|(candidate, _)| candidate),
@@ -332,8 +344,85 @@ impl Autopin {
         });
         self.contest = Contest::new(pinnings, threads);
         self.choice = None;
+        self.begin_search(sample, findings);
+    }
+
+    /// Begins to search among the candidates of the contest.
+    fn begin_search(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         self.restless = false;
+        if self.options.search == Search::Racing && self.contest.pinnings.len() > 1 {
+            self.contest.race();
+            self.next_heat(sample, findings);
+        } else {
+            self.next(sample, findings);
+        }
+    }
+
+    /// Begins with the next heat, or ends the heats.
+    fn next_heat(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.repeats = 0;
+        if let Some(candidate) = self.contest.next_heat() {
+            self.pin(candidate, sample.at);
+            self.race = match self.contest.best_heat() {
+                Some((_, best, _)) => Race::against(&best.readings),
+                None => Race::default(),
+            };
+            self.begin_heat(sample, candidate, findings);
+            return;
+        }
+        for (candidate, heat) in self.contest.end_heats() {
+            self.record(candidate, heat.measurement(), true, findings);
+        }
         self.next(sample, findings);
+    }
+
+    fn begin_heat(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
+        self.restart_meter();
+        findings.push(Finding::Heat {
+            candidate,
+            lasts: self.heat_lasts(),
+        });
+        self.phase = Phase::Heat {
+            candidate,
+            began: sample.at,
+        };
+    }
+
+    /// A heat ends with the warm-up at the latest, but gives some readings in any case.
+    fn heat_lasts(&self) -> Duration {
+        self.options.times.warm_up.max(self.options.times.probe / 4)
+    }
+
+    fn heat(
+        &mut self,
+        sample: &Sample,
+        candidate: usize,
+        began: Duration,
+        disturbed: bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        if disturbed && self.may_repeat(findings) {
+            self.begin_heat(sample, candidate, findings);
+            return;
+        }
+        let readings = self.measurement().readings;
+        let warm_up = self.options.times.warm_up;
+        let look = self.race.look(&readings, warm_up);
+        if look == Look::Open && sample.at < began + self.heat_lasts() {
+            return;
+        }
+        let (readings, outlook) = race::outlook(&readings, warm_up);
+        let heat = Heat {
+            readings: readings.to_vec(),
+            outlook,
+            refused: self.refused,
+        };
+        if look == Look::Lost {
+            self.record(candidate, heat.measurement(), true, findings);
+        } else {
+            self.contest.record_heat(candidate, heat);
+        }
+        self.next_heat(sample, findings);
     }
 
     /// Begins with the next candidate, or ends the search.
@@ -347,31 +436,32 @@ impl Autopin {
             (Search::Racing, Some((best, _))) => Race::against(self.contest.readings(best)),
             _ => Race::default(),
         };
-        if self.pin(candidate) {
-            self.settle(candidate, sample.at, findings);
-        } else {
-            self.begin_probe(sample, candidate, findings);
+        self.pin(candidate, sample.at);
+        match self.pinned_at {
+            Some(pinned_at) if sample.at < pinned_at + self.options.times.warm_up => {
+                self.settle(sample, candidate, pinned_at, findings);
+            }
+            _ => self.begin_probe(sample, candidate, findings),
         }
     }
 
-    /// Wants this candidate's pinning; whether that is another for the ranks there are.
-    fn pin(&mut self, candidate: usize) -> bool {
+    /// Wants this candidate's pinning from `now` on, unless the ranks there are have it already.
+    fn pin(&mut self, candidate: usize, now: Duration) {
         let wanted = &self.contest.pinnings[candidate];
         let ranks = 0..self.contest.threads.max(self.roster.working());
         let same = |pinning: &Pinning| ranks.clone().all(|rank| pinning.pu(rank) == wanted.pu(rank));
-        if self.pinning.as_ref().is_some_and(same) {
-            return false;
+        if !self.pinning.as_ref().is_some_and(same) {
+            self.pinning = Some(wanted.clone());
+            self.pinned_at = Some(now);
         }
-        self.pinning = Some(wanted.clone());
-        true
     }
 
-    /// Lets the candidate warm up, from `began`.
-    fn settle(&mut self, candidate: usize, began: Duration, findings: &mut Vec<Finding>) {
+    /// Lets the candidate warm up; it does so since `began`.
+    fn settle(&mut self, sample: &Sample, candidate: usize, began: Duration, findings: &mut Vec<Finding>) {
         self.restart_meter();
         findings.push(Finding::WarmingUp {
             candidate,
-            lasts: self.options.times.warm_up,
+            lasts: (began + self.options.times.warm_up).saturating_sub(sample.at),
         });
         self.phase = Phase::WarmingUp { candidate, began };
     }
@@ -385,16 +475,26 @@ impl Autopin {
         findings: &mut Vec<Finding>,
     ) {
         if disturbed && self.may_repeat(findings) {
-            self.settle(candidate, sample.at, findings);
+            self.settle(sample, candidate, sample.at, findings);
             return;
         }
         let warm_up = self.options.times.warm_up;
-        if self.race.is_on()
-            && let Some(lost) = self.race.lost_in_warm_up(&self.measurement().readings, warm_up)
-        {
-            self.record(candidate, Measurement::of_readings(lost.to_vec()), true, findings);
-            self.next(sample, findings);
-        } else if sample.at >= began + warm_up {
+        if self.race.is_on() {
+            let readings = self.measurement().readings;
+            if self.race.look(&readings, warm_up) == Look::Lost {
+                let (readings, outlook) = race::outlook(&readings, warm_up);
+                let rate = outlook.map(|outlook| outlook.value);
+                self.record(
+                    candidate,
+                    Measurement::of_readings(readings.to_vec(), rate),
+                    true,
+                    findings,
+                );
+                self.next(sample, findings);
+                return;
+            }
+        }
+        if sample.at >= began + warm_up {
             self.race.warmed_up();
             self.begin_probe(sample, candidate, findings);
         }
@@ -428,7 +528,7 @@ impl Autopin {
             steady = false;
         }
         if !steady && self.may_repeat(findings) {
-            self.settle(candidate, sample.at, findings);
+            self.settle(sample, candidate, sample.at, findings);
             return;
         }
         let lost = !over && self.race.is_on() && self.race.lost(&self.measurement().readings);
@@ -497,14 +597,14 @@ impl Autopin {
     /// Ends the search: the best candidate is applied and watched.
     fn choose(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         if let Some((candidate, rate)) = self.contest.best() {
-            self.pin(candidate);
+            self.pin(candidate, sample.at);
             findings.push(self.contest.chosen(candidate, rate));
             let before = self.choice.and_then(|before| self.contest.measurement(before)?.rate);
             self.watcher
                 .chosen(self.contest.measurement(candidate).cloned(), before);
             self.choice = Some(candidate);
         } else {
-            self.pin(0);
+            self.pin(0, sample.at);
             findings.push(Finding::Note {
                 text: "No candidate's rate could be measured; the first is kept.".to_owned(),
             });
@@ -552,8 +652,7 @@ impl Autopin {
         {
             findings.push(Finding::SearchAgain { chosen_at, now });
             self.contest.again(choice);
-            self.restless = false;
-            self.next(sample, findings);
+            self.begin_search(sample, findings);
         }
     }
 
@@ -572,6 +671,7 @@ impl Autopin {
         let times = self.options.times;
         let wait = match self.phase {
             Phase::Opening => self.opening.wait(now),
+            Phase::Heat { began, .. } => times::wait(now, began + self.heat_lasts(), self.reading),
             Phase::WarmingUp { began, .. } => times::wait(now, began + times.warm_up, self.reading),
             Phase::Probing { began, .. } | Phase::Watching { began, .. } => {
                 times::wait(now, began + times.probe, self.reading)

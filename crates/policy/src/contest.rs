@@ -1,7 +1,8 @@
 //! The candidates of one search and how they did.
 
 use crate::meter::Measurement;
-use crate::statistics::Reading;
+use crate::race;
+use crate::statistics::{Estimate, Reading};
 use pinfold_core::{Finding, Pinning};
 use std::collections::VecDeque;
 
@@ -23,6 +24,27 @@ pub(crate) struct Contest {
     pub(crate) threads: usize,
     outcomes: Vec<Option<Outcome>>,
     waiting: VecDeque<usize>,
+    /// The heats of a race, which come before the probes; see `race`.
+    heats: Vec<Option<Heat>>,
+    waiting_for_heat: VecDeque<usize>,
+}
+
+/// What a heat has shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Heat {
+    /// The readings from which the outlook is seen.
+    pub(crate) readings: Vec<Reading>,
+    /// Where the candidate was heading; `None` when the readings were too few to say.
+    pub(crate) outlook: Option<Estimate>,
+    /// For how many tasks the machine refused the pinning.
+    pub(crate) refused: usize,
+}
+
+impl Heat {
+    /// What there is to say of a candidate that goes no further.
+    pub(crate) fn measurement(&self) -> Measurement {
+        Measurement::of_readings(self.readings.clone(), self.outlook.map(|outlook| outlook.value))
+    }
 }
 
 impl Contest {
@@ -30,6 +52,8 @@ impl Contest {
         Self {
             outcomes: vec![None; pinnings.len()],
             waiting: (0..pinnings.len()).collect(),
+            heats: vec![None; pinnings.len()],
+            waiting_for_heat: VecDeque::new(),
             pinnings,
             threads,
         }
@@ -42,6 +66,58 @@ impl Contest {
             .filter(|&candidate| candidate != first)
             .collect();
         self.waiting.push_front(first);
+    }
+
+    /// Lets all candidates run a heat first, in the order in which they were to be probed.
+    pub(crate) fn race(&mut self) {
+        self.heats.fill(None);
+        self.waiting_for_heat = std::mem::take(&mut self.waiting);
+    }
+
+    /// The next candidate to run a heat.
+    pub(crate) fn next_heat(&mut self) -> Option<usize> {
+        self.waiting_for_heat.pop_front()
+    }
+
+    /// Keeps what a heat has shown.
+    pub(crate) fn record_heat(&mut self, candidate: usize, heat: Heat) {
+        self.heats[candidate] = Some(heat);
+    }
+
+    /// The best of the heats that were run so far, with its rate: of those of candidates that were not refused, the one
+    /// with the highest outlook.
+    pub(crate) fn best_heat(&self) -> Option<(usize, &Heat, f64)> {
+        let run = self.heats.iter().enumerate();
+        run.filter_map(|(candidate, heat)| {
+            let heat = heat.as_ref().filter(|heat| heat.refused == 0)?;
+            Some((candidate, heat, heat.outlook?.value))
+        })
+        .min_by(|one, other| other.2.total_cmp(&one.2))
+    }
+
+    /// Ends the heats: those that have lost come back and the others wait to be probed, the one with the best outlook
+    /// first. One of which nothing is known may be the best and comes first.
+    pub(crate) fn end_heats(&mut self) -> Vec<(usize, Heat)> {
+        let heats = std::mem::replace(&mut self.heats, vec![None; self.pinnings.len()]);
+        let number = heats.len();
+        let mut run: Vec<(usize, Heat)> = heats
+            .into_iter()
+            .enumerate()
+            .filter_map(|(candidate, heat)| Some((candidate, heat?)))
+            .collect();
+        let outlook = |heat: &Heat| heat.outlook.map_or(f64::INFINITY, |outlook| outlook.value);
+        run.sort_by(|one, other| outlook(&other.1).total_cmp(&outlook(&one.1)));
+        let best = run
+            .iter()
+            .find(|(_, heat)| heat.outlook.is_some() && heat.refused == 0)
+            .map(|(_, heat)| heat.readings.clone());
+        let has_lost = |heat: &Heat| match (&heat.outlook, &best) {
+            (Some(outlook), Some(best)) => race::lost_heats(outlook, best, number),
+            _ => false,
+        };
+        let (lost, left): (Vec<_>, Vec<_>) = run.into_iter().partition(|(_, heat)| has_lost(heat));
+        self.waiting = left.into_iter().map(|(candidate, _)| candidate).collect();
+        lost
     }
 
     /// The next candidate to probe.

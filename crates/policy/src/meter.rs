@@ -34,10 +34,10 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// What these readings say by themselves.
-    pub(crate) fn of_readings(readings: Vec<Reading>) -> Self {
+    /// What these readings say, of which `rate` was inferred.
+    pub(crate) fn of_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
         Self {
-            rate: statistics::mean_rate(&readings),
+            rate,
             spread: statistics::coefficient_of_variation(&readings),
             over: match (readings.first(), readings.last()) {
                 (Some(first), Some(last)) => Duration::from_secs_f64(last.at - first.at),

@@ -1,18 +1,23 @@
 //! When a candidate has lost, so that it need not be given its full time (`--search racing`).
 //!
-//! A candidate's readings are compared with those of the best candidate so far by Welch's one-sided test:
+//! A race has two rounds. In the first, each candidate in turn is pinned just long enough to be compared, a heat. Those
+//! that have not lost against the best of them go to the second, the best first, where they are probed as the paper
+//! has it: each warms up for `w` and is measured for `t`, unless it loses before. So all candidates but the best cost
+//! little, wherever in the list the best stands, and those that cannot be told from it keep their full time.
+//!
+//! A candidate's readings are compared with those of the best so far by Welch's one-sided test:
 //!
 //! 1. The first look is taken at `FEWEST` readings, each further look when there are a quarter more.
 //! 2. The `k`-th look is held to the level `ALPHA * 6 / (pi^2 k^2)`. These levels add up to `ALPHA` over all looks,
-//!    so that the chance of dropping a candidate that is as good as the best is at most `ALPHA`, however often one
-//!    looks (the union bound).
-//! 3. While the candidate warms up, its rate still rises. Only the later half of the readings is used, and what is
+//!    so that the chance of dropping a candidate that is as good as the other is at most `ALPHA`, however often one
+//!    looks (the union bound). At the end of the heats the level is shared by the candidates.
+//! 3. While a candidate warms up, its rate still rises. Only the later half of the readings is used, and what is
 //!    tested is where they are heading: the straight line through them, carried on for `w / 3`. The user says with
 //!    `w` that warming up is over after it; an exponential recovery is over (to 95 %) after three of its time
 //!    constants, so its time constant is at most `w / 3`, and what it still gains is at most its slope times its time
-//!    constant. A slope that is not known well makes the outlook uncertain, and the test waits.
-//!
-//! A candidate that cannot be told from the best keeps its full time, and so does one that wins.
+//!    constant. A slope that is not known well makes the outlook uncertain, and the test waits. The other side of the
+//!    test is taken as it is, without an outlook.
+//! 4. A heat ends when the candidate has lost, when its outlook is known to `KNOWN`, or after `w`.
 //!
 //! Limits: the level holds for readings that are about normal and AR(1) (`statistics`). A program whose phases differ
 //! more than its pinnings fools this test as it fools the paper's comparison, and here it does so sooner.
@@ -26,6 +31,10 @@ const ALPHA: f64 = 0.01;
 /// With fewer readings the autocorrelation cannot be estimated.
 const FEWEST: usize = 8;
 
+/// A heat ends when the candidate's outlook is known to this share of itself, with the same confidence: what is left
+/// is for the second round to tell apart.
+const KNOWN: f64 = 0.05;
+
 /// The race of one candidate against the best so far.
 #[derive(Debug, Default)]
 pub(crate) struct Race {
@@ -35,8 +44,33 @@ pub(crate) struct Race {
     next_look: usize,
 }
 
+/// What a look in a heat, or while warming up, has shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Look {
+    /// Nothing yet.
+    Open,
+    /// The candidate has lost.
+    Lost,
+    /// Its outlook is known.
+    Known,
+}
+
+/// Where a candidate that warms up for `warm_up` in all is heading, and the readings from which that is seen.
+pub(crate) fn outlook(readings: &[Reading], warm_up: Duration) -> (&[Reading], Option<Estimate>) {
+    let later = &readings[readings.len() / 2..];
+    let time_constant = warm_up.as_secs_f64() / 3.0;
+    (later, statistics::outlook(later, time_constant))
+}
+
+/// Whether, at the end of the heats, a candidate of this outlook has lost against the best of `candidates`, whose heat
+/// gave these readings.
+pub(crate) fn lost_heats(outlook: &Estimate, best: &[Reading], candidates: usize) -> bool {
+    let level = ALPHA / candidates as f64;
+    statistics::level(best).is_some_and(|best| statistics::chance_of_not_lower(outlook, &best) < level)
+}
+
 impl Race {
-    /// A race against the candidate whose probe gave these readings.
+    /// A race against the candidate whose probe, or whose heat, gave these readings.
     pub(crate) fn against(best: &[Reading]) -> Self {
         Self {
             best: statistics::level(best),
@@ -56,18 +90,23 @@ impl Race {
 
     /// Whether the candidate whose probe gave `readings` so far has lost.
     pub(crate) fn lost(&mut self, readings: &[Reading]) -> bool {
-        self.look(readings.len()) && self.tells(statistics::level(readings))
+        self.is_time(readings.len()) && statistics::level(readings).is_some_and(|level| self.tells(&level))
     }
 
-    /// The same while it warms up for `warm_up`: the readings that show that it has lost, if it has.
-    pub(crate) fn lost_in_warm_up<'a>(&mut self, readings: &'a [Reading], warm_up: Duration) -> Option<&'a [Reading]> {
-        let later = &readings[readings.len() / 2..];
-        let time_constant = warm_up.as_secs_f64() / 3.0;
-        (self.look(later.len()) && self.tells(statistics::outlook(later, time_constant))).then_some(later)
+    /// What the readings since it was pinned show, when the candidate warms up for `warm_up` in all.
+    pub(crate) fn look(&mut self, readings: &[Reading], warm_up: Duration) -> Look {
+        if !self.is_time(readings.len() / 2) {
+            return Look::Open;
+        }
+        match outlook(readings, warm_up).1 {
+            Some(outlook) if self.tells(&outlook) => Look::Lost,
+            Some(outlook) if statistics::chance_of_error(&outlook, KNOWN * outlook.value) < ALPHA => Look::Known,
+            _ => Look::Open,
+        }
     }
 
     /// Whether it is time for a look at so many readings, and if so takes note of it.
-    fn look(&mut self, readings: usize) -> bool {
+    fn is_time(&mut self, readings: usize) -> bool {
         if readings < self.next_look.max(FEWEST) {
             return false;
         }
@@ -76,11 +115,9 @@ impl Race {
         true
     }
 
-    fn tells(&self, candidate: Option<Estimate>) -> bool {
+    fn tells(&self, candidate: &Estimate) -> bool {
         let level = ALPHA * 6.0 / (std::f64::consts::PI * f64::from(self.looks)).powi(2);
-        match (candidate, self.best) {
-            (Some(candidate), Some(best)) => statistics::chance_of_not_lower(&candidate, &best) < level,
-            _ => false,
-        }
+        self.best
+            .is_some_and(|best| statistics::chance_of_not_lower(candidate, &best) < level)
     }
 }

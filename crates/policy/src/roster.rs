@@ -216,3 +216,140 @@ impl Roster {
         self.helpers.union(&self.skipped).copied().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A sample at `at` seconds with these tasks: serial, milliseconds of processor time where it could be read.
+    fn sample(at: u64, tasks: &[(u64, Option<u64>)]) -> Sample {
+        Sample {
+            at: Duration::from_secs(at),
+            tasks: tasks
+                .iter()
+                .map(|&(serial, used)| TaskSample {
+                    id: task(serial),
+                    name: format!("thread-{serial}"),
+                    alive: true,
+                    cpu_time: used.map(Duration::from_millis),
+                    last_pu: None,
+                    counts: vec![],
+                })
+                .collect(),
+            program: vec![],
+        }
+    }
+
+    fn task(serial: u64) -> TaskId {
+        TaskId {
+            serial,
+            process: 1,
+            thread: 1,
+        }
+    }
+
+    fn judged(roster: &mut Roster, first: &Sample, last: &Sample) -> Judgement {
+        roster.update(first);
+        roster.begin_window(first);
+        roster.update(last);
+        roster.judge(last)
+    }
+
+    fn serials(roster: &Roster) -> Vec<u64> {
+        roster.left_alone().iter().map(|id| id.serial).collect()
+    }
+
+    #[test]
+    fn a_task_with_less_than_a_hundredth_of_the_busiest_ones_time_is_a_helper() {
+        let mut roster = Roster::default();
+        let first = sample(0, &[(0, Some(0)), (1, Some(0)), (2, Some(0))]);
+        let last = sample(10, &[(0, Some(10_000)), (1, Some(99)), (2, Some(101))]);
+        assert_eq!(judged(&mut roster, &first, &last), Judgement::Changed);
+        assert_eq!(serials(&roster), [1]);
+        assert_eq!(roster.working(), 2);
+    }
+
+    #[test]
+    fn only_what_was_used_within_the_window_counts() {
+        let mut roster = Roster::default();
+        let first = sample(10, &[(0, Some(9000)), (1, Some(5))]);
+        let last = sample(20, &[(0, Some(9000)), (1, Some(9000))]);
+        judged(&mut roster, &first, &last);
+        assert_eq!(serials(&roster), [0]);
+    }
+
+    #[test]
+    fn a_task_that_is_younger_than_the_window_works() {
+        let mut roster = Roster::default();
+        let first = sample(0, &[(0, Some(0))]);
+        let last = sample(10, &[(0, Some(9000)), (1, Some(0))]);
+        assert_eq!(judged(&mut roster, &first, &last), Judgement::Unchanged);
+        assert_eq!(roster.working(), 2);
+    }
+
+    #[test]
+    fn an_idle_program_keeps_its_roster() {
+        let mut roster = Roster::default();
+        let first = sample(0, &[(0, Some(0)), (1, Some(0))]);
+        let last = sample(10, &[(0, Some(90)), (1, Some(0))]);
+        assert_eq!(judged(&mut roster, &first, &last), Judgement::Idle);
+        assert!(serials(&roster).is_empty());
+    }
+
+    #[test]
+    fn a_task_whose_time_cannot_be_read_works() {
+        let mut roster = Roster::default();
+        let first = sample(0, &[(0, Some(0)), (1, None)]);
+        let last = sample(10, &[(0, Some(9000)), (1, None)]);
+        judged(&mut roster, &first, &last);
+        assert!(serials(&roster).is_empty());
+        let unreadable = sample(20, &[(0, None), (1, None)]);
+        assert_eq!(roster.judge(&unreadable), Judgement::Unchanged);
+    }
+
+    #[test]
+    fn what_skip_does_not_understand_is_refused_with_an_example() {
+        for list in ["", "1,,2", "99999999999999999999999"] {
+            let error = list.parse::<Skip>().unwrap_err().to_string();
+            assert!(error.contains("omp-monitor*"), "{error}");
+        }
+    }
+
+    #[test]
+    fn stars_and_question_marks_match_as_in_a_shell() {
+        for (pattern, name, matches) in [
+            ("omp*", "omp-monitor", true),
+            ("*monitor", "omp-monitor", true),
+            ("o?p*r", "omp-monitor", true),
+            ("*a*b", "aabbc", false),
+            ("*a*bc", "aabbc", true),
+            ("?", "", false),
+            ("*", "", true),
+            ("omp", "omp-monitor", false),
+        ] {
+            assert_eq!(glob(pattern, name), matches, "{pattern} {name}");
+        }
+    }
+
+    /// The definition, without a thought for its cost.
+    fn slow_glob(pattern: &[char], name: &[char]) -> bool {
+        match (pattern.split_first(), name.split_first()) {
+            (None, None) => true,
+            (Some((&'*', rest)), None) => slow_glob(rest, name),
+            (Some((&'*', rest)), Some((_, name_rest))) => slow_glob(rest, name) || slow_glob(pattern, name_rest),
+            (Some((wanted, rest)), Some((found, name_rest))) => {
+                (*wanted == '?' || wanted == found) && slow_glob(rest, name_rest)
+            }
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_match_as_their_definition_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+            let characters = |text: &str| text.chars().collect::<Vec<_>>();
+            prop_assert_eq!(glob(&pattern, &name), slow_glob(&characters(&pattern), &characters(&name)));
+        }
+    }
+}

@@ -30,14 +30,15 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / number
 }
 
-/// The mean of the readings; `None` when there are none.
-pub(crate) fn mean_rate(readings: &[Reading]) -> Option<f64> {
-    (!readings.is_empty()).then(|| mean(readings.iter().map(|reading| reading.rate)))
-}
-
 /// The sample standard deviation over the mean; `None` for fewer than two readings and for a mean of zero.
 pub(crate) fn coefficient_of_variation(readings: &[Reading]) -> Option<f64> {
-    let mean = mean_rate(readings).filter(|&mean| readings.len() > 1 && mean != 0.0)?;
+    if readings.len() < 2 {
+        return None;
+    }
+    let mean = mean(readings.iter().map(|reading| reading.rate));
+    if mean == 0.0 {
+        return None;
+    }
     let squares: f64 = readings.iter().map(|reading| (reading.rate - mean).powi(2)).sum();
     Some((squares / (readings.len() - 1) as f64).sqrt() / mean)
 }
@@ -128,6 +129,14 @@ pub(crate) fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
     upper_tail_of_t(difference / variance.sqrt(), degrees_of_freedom)
 }
 
+/// The probability that the truth lies further above the estimate than `error`.
+pub(crate) fn chance_of_error(estimate: &Estimate, error: f64) -> f64 {
+    if estimate.variance == 0.0 {
+        return 0.0;
+    }
+    upper_tail_of_t(error / estimate.variance.sqrt(), estimate.degrees_of_freedom)
+}
+
 /// The probability that Student's t with so many degrees of freedom exceeds `t`: by its relation to the regularised
 /// incomplete beta function, `P(T > t) = I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)` for `t >= 0` (Abramowitz and
 /// Stegun, 26.7.1).
@@ -192,4 +201,165 @@ fn ln_gamma(x: f64) -> f64 {
             * (1.0 / 360.0
                 - inverse_square * (1.0 / 1260.0 - inverse_square * (1.0 / 1680.0 - inverse_square / 1188.0)));
     (z - 0.5) * z.ln() - z + 0.5 * (2.0 * std::f64::consts::PI).ln() + series / z - product.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn readings(rates: &[f64]) -> Vec<Reading> {
+        let times = (1u32..).map(f64::from);
+        rates
+            .iter()
+            .zip(times)
+            .map(|(&rate, at)| Reading { at, rate })
+            .collect()
+    }
+
+    /// Numbers that look normal enough for these tests: sums of twelve uniform ones, from a congruential generator
+    /// with the constants of Knuth's MMIX.
+    fn normal(state: &mut u64) -> f64 {
+        let mut uniform = || {
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (*state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        (0..12).map(|_| uniform()).sum::<f64>() - 6.0
+    }
+
+    /// An AR(1) process around `mean` with standard deviation 1.
+    fn process(number: usize, mean: f64, rho: f64, state: &mut u64) -> Vec<Reading> {
+        let mut value = normal(state);
+        let rates: Vec<f64> = (0..number)
+            .map(|_| {
+                value = rho * value + (1.0 - rho * rho).sqrt() * normal(state);
+                mean + value
+            })
+            .collect();
+        readings(&rates)
+    }
+
+    #[test]
+    fn the_tail_of_students_t_agrees_with_the_published_table() {
+        // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2: upper critical values of Student's t.
+        for (degrees_of_freedom, tail, critical) in [
+            (1.0, 0.10, 3.078),
+            (1.0, 0.01, 31.821),
+            (2.0, 0.05, 2.920),
+            (5.0, 0.05, 2.015),
+            (5.0, 0.01, 3.365),
+            (10.0, 0.025, 2.228),
+            (10.0, 0.001, 4.144),
+            (30.0, 0.01, 2.457),
+            (100.0, 0.01, 2.364),
+            (100.0, 0.001, 3.174),
+        ] {
+            let found = upper_tail_of_t(critical, degrees_of_freedom);
+            assert!(
+                (found / tail - 1.0).abs() < 2e-3,
+                "t = {critical}, {degrees_of_freedom}: {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_tail_has_its_closed_forms_for_one_and_two_degrees_of_freedom() {
+        for t in [0.0, 0.3, 1.0, 5.0, 200.0] {
+            let cauchy = 0.5 - f64::atan(t) / std::f64::consts::PI;
+            assert!((upper_tail_of_t(t, 1.0) - cauchy).abs() < 1e-12, "{t}");
+            let two = 0.5 - t / (2.0 * (2.0 + t * t).sqrt());
+            assert!((upper_tail_of_t(t, 2.0) - two).abs() < 1e-12, "{t}");
+        }
+    }
+
+    #[test]
+    fn the_logarithm_of_gamma_is_that_of_the_factorials_and_of_the_half() {
+        let mut factorial = 1.0f64;
+        for number in 1..30 {
+            assert!((ln_gamma(f64::from(number)) - factorial.ln()).abs() < 1e-12, "{number}");
+            factorial *= f64::from(number);
+        }
+        assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn both_tails_add_up_to_one_and_fall_with_t(t in 0.0f64..50.0, degrees_of_freedom in 1.0f64..500.0) {
+            let upper = upper_tail_of_t(t, degrees_of_freedom);
+            prop_assert!((0.0..=0.5).contains(&upper));
+            prop_assert!((upper + upper_tail_of_t(-t, degrees_of_freedom) - 1.0).abs() < 1e-12);
+            prop_assert!(upper_tail_of_t(t + 0.1, degrees_of_freedom) <= upper);
+        }
+    }
+
+    #[test]
+    fn welchs_test_agrees_with_a_worked_example() {
+        // Two samples without autocorrelation, means 10 and 12, variances of the means 0.5 and 0.25 with 4 and 9 degrees
+        // of freedom: t = 2 / sqrt(0.75) = 2.3094, Welch and Satterthwaite give 0.75^2 / (0.25/4 + 0.0625/9) = 8.1.
+        let low = Estimate {
+            value: 10.0,
+            variance: 0.5,
+            degrees_of_freedom: 4.0,
+        };
+        let high = Estimate {
+            value: 12.0,
+            variance: 0.25,
+            degrees_of_freedom: 9.0,
+        };
+        let expected = upper_tail_of_t(2.0 / 0.75f64.sqrt(), 8.1);
+        assert!((chance_of_not_lower(&low, &high) - expected).abs() < 1e-12);
+        assert!((chance_of_not_lower(&high, &low) - (1.0 - expected)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_spread_is_the_sample_standard_deviation_over_the_mean() {
+        let spread = coefficient_of_variation(&readings(&[9.0, 10.0, 11.0])).unwrap();
+        assert!((spread - 0.1).abs() < 1e-12);
+        assert_eq!(coefficient_of_variation(&readings(&[9.0])), None);
+        assert_eq!(coefficient_of_variation(&readings(&[0.0, 0.0])), None);
+    }
+
+    #[test]
+    fn too_few_readings_give_no_estimate() {
+        assert_eq!(level(&readings(&[1.0, 2.0, 3.0, 4.0])), None);
+        assert_eq!(outlook(&[], 1.0), None);
+    }
+
+    #[test]
+    fn readings_on_a_straight_line_are_carried_on_with_its_slope_but_not_downwards() {
+        let rising = outlook(&readings(&[10.0, 11.0, 12.0, 13.0, 14.0, 15.0]), 4.0).unwrap();
+        assert!((rising.value - 19.0).abs() < 1e-9, "{rising:?}");
+        let falling = outlook(&readings(&[15.0, 14.0, 13.0, 12.0, 11.0, 10.0]), 4.0).unwrap();
+        assert!((falling.value - 12.5).abs() < 1e-9, "{falling:?}");
+    }
+
+    /// How often the test at 1 % finds a difference between two processes that have none, in 4000 trials.
+    fn false_alarms(rho: f64, number: usize) -> usize {
+        let mut state = 1;
+        let mut alarm = || {
+            let one = level(&process(number, 100.0, rho, &mut state));
+            let other = level(&process(number, 100.0, rho, &mut state));
+            matches!((one, other), (Some(one), Some(other)) if chance_of_not_lower(&one, &other) < 0.01)
+        };
+        (0..4000).filter(|_| alarm()).count()
+    }
+
+    #[test]
+    fn the_test_keeps_its_level_for_readings_that_resemble_their_neighbours() {
+        for (rho, number) in [(0.0, 10), (0.0, 100), (0.5, 20), (0.5, 100), (0.8, 100), (0.9, 300)] {
+            let alarms = false_alarms(rho, number);
+            assert!(alarms <= 80, "rho {rho}, {number} readings: {alarms} in 4000 at 1 %");
+        }
+    }
+
+    #[test]
+    fn the_test_sees_a_difference_that_is_there() {
+        let mut state = 7;
+        let low = level(&process(100, 100.0, 0.5, &mut state)).unwrap();
+        let high = level(&process(100, 102.0, 0.5, &mut state)).unwrap();
+        assert!(chance_of_not_lower(&low, &high) < 0.01);
+        assert!(chance_of_not_lower(&high, &low) > 0.99);
+    }
 }

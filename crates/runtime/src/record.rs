@@ -179,7 +179,10 @@ impl Recorder for Record {
     fn finding(&mut self, at: Duration, finding: &Finding) {
         let at = at.as_secs_f64();
         match finding.clone() {
-            Finding::Initialising { .. } | Finding::WarmingUp { .. } | Finding::Probing { .. } => {}
+            Finding::Initialising { .. }
+            | Finding::Heat { .. }
+            | Finding::WarmingUp { .. }
+            | Finding::Probing { .. } => {}
             Finding::MetricChosen { metric, why } => {
                 self.metric_why = Some(why);
                 self.metric = self
