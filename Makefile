@@ -14,19 +14,25 @@ demo: build ## place a real OpenMP program on this machine
 
 test: build check ## every check and every test, in both languages
 	cargo test --workspace
-	$(PYTHON) -m pytest tests --doctest-modules python/pinfold
+	$(PYTHON) -m pytest tests/python --doctest-modules python/pinfold
 
 check: setup ## formats, lints and types
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
-	$(PYTHON) -m mypy python tests
+	$(PYTHON) -m mypy
 
-build: setup ## the binary target/release/pinfold, the agent and the workloads
+build: setup ## the binary target/release/pinfold, the agent, the workloads and the Python package
 	cargo build --release --package pinfold-cli
 	$(MAKE) -C agent
 	$(MAKE) -C workloads
+	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \
+		-o python/pinfold/_heartbeat$$($(PYTHON) -c '$(module_suffix)') python/pinfold/_heartbeat.c
+
+# setup.py would build the module too, but all of the Rust programs with it, once more.
+include_path := import sysconfig; print(sysconfig.get_path("include"))
+module_suffix := import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))
 
 bench: build ## the costs that the project promises, as ratios; also in target/bench.json
 	cargo run --release --package pinfold-bench

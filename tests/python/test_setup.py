@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CARGO = '[ "$1" = --version ] && echo "cargo {version} (0 2025-01-01)"; exit 0'
 #: A python3 whose venvs hold a python that is this very interpreter, but for pip.
 PYTHON3 = f"""
 case "$*" in
 -c*) echo 3.11.2 ;;
 "-m venv"*)
-    mkdir -p .venv/bin
+    mkdir -p .venv/bin .venv/lib/python3.11/site-packages
     cat > .venv/bin/python <<'END'
 #!/bin/sh
 [ "$1" = - ] && exec {sys.executable} -
@@ -32,6 +32,7 @@ class Place:
     """A folder with the script, what it reads, and a PATH in which nothing is missing."""
 
     def __init__(self, folder: Path) -> None:
+        """Lay everything out in this folder."""
         self.folder = folder
         (folder / "scripts").mkdir()
         shutil.copy(ROOT / "scripts/setup", folder / "scripts/setup")
@@ -52,37 +53,41 @@ class Place:
             self.lend(tool)
 
     def provide(self, command: str, body: str = "") -> None:
+        """Put a stand-in in the place of this command."""
         (self.folder / "bin").mkdir(exist_ok=True)
         path = self.folder / "bin" / command
         path.write_text(f'#!/bin/sh\necho "{command} $*" >> {self.folder}/calls\n{body}\n')
         path.chmod(0o755)
 
     def lend(self, tool: str) -> None:
-        """Lets the machine's own tool be found."""
+        """Let the machine's own tool be found."""
         found = shutil.which(tool)
         assert found, tool
         (self.folder / "bin" / tool).symlink_to(found)
 
     def take(self, command: str) -> None:
+        """Let this command be missing."""
         (self.folder / "bin" / command).unlink()
 
     def setup(self) -> subprocess.CompletedProcess[str]:
+        """Run the script."""
         return subprocess.run(
             ["scripts/setup"],
             cwd=self.folder,
             env={"PATH": str(self.folder / "bin"), "HOME": str(self.folder / "home"), "LC_ALL": "C"},
             capture_output=True,
             text=True,
+            check=False,
             timeout=60,
         )
 
     def calls(self, command: str) -> list[str]:
-        """The arguments of each call of this command."""
+        """Return the arguments of each call of this command."""
         lines = (self.folder / "calls").read_text().splitlines()
         return [line.removeprefix(f"{command} ") for line in lines if line.startswith(f"{command} ")]
 
     def lack(self, *packages: str) -> None:
-        """Lets the machine lack these packages: one that dpkg knew once, and others that it never heard of."""
+        """Let the machine lack these packages: one that dpkg knew once, and others that it never heard of."""
         known, *unheard_of = packages
         cases = f"{known}) printf '%s=not-installed ' {known} ;;"
         for package in unheard_of:
@@ -108,6 +113,12 @@ def test_where_nothing_is_missing_only_the_python_environment_is_made(place: Pla
     assert place.calls("curl") == []
     assert len(place.calls("pip")) == 1
     assert (place.folder / ".venv/requirements.txt").read_text().split() == ["builder", "needed", "checker>=2"]
+
+
+def test_the_environment_imports_the_package_from_its_folder(place: Place) -> None:
+    place.setup()
+    path = (place.folder / ".venv/lib/python3.11/site-packages/pinfold.pth").read_text()
+    assert path == f"{place.folder}/python\n"
 
 
 def test_the_second_time_there_is_nothing_to_do(place: Place) -> None:
@@ -234,6 +245,7 @@ def test_the_place_is_taken_from_the_script_and_not_from_the_caller(place: Place
         env={"PATH": str(place.folder / "bin"), "HOME": os.devnull},
         capture_output=True,
         text=True,
+        check=False,
         timeout=60,
     )
     assert completed.returncode == 0, completed.stderr

@@ -1,5 +1,4 @@
-"""The workloads: they build without a warning, their results are right and the same every time, and their checks
-notice a wrong one."""
+"""The workloads build without a warning, their results are right and repeatable, and a wrong one is noticed."""
 
 import os
 import re
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-WORKLOADS = Path(__file__).resolve().parent.parent / "workloads"
+WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 
 #: Every workload, with each of its modes.
 RUNS = [
@@ -42,7 +41,7 @@ LINE = re.compile(
 
 @pytest.fixture(scope="session", params=["gcc", "clang"])
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with all workloads, built by this compiler, for which a warning is an error."""
+    """Build all workloads with this compiler, a warning being an error; return the folder with them."""
     compiler = request.param
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
@@ -56,15 +55,22 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def run(
     built: Path, name: str, *options: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run a workload, in an environment without settings of OpenMP and of the workloads but these."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "WORKLOAD_"))}
     return subprocess.run(
-        [built / name, *options], capture_output=True, text=True, timeout=300, env=inherited | (environment or {})
+        [built / name, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=inherited | (environment or {}),
     )
 
 
 def small_run(
     built: Path, run_of: Sequence[str], threads: int, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run a workload that ends within milliseconds."""
     name, *mode = run_of
     size = SMALL.get(name, "64k")
     return run(
@@ -73,7 +79,7 @@ def small_run(
 
 
 def line_of(completed: subprocess.CompletedProcess[str]) -> re.Match[str]:
-    """The one line that a right run prints."""
+    """Return the one line that a right run prints."""
     assert completed.returncode == 0, completed.stderr
     assert completed.stderr == ""
     line = LINE.fullmatch(completed.stdout)
