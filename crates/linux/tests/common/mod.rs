@@ -179,11 +179,8 @@ pub(crate) fn lives(process: i32) -> bool {
 /// Sends a signal.
 pub(crate) fn send(process: i32, signal: i32) {
     // SAFETY: a plain system call.
-    assert_eq!(
-        unsafe { libc::kill(process, signal) },
-        0,
-        "signal {signal} to {process}"
-    );
+    let result = unsafe { libc::kill(process, signal) };
+    assert_eq!(result, 0, "signal {signal} to {process}");
 }
 
 /// The launcher as a process of its own.
