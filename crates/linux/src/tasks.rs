@@ -423,7 +423,7 @@ mod tests {
                     table.end(thread);
                 } else if table.of_thread(thread).is_none() {
                     let held: BTreeSet<usize> = ranks(&table).into_iter().filter_map(|(_, rank)| rank).collect();
-                    let lowest = (0..).find(|rank| !held.contains(rank));
+                    let lowest = (0..=held.len()).find(|rank| !held.contains(rank));
                     let id = begin(&mut table, thread);
                     prop_assert_eq!(table.rank(id.serial), lowest);
                 }

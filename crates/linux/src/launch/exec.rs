@@ -224,7 +224,7 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 mod tests {
     use super::*;
 
-    fn texts(candidates: Vec<CString>) -> Vec<String> {
+    fn texts(candidates: &[CString]) -> Vec<String> {
         candidates
             .iter()
             .map(|text| text.to_string_lossy().into_owned())
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn a_name_with_a_slash_is_not_searched_for() {
         let found = candidates(OsStr::new("./a"), Some(OsStr::new("/bin"))).unwrap();
-        assert_eq!(texts(found), ["./a"]);
+        assert_eq!(texts(&found), ["./a"]);
     }
 
     #[test]
     fn an_empty_part_of_path_is_the_working_directory() {
         let found = candidates(OsStr::new("a"), Some(OsStr::new("/x::/y"))).unwrap();
-        assert_eq!(texts(found), ["/x/a", "./a", "/y/a"]);
+        assert_eq!(texts(&found), ["/x/a", "./a", "/y/a"]);
     }
 
     #[test]

@@ -96,12 +96,12 @@ pub(crate) fn seize(thread: i32, kill_with_us: bool) -> io::Result<()> {
     if kill_with_us {
         options |= libc::PTRACE_O_EXITKILL;
     }
-    request(libc::PTRACE_SEIZE, thread, options as usize)
+    request(libc::PTRACE_SEIZE, thread, options.cast_unsigned() as usize)
 }
 
 /// Resumes a stopped thread, with a signal or none (0).
 pub(crate) fn resume(thread: i32, signal: i32) {
-    let _ = request(libc::PTRACE_CONT, thread, signal as usize);
+    let _ = request(libc::PTRACE_CONT, thread, signal.cast_unsigned() as usize);
 }
 
 /// Leaves a thread in its group-stop until its process is continued.
@@ -116,7 +116,7 @@ pub(crate) fn interrupt(thread: i32) {
 
 /// Lets a stopped thread go its way, with a signal or none (0). It stays stopped if its process is.
 pub(crate) fn detach(thread: i32, signal: i32) {
-    let _ = request(libc::PTRACE_DETACH, thread, signal as usize);
+    let _ = request(libc::PTRACE_DETACH, thread, signal.cast_unsigned() as usize);
 }
 
 /// The new thread's id at `Created`, the former thread id at `Executed`; `None` when the thread was killed.

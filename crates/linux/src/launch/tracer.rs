@@ -7,7 +7,7 @@
 //! 3. When the main process has ended, or pinfold wants to part from the program, it stops every thread that is left,
 //!    gives it back where it ran before, and detaches from it.
 //!
-//! Limits. A thread that is created with CLONE_UNTRACED is not followed. A program that traces others (a debugger)
+//! Limits. A thread that is created with `CLONE_UNTRACED` is not followed. A program that traces others (a debugger)
 //! cannot trace what is followed already. Each signal that is delivered to the program costs two switches to this
 //! thread. A thread from which pinfold detaches while it waits in one of the few system calls that the kernel does not
 //! restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)) gets EINTR from it, as it would from SIGSTOP and

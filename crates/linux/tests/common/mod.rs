@@ -1,0 +1,197 @@
+//! What the tests of the launcher share: compiling small C programs, launching them, and waiting for what they do.
+
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+use pinfold_core::{Machine, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait};
+use pinfold_linux::affinity::CpuMask;
+use pinfold_linux::launch::Launch;
+use pinfold_linux::machine::LinuxMachine;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Long enough for anything on a busy machine: what takes longer has failed.
+pub(crate) const FOREVER: Duration = Duration::from_secs(120);
+
+/// A directory with the programs that a test needs and the files that they write.
+pub(crate) struct Workshop {
+    directory: TempDir,
+}
+
+impl Workshop {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Compiles `programs/NAME.c`.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.compiled("cc", name, &["-pthread"]).expect("a C compiler")
+    }
+
+    /// Compiles it with this compiler and these flags; `None` where that cannot be done here.
+    pub(crate) fn compiled(&self, compiler: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+        let binary = self.file(name);
+        let status = Command::new(compiler)
+            .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&binary)
+            .arg(source)
+            .args(flags)
+            .status();
+        status.is_ok_and(|status| status.success()).then_some(binary)
+    }
+
+    /// What a program wrote into a file, by lines of words.
+    pub(crate) fn lines(&self, name: &str) -> Vec<Vec<String>> {
+        let text = fs::read_to_string(self.file(name)).unwrap();
+        text.lines()
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect()
+    }
+
+    /// The number on the first line of a file, once it is there.
+    pub(crate) fn number(&self, name: &str) -> i32 {
+        let read = || fs::read_to_string(self.file(name)).unwrap_or_default();
+        eventually("a program writes its number", || read().ends_with('\n'));
+        read().lines().next().unwrap().parse().unwrap()
+    }
+}
+
+/// Waits for something that the kernel or another process brings about.
+pub(crate) fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !happens() {
+        assert!(begin.elapsed() < FOREVER, "waited in vain until {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// The PUs of this process.
+pub(crate) fn allowed() -> PuSet {
+    CpuMask::of_thread(0).unwrap().to_set()
+}
+
+/// Two PUs, where there are two.
+pub(crate) fn two_pus() -> Option<[PuId; 2]> {
+    let pus: Vec<PuId> = allowed().iter().take(2).collect();
+    let two = <[PuId; 2]>::try_from(pus).ok();
+    if two.is_none() {
+        eprintln!("skipped: only one PU may be used here, and two are needed");
+    }
+    two
+}
+
+pub(crate) fn this_machine() -> Topology {
+    let mut builder = TopologyBuilder::new("this machine");
+    for pu in allowed().iter() {
+        let root = builder.root();
+        builder.pu(root, pu);
+    }
+    builder.build_all().unwrap()
+}
+
+/// A plain launch of a command.
+pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> Launch {
+    Launch {
+        command: command.into_iter().map(Into::into).collect(),
+        environment: vec![],
+        removed_environment: vec![],
+        topology: this_machine(),
+        initial: None,
+        skipped: [].into(),
+        outlive: false,
+        keep_pinned: false,
+        plan: None,
+        channel: None,
+    }
+}
+
+/// The same with the ranks pinned to these PUs from the start.
+pub(crate) fn pinned<T: Into<OsString>>(command: impl IntoIterator<Item = T>, pus: &[PuId]) -> Launch {
+    Launch {
+        initial: Pinning::new(pus.to_vec()),
+        ..plain(command)
+    }
+}
+
+/// Runs a program to its end; its status and the last sample, which has all tasks that were not seen before.
+pub(crate) fn run(launch: Launch) -> (i32, Sample) {
+    let mut machine = LinuxMachine::launch(launch).unwrap();
+    let status = end(&mut machine);
+    (status, machine.observe())
+}
+
+/// Waits for the end of a program.
+pub(crate) fn end(machine: &mut LinuxMachine) -> i32 {
+    match machine.wait(FOREVER).unwrap() {
+        Wait::Ended(status) => status,
+        Wait::Elapsed => panic!("the program did not end"),
+    }
+}
+
+/// The threads that a sample shows, in its order.
+pub(crate) fn threads(sample: &Sample) -> Vec<i32> {
+    sample.tasks.iter().map(|task| task.id.thread).collect()
+}
+
+/// The threads of a process now; none when it is gone.
+pub(crate) fn threads_of(process: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return vec![];
+    };
+    let thread = |entry: fs::DirEntry| entry.file_name().to_str().unwrap().parse().unwrap();
+    entries.map(|entry| thread(entry.unwrap())).collect()
+}
+
+/// The masks of the threads of a process now.
+pub(crate) fn masks_of(process: i32) -> Vec<PuSet> {
+    let mask = |thread| CpuMask::of_thread(thread).unwrap().to_set();
+    threads_of(process).into_iter().map(mask).collect()
+}
+
+/// A field of /proc/PROCESS/status.
+pub(crate) fn status_field(process: i32, name: &str) -> Option<String> {
+    field(&fs::read_to_string(format!("/proc/{process}/status")).ok()?, name)
+}
+
+/// A field of a text like /proc/PROCESS/status.
+pub(crate) fn field(text: &str, name: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// Whether a process runs: it is there and has not ended.
+pub(crate) fn lives(process: i32) -> bool {
+    status_field(process, "State").is_some_and(|state| !state.starts_with(['Z', 'X']))
+}
+
+/// Sends a signal.
+pub(crate) fn send(process: i32, signal: i32) {
+    // SAFETY: a plain system call.
+    let result = unsafe { libc::kill(process, signal) };
+    assert_eq!(result, 0, "signal {signal} to {process}");
+}
+
+/// The launcher as a process of its own.
+pub(crate) fn follower() -> PathBuf {
+    // Cargo builds the examples together with the tests, beside the directory of the tests.
+    let tests = std::env::current_exe().unwrap();
+    let binary = tests.ancestors().nth(2).unwrap().join("examples/follow");
+    assert!(
+        binary.exists(),
+        "{} is missing: `cargo test` builds it",
+        binary.display()
+    );
+    binary
+}
