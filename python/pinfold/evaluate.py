@@ -100,11 +100,11 @@ def placements(quick: bool) -> Section:
     for machine, threads in cases:
         count = int(output([str(PINFOLD), "placements", "--machine", machine, "--threads", str(threads), "--count"]))
         paper = printed.get(threads) if machine == opteron else None
-        rows.append([f"`{machine}`", str(threads), f"{count:,}", paper or "–"])
+        rows.append([f"`{machine}`", str(threads), f"{count:,}", paper or "-"])
         data.append({"machine": machine, "threads": threads, "count": count, "paper": paper and int(paper)})
     text = (
-        "Pinnings up to the machine's symmetries. The AutoFinity paper (2012, section 3) prints 78 and 1941 for 8 and 24 "
-        "threads on its four Opterons; brute force over its own definition, kept as a test in "
+        "Pinnings up to the machine's symmetries. The AutoFinity paper (2012, section 3) prints 78 and 1941 for 8 and "
+        "24 threads on its four Opterons; brute force over its own definition, kept as a test in "
         "`crates/core/tests`, gives 80 and 1979. Counting is arithmetic; no machine is measured here."
     )
     commands = [f"pinfold placements --machine '{opteron}' --threads 8 --count"]
@@ -154,15 +154,15 @@ def live(quick: bool) -> Section:
         rows.append(
             [
                 workload,
-                metric["name"] if metric else "–",
+                metric["name"] if metric else "-",
                 *(
-                    "–" if rate is None else f"{rate:,.1f} ± {100 * (spread or 0):.0f} %"
+                    "-" if rate is None else f"{rate:,.1f} ± {100 * (spread or 0):.0f} %"
                     for rate, spread in zip(rates, spreads, strict=True)
                 ),
-                ",".join(map(str, chosen["pus"])) if chosen else "–",
+                ",".join(map(str, chosen["pus"])) if chosen else "-",
                 f"{100 * chosen['gain_over_worst']:+.0f} %"
                 if chosen and chosen["gain_over_worst"] is not None
-                else "–",
+                else "-",
             ]
         )
         data.append({"workload": workload, "record": record})
@@ -220,9 +220,9 @@ def searches(quick: bool) -> Section:
             rows.append([search, f"{right} of {seeds}", f"{measured / seeds:.0f} s"])
             data.append({"search": search, "right": right, "of": seeds, "mean_time_to_choice_s": measured / seeds})
     text = (
-        f"**Simulated**: a scripted machine of the shape of four Opterons, {len(candidates)} candidates for 8 threads with "
-        "rates from 80 to 100 per second, 3 % noise, and 2 s to warm up after each re-pinning; default times (t = 30 s, "
-        "w = i = 15 s). Times are virtual."
+        f"**Simulated**: a scripted machine of the shape of four Opterons, {len(candidates)} candidates for 8 threads "
+        "with rates from 80 to 100 per second, 3 % noise, and 2 s to warm up after each re-pinning; default times "
+        "(t = 30 s, w = i = 15 s). Times are virtual."
     )
     commands = ["pinfold run --machine scripted:FILE.toml --search racing"]
     return Section(
