@@ -18,6 +18,11 @@ pub trait Machine {
     /// Reads everything once. A value that could not be had is missing, never zero.
     fn observe(&mut self) -> Sample;
 
+    /// Whole sentences that a user should read about what could not be had; each is given once.
+    fn take_notes(&mut self) -> Vec<String> {
+        vec![]
+    }
+
     /// Makes `configuration` so, for the tasks there are and those to come, and says what was really done.
     fn apply(&mut self, configuration: &Configuration) -> Applied;
 

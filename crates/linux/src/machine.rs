@@ -51,11 +51,6 @@ impl LinuxMachine {
     pub fn tasks_begun(&self) -> u64 {
         self.running.shared.lock().program.tasks_begun()
     }
-
-    /// Sentences that a user should read, about what could not be had; each is given once.
-    pub fn take_notes(&mut self) -> Vec<String> {
-        self.running.shared.lock().program.take_notes()
-    }
 }
 
 impl Machine for LinuxMachine {
@@ -75,6 +70,10 @@ impl Machine for LinuxMachine {
         let mut state = self.running.shared.lock();
         let at = state.began.map_or(Duration::ZERO, |began| began.elapsed());
         state.program.observe(at)
+    }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        self.running.shared.lock().program.take_notes()
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {

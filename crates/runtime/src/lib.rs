@@ -5,7 +5,9 @@
 mod record;
 mod recorder;
 mod run;
+mod totals;
 
 pub use record::{Candidate, Chosen, EndedEarly, MetricRecord, RateLine, Record, Search, TimedNote};
 pub use recorder::Recorder;
 pub use run::run;
+pub use totals::{MetricRate, Totals};

@@ -1,7 +1,7 @@
 //! What a run leaves: everything that `--json` prints.
 
-use crate::Recorder;
-use pinfold_core::{Finding, Machine, Pinning, Refusal, Scope};
+use crate::{MetricRate, Recorder, Totals};
+use pinfold_core::{Finding, Machine, Pinning, Refusal, Sample, Scope};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -31,12 +31,16 @@ pub struct Record {
     pub refused: Vec<Refusal>,
     /// What the program's end cut short.
     pub ended_early: Option<EndedEarly>,
+    /// How many tasks the program has had, threads and processes together.
+    pub tasks: u64,
     /// How long the program ran; `None` while it does.
     pub ran: Option<f64>,
     /// How the program ended: its exit status, or 128 and the number of the signal; `None` while it runs.
     pub exit_status: Option<i32>,
     #[serde(skip)]
     metrics: Vec<pinfold_core::Metric>,
+    #[serde(skip)]
+    totals: Totals,
 }
 
 /// The metric that decided.
@@ -76,6 +80,8 @@ pub struct Candidate {
     pub measured: Option<f64>,
     /// Whether it was dropped before its time was up, because it had lost.
     pub dropped: bool,
+    /// What every metric did meanwhile, the one that decides among them; empty before it was measured.
+    pub metrics: Vec<MetricRate>,
 }
 
 /// The pinning that was kept.
@@ -143,9 +149,11 @@ impl Record {
             notes: vec![],
             refused: vec![],
             ended_early: None,
+            tasks: 0,
             ran: None,
             exit_status: None,
             metrics: machine.metrics().to_vec(),
+            totals: Totals::default(),
         }
     }
 
@@ -157,6 +165,7 @@ impl Record {
             spread: None,
             measured: None,
             dropped: false,
+            metrics: vec![],
         });
         let search = Search {
             threads,
@@ -172,6 +181,12 @@ impl Record {
 }
 
 impl Recorder for Record {
+    fn sample(&mut self, sample: &Sample) {
+        self.totals.add(sample);
+        let newest = sample.tasks.iter().map(|task| task.id.serial + 1).max();
+        self.tasks = self.tasks.max(newest.unwrap_or(0));
+    }
+
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {
         self.refused.push(refusal.clone());
     }
@@ -179,10 +194,8 @@ impl Recorder for Record {
     fn finding(&mut self, at: Duration, finding: &Finding) {
         let at = at.as_secs_f64();
         match finding.clone() {
-            Finding::Initialising { .. }
-            | Finding::Heat { .. }
-            | Finding::WarmingUp { .. }
-            | Finding::Probing { .. } => {}
+            Finding::Initialising { .. } => {}
+            Finding::Heat { .. } | Finding::WarmingUp { .. } | Finding::Probing { .. } => self.totals.restart(),
             Finding::MetricChosen { metric, why } => {
                 self.metric_why = Some(why);
                 self.metric = self
@@ -210,6 +223,7 @@ impl Recorder for Record {
                 record.spread = spread;
                 record.measured = Some(measured.as_secs_f64());
                 record.dropped = dropped;
+                record.metrics = self.totals.rates(&self.metrics);
             }
             Finding::Chosen {
                 candidate,

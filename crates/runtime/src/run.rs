@@ -1,7 +1,7 @@
 //! The loop: observe, decide, apply, verify, record.
 
 use crate::Recorder;
-use pinfold_core::{Applied, Machine, MachineError, Wait};
+use pinfold_core::{Applied, Finding, Machine, MachineError, Sample, Wait};
 use pinfold_policy::Policy;
 use std::collections::BTreeSet;
 
@@ -33,13 +33,23 @@ pub fn run(
         if let Wait::Ended(exit_status) = machine.wait(decision.wait)? {
             break exit_status;
         }
-        let sample = machine.observe();
-        recorder.sample(&sample);
+        let sample = observe(machine, recorder);
         decision = policy.decide(machine.topology(), &sample, &applied);
     };
+    observe(machine, recorder);
     for finding in &policy.end() {
         recorder.finding(machine.now(), finding);
     }
     recorder.ended(machine.now(), exit_status);
     Ok(exit_status)
+}
+
+/// Reads everything once, and hands on what the machine has to say.
+fn observe(machine: &mut impl Machine, recorder: &mut impl Recorder) -> Sample {
+    let sample = machine.observe();
+    recorder.sample(&sample);
+    for text in machine.take_notes() {
+        recorder.finding(machine.now(), &Finding::Note { text });
+    }
+    sample
 }

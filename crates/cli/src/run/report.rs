@@ -5,9 +5,10 @@
 
 use super::plan::Plan;
 use super::progress::Progress;
-use pinfold_core::{Finding, Machine, Metric, Pinning, Refusal, Sample, Scope};
-use pinfold_runtime::Recorder;
-use std::io::Write;
+use pinfold_core::{Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
+use pinfold_runtime::{Recorder, Totals};
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 
 /// The teller.
@@ -20,7 +21,7 @@ pub(super) struct Report {
     without_counters: Option<String>,
     pinnings: Vec<Pinning>,
     rates: Vec<Option<f64>>,
-    refusals: usize,
+    totals: Totals,
 }
 
 impl Report {
@@ -34,7 +35,7 @@ impl Report {
             without_counters: plan.without_counters.clone(),
             pinnings: vec![],
             rates: vec![],
-            refusals: 0,
+            totals: Totals::default(),
         };
         let simulated = if machine.simulated() { "simulated: " } else { "" };
         report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
@@ -68,6 +69,36 @@ impl Report {
         };
         let per_thread = if average { " and thread" } else { "" };
         format!("{} {unit}s/s{per_thread}", significant(rate))
+    }
+
+    /// What the events did that were asked for beside the one that decides, and whether any count is scaled.
+    fn beside(&self) -> String {
+        let deciding = self.metric.as_ref().map(|metric| metric.name.as_str());
+        let mut text = String::new();
+        for (metric, rate) in self.metrics.iter().zip(self.totals.rates(&self.metrics)) {
+            let scaled = if rate.multiplexed { " (scaled)" } else { "" };
+            if deciding == Some(metric.name.as_str()) {
+                text.insert_str(0, scaled);
+            } else if metric.source == MetricSource::Event {
+                let rate = rate
+                    .rate
+                    .map_or_else(|| "not measured".to_owned(), |rate| format!("{}/s", significant(rate)));
+                let _ = write!(text, "; {}: {rate}{scaled}", metric.name);
+            }
+        }
+        text
+    }
+
+    /// A step of a candidate's begins.
+    fn begin(&mut self, candidate: usize, step: &str, at: Duration, lasts: Duration) {
+        self.totals.restart();
+        let of = self.pinnings.len();
+        let text = format!(
+            "candidate {} of {of} {step}: {}",
+            candidate + 1,
+            self.candidate(candidate)
+        );
+        self.progress.step(&text, at, lasts);
     }
 
     fn candidate(&self, candidate: usize) -> String {
@@ -112,11 +143,11 @@ fn time(duration: Duration) -> String {
 
 impl Recorder for Report {
     fn sample(&mut self, sample: &Sample) {
+        self.totals.add(sample);
         self.progress.tick(sample.at);
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {
-        self.refusals += 1;
         self.say(&format!("{} stays where it is: {}", refusal.task, refusal.why));
     }
 
@@ -150,24 +181,9 @@ impl Recorder for Report {
                 };
                 self.say(&format!("{candidates} for {threads}: {why}"));
             }
-            Finding::WarmingUp { candidate, lasts } => {
-                let text = format!(
-                    "candidate {} of {} warms up: {}",
-                    candidate + 1,
-                    self.pinnings.len(),
-                    self.candidate(*candidate)
-                );
-                self.progress.step(&text, at, *lasts);
-            }
-            Finding::Probing { candidate, lasts } => {
-                let text = format!(
-                    "candidate {} of {} is measured: {}",
-                    candidate + 1,
-                    self.pinnings.len(),
-                    self.candidate(*candidate)
-                );
-                self.progress.step(&text, at, *lasts);
-            }
+            Finding::Heat { candidate, lasts } => self.begin(*candidate, "is looked at", at, *lasts),
+            Finding::WarmingUp { candidate, lasts } => self.begin(*candidate, "warms up", at, *lasts),
+            Finding::Probing { candidate, lasts } => self.begin(*candidate, "is measured", at, *lasts),
             Finding::Probed {
                 candidate,
                 rate,
@@ -181,12 +197,13 @@ impl Recorder for Report {
                 let spread = spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0));
                 let dropped = if *dropped { ", dropped" } else { "" };
                 self.say(&format!(
-                    "  {:>2}/{}  {:<16} {}{spread}, in {}{dropped}",
+                    "  {:>2}/{}  {:<16} {}{spread}, in {}{dropped}{}",
                     candidate + 1,
                     self.pinnings.len(),
                     self.candidate(*candidate),
                     self.rate(*rate),
                     time(*measured),
+                    self.beside(),
                 ));
             }
             Finding::Chosen {
