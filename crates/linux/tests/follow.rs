@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Workshop, end, eventually, field, plain, run, send, status_field, threads, two_pus};
-use pinfold_core::{Machine, Wait};
+use pinfold_core::{Machine, PuId, TopologyBuilder, Wait};
 use pinfold_linux::launch::{Launch, LaunchError};
 use pinfold_linux::machine::LinuxMachine;
 use std::fs;
@@ -264,4 +264,16 @@ fn a_program_runs_on_the_allowed_pus_of_the_topology_only() {
     launch.topology = launch.topology.restricted_to(&[second].into_iter().collect()).unwrap();
     run(launch);
     assert_eq!(workshop.lines("out")[0][1..], [second.to_string()]);
+}
+
+#[test]
+fn a_topology_without_a_pu_of_ours_is_refused() {
+    let foreign = PuId(common::allowed().iter().next_back().unwrap().0 + 1);
+    let mut builder = TopologyBuilder::new("elsewhere");
+    let root = builder.root();
+    builder.pu(root, foreign);
+    let mut launch = plain(["true"]);
+    launch.topology = builder.build_all().unwrap();
+    let error = refused(launch).to_string();
+    assert!(error.contains(&foreign.to_string()), "{error}");
 }

@@ -225,3 +225,62 @@ fn check_team(compiler: &str, flags: &[&str]) -> bool {
     assert_eq!(team, expected);
     true
 }
+
+/// A shell that is pinned and then does `last`, which is to run `births` with one thread: the PUs that its first
+/// thread saw.
+fn births_under_a_pinned_shell(last: &str) -> Option<Vec<String>> {
+    let [_, second] = two_pus()?;
+    let workshop = Workshop::new();
+    workshop.program("births");
+    let script = format!("cd \"$0\"; until test -e go; do :; done; {last} ./births out 1");
+    let directory = workshop.file("");
+    let command = ["sh".into(), "-c".into(), script.into(), directory];
+    let mut machine = LinuxMachine::launch(plain(command)).unwrap();
+    machine.apply(&Configuration {
+        pinning: Pinning::new(vec![second]),
+        ..Configuration::default()
+    });
+    assert_eq!(masks_of(machine.observe().tasks[0].id.process), [one(second)]);
+    std::fs::write(workshop.file("go"), "").unwrap();
+    assert_eq!(end(&mut machine), 0);
+    let lines = workshop.lines("out");
+    assert_eq!(lines[1][1..], texts(&[second]), "the second thread");
+    Some(lines[0][1..].to_vec())
+}
+
+#[test]
+fn a_program_that_a_pinned_process_executes_sees_all_pus_at_its_start() {
+    let everything: Vec<PuId> = allowed().iter().collect();
+    if let Some(seen) = births_under_a_pinned_shell("exec") {
+        assert_eq!(seen, texts(&everything));
+    }
+}
+
+#[test]
+fn a_program_that_a_pinned_process_begins_sees_all_pus_at_its_start() {
+    let everything: Vec<PuId> = allowed().iter().collect();
+    if let Some(seen) = births_under_a_pinned_shell("") {
+        assert_eq!(seen, texts(&everything));
+    }
+}
+
+#[test]
+fn a_first_thread_that_ends_before_the_others_frees_its_rank() {
+    let Some([first, second]) = two_pus() else { return };
+    let workshop = Workshop::new();
+    let launch = plain([workshop.program("first_leaves"), workshop.file("out")]);
+    let mut machine = LinuxMachine::launch(launch).unwrap();
+    let process = workshop.number("out");
+    eventually("its end is seen", || {
+        machine
+            .observe()
+            .tasks
+            .iter()
+            .any(|task| task.id.thread == process && !task.alive)
+    });
+    machine.apply(&Configuration {
+        pinning: Pinning::new(vec![first, second]),
+        ..Configuration::default()
+    });
+    assert_eq!(masks_of(process)[1..], [one(first), one(second)]);
+}

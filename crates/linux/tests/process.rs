@@ -36,6 +36,19 @@ fn a_signal_that_is_sent_to_the_launcher_reaches_the_program_once() {
     assert_eq!(workshop.lines("out").len(), 4);
 }
 
+#[test]
+fn a_signal_that_the_program_sends_to_the_launcher_is_not_sent_back() {
+    let workshop = Workshop::new();
+    let script = workshop.file("script");
+    let text = "trap 'exit 1' USR1; trap 'exit 9' TERM; kill -USR1 $PPID; echo $$ >\"$1\"; while :; do :; done";
+    std::fs::write(&script, text).unwrap();
+    let mut launcher = follow(&[], &[Path::new("sh"), &script, &workshop.file("out")]);
+    workshop.number("out");
+    // The launcher takes SIGUSR1 first, which was there before and has the lower number.
+    send(number(&launcher), libc::SIGTERM);
+    assert_eq!(launcher.wait().unwrap().code(), Some(9));
+}
+
 /// The launcher on a terminal, as a job of a shell.
 struct Session {
     shell: Child,

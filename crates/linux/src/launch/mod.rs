@@ -18,7 +18,7 @@ use crate::counters::Plan;
 use crate::guard::Guard;
 use counting::Counting;
 use exec::Prepared;
-use pinfold_core::{Metric, Pinning, Topology};
+use pinfold_core::{Metric, Pinning, PuSet, Topology};
 pub(crate) use program::Program;
 use signals::{Blocked, Forwarder};
 use std::collections::BTreeSet;
@@ -77,6 +77,14 @@ pub enum LaunchError {
         command: OsString,
         /// The kernel's reason.
         why: String,
+    },
+    /// The program could run nowhere.
+    #[error("none of the PUs {topology} of the machine may be used by this process, which may use {own}")]
+    NoPu {
+        /// The allowed PUs of the topology.
+        topology: PuSet,
+        /// Those of this process.
+        own: PuSet,
     },
     /// No process could be created.
     #[error("cannot create a process: {0}")]
@@ -193,6 +201,12 @@ impl Running {
         let own = CpuMask::of_thread(0).map_err(resource("without knowing the allowed PUs"))?;
         let allowed = CpuMask::from(launch.topology.allowed_pus());
         let mask: CpuMask = own.pus().filter(|&pu| allowed.contains(pu)).collect();
+        if mask.words().is_empty() {
+            return Err(LaunchError::NoPu {
+                topology: launch.topology.allowed_pus().clone(),
+                own: own.to_set(),
+            });
+        }
         let environment = std::env::vars_os()
             .filter(|(name, _)| {
                 !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)

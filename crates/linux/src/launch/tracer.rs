@@ -53,10 +53,10 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             break;
         }
     }
-    shared.change(|state| {
-        if let Phase::Leaving(status) = state.phase {
-            state.phase = Phase::Over(status);
-        }
+    shared.change(|state| match state.phase {
+        Phase::Leaving(status) => state.phase = Phase::Over(status),
+        Phase::Starting | Phase::Running => state.phase = Phase::Over(None),
+        Phase::Over(_) | Phase::Failed(_) => {}
     });
 }
 
