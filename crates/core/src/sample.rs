@@ -28,7 +28,7 @@ pub struct TaskSample {
     pub alive: bool,
     /// The processor time that it has used, user and system together.
     pub cpu_time: Option<Duration>,
-    /// The PU on which it last ran.
+    /// The PU on which it last ran, as of at most a second ago.
     pub last_pu: Option<PuId>,
     /// One count per metric of the machine, in the order of `Machine::metrics`.
     pub counts: Vec<Option<Count>>,

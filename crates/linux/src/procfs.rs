@@ -4,7 +4,8 @@
 //! read is `None`: a thread may end between any two system calls.
 
 use pinfold_core::PuId;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,8 +59,13 @@ impl Procfs {
     /// The processor time that one thread has used, user and system together. The kernel brings it up to date at
     /// scheduler ticks, so that a running thread's may lag behind by one.
     pub fn cpu_time(&self, process: i32, thread: i32) -> Option<Duration> {
-        let text = fs::read_to_string(self.thread(process, thread).join("schedstat")).ok()?;
-        Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+        self.open_cpu_time(process, thread)?.read()
+    }
+
+    /// The same, kept open: to read it again then costs a fifth.
+    pub fn open_cpu_time(&self, process: i32, thread: i32) -> Option<CpuTimeFile> {
+        let file = File::open(self.thread(process, thread).join("schedstat")).ok()?;
+        Some(CpuTimeFile(file))
     }
 
     /// Which process a thread belongs to, and whose child that is.
@@ -102,6 +108,21 @@ impl Procfs {
 
     fn thread(&self, process: i32, thread: i32) -> PathBuf {
         self.root.join(Path::new(&format!("{process}/task/{thread}")))
+    }
+}
+
+/// An open `schedstat` of one thread. It stays with that thread, whoever gets its number later.
+#[derive(Debug)]
+pub struct CpuTimeFile(File);
+
+impl CpuTimeFile {
+    /// The processor time that the thread has used; `None` when it has been reaped.
+    pub fn read(&self) -> Option<Duration> {
+        // Three numbers of at most twenty digits.
+        let mut buffer = [0; 64];
+        let length = self.0.read_at(&mut buffer, 0).ok()?;
+        let text = std::str::from_utf8(&buffer[..length]).ok()?;
+        Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
     }
 }
 

@@ -11,6 +11,7 @@ mod program;
 mod signals;
 mod trace;
 mod tracer;
+mod watching;
 
 use crate::affinity::CpuMask;
 use crate::channel::Channel;

@@ -10,9 +10,9 @@
 //! 3. Its counters are opened.
 
 use super::counting::Counting;
+use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::guard::Guard;
-use crate::procfs::Procfs;
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{Applied, Configuration, Pinning, Refusal, Sample, TaskId, TaskSample};
 use std::collections::{BTreeSet, HashSet};
@@ -29,7 +29,7 @@ const VERIFICATION: Duration = Duration::from_secs(1);
 pub(crate) struct Program {
     table: TaskTable,
     counting: Counting,
-    procfs: Procfs,
+    watching: Watching,
     guard: Option<Guard>,
     /// Where the first task ran before anything was pinned.
     start_mask: CpuMask,
@@ -62,7 +62,7 @@ impl Program {
         Self {
             table: TaskTable::default(),
             counting,
-            procfs: Procfs::default(),
+            watching: Watching::default(),
             guard,
             start_mask,
             pinning: initial,
@@ -140,7 +140,7 @@ impl Program {
             return;
         }
         self.unannounced.insert(thread);
-        let (creator, process) = match self.procfs.kinship(thread) {
+        let (creator, process) = match self.watching.procfs().kinship(thread) {
             Some(kin) if kin.process == thread => (kin.parent, thread),
             Some(kin) => (kin.process, kin.process),
             // It was killed already; its end is what comes next.
@@ -230,6 +230,7 @@ impl Program {
 
     fn forget(&mut self, task: &Task) {
         self.counting.close(task.id);
+        self.watching.forget(task.id);
         if let Some(guard) = &mut self.guard {
             guard.forget(task.id);
         }
@@ -237,14 +238,8 @@ impl Program {
 
     /// Reads one task, and keeps of it what can no longer be read when another thread's exec ends it.
     fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
-        let TaskId {
-            serial,
-            process,
-            thread,
-        } = task.id;
-        let stat = self.procfs.stat(process, thread);
-        let cpu_time = self.procfs.cpu_time(process, thread);
-        if let (Some(task), Some(stat)) = (self.table.get_mut(serial), &stat) {
+        let (stat, cpu_time) = self.watching.read(task.id, !alive);
+        if let (Some(task), Some(stat)) = (self.table.get_mut(task.id.serial), &stat) {
             task.name.clone_from(&stat.name);
             task.cpu_time = cpu_time;
         }
@@ -361,7 +356,7 @@ impl Program {
             Verdict::Pin(pu) => {
                 if let Some(guard) = &mut self.guard {
                     // A task that the guard could not restore is not pinned.
-                    let start = self.procfs.stat(process, thread)?.start;
+                    let start = self.watching.procfs().stat(process, thread)?.start;
                     if let Err(error) = guard.note(task.id, start, pu, &task.original) {
                         self.refuse(serial, format!("the guard cannot note it: {error}"));
                         return None;
