@@ -24,7 +24,7 @@ use crate::candidates;
 use crate::contest::{Contest, Heat, Outcome};
 use crate::meter::{Measurement, Meter};
 use crate::metric_choice::MetricRequest;
-use crate::opening::Opening;
+use crate::opening::{Opened, Opening};
 use crate::race::{self, Look, Race};
 use crate::roster::{Judgement, Roster, Skip};
 use crate::times::{self, Times, TimesError};
@@ -187,9 +187,6 @@ pub struct Autopin {
     pinning: Option<Pinning>,
     pinned_at: Option<Duration>,
     configuration: Option<Configuration>,
-    /// Whether that was in the last decision, and for how many tasks the machine refused it.
-    asked: bool,
-    refused: usize,
     choice: Option<usize>,
     watcher: Watcher,
     told_crowded: bool,
@@ -211,8 +208,6 @@ impl Autopin {
             pinning: None,
             pinned_at: None,
             configuration: None,
-            asked: false,
-            refused: 0,
             choice: None,
             watcher: Watcher::new(options.watch.unwrap_or_default()),
             told_crowded: false,
@@ -238,9 +233,6 @@ impl Policy for Autopin {
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
         let mut findings = vec![];
-        if self.asked {
-            self.refused = applied.refused.len();
-        }
         let disturbed = self.roster.update(sample);
         if let Some(meter) = &mut self.meter {
             meter.read(sample, |id| !self.roster.is_left_alone(id));
@@ -254,8 +246,10 @@ impl Policy for Autopin {
                 began,
                 steady,
             } => {
-                if applied.moved.iter().any(|&id| !self.roster.is_left_alone(id)) {
-                    // The ranks have shifted, because a helper was found: this is a re-pinning like any other.
+                let moved = applied.moved.iter().any(|&id| !self.roster.is_left_alone(id));
+                if moved && self.may_repeat(&mut findings) {
+                    // The ranks have shifted, because a helper was found or a thread ended, or a thread that the
+                    // machine had left to itself was pinned only now: this is a re-pinning like any other.
                     self.pinned_at = Some(began);
                     self.settle(sample, candidate, began, &mut findings);
                 } else {
@@ -302,12 +296,15 @@ impl Policy for Autopin {
 impl Autopin {
     /// The initialisation, until a metric is chosen; then the first search begins.
     fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        let Some((meter, reading)) = self.opening.look(sample, &mut self.roster, findings) else {
-            return;
-        };
-        self.meter = Some(meter);
-        self.reading = reading;
-        self.search(topology, sample, None, findings);
+        match self.opening.look(sample, &mut self.roster, findings) {
+            Opened::NotYet => {}
+            Opened::WithoutMetric => self.affirm(),
+            Opened::With { meter, reading } => {
+                self.meter = Some(meter);
+                self.reading = reading;
+                self.search(topology, sample, None, findings);
+            }
+        }
     }
 
     /// Makes candidates for the tasks that work now and begins a search among them.
@@ -350,6 +347,7 @@ impl Autopin {
     /// Begins to search among the candidates of the contest.
     fn begin_search(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         self.restless = false;
+        self.affirm();
         if self.options.search == Search::Racing && self.contest.pinnings.len() > 1 {
             self.contest.race();
             self.next_heat(sample, findings);
@@ -415,7 +413,6 @@ impl Autopin {
         let heat = Heat {
             readings: readings.to_vec(),
             outlook,
-            refused: self.refused,
         };
         if look == Look::Lost {
             self.record(candidate, heat.measurement(), true, findings);
@@ -501,6 +498,7 @@ impl Autopin {
     }
 
     fn begin_probe(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
+        self.affirm();
         self.restart_meter();
         self.roster.begin_window(sample);
         findings.push(Finding::Probing {
@@ -583,15 +581,7 @@ impl Autopin {
             measured: measurement.over,
             dropped,
         });
-        let refused = self.refused;
-        self.contest.record(
-            candidate,
-            Outcome {
-                measurement,
-                dropped,
-                refused,
-            },
-        );
+        self.contest.record(candidate, Outcome { measurement, dropped });
     }
 
     /// Ends the search: the best candidate is applied and watched.
@@ -613,6 +603,7 @@ impl Autopin {
     }
 
     fn begin_line(&mut self, sample: &Sample) {
+        self.affirm();
         self.restart_meter();
         self.roster.begin_window(sample);
         self.phase = Phase::Watching {
@@ -656,6 +647,12 @@ impl Autopin {
         }
     }
 
+    /// Asks for the configuration once more, so that it is in force for tasks too that the machine left to themselves
+    /// when they began.
+    fn affirm(&mut self) {
+        self.configuration = None;
+    }
+
     fn restart_meter(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.restart();
@@ -681,12 +678,12 @@ impl Autopin {
             pinning: self.pinning.clone(),
             left_alone: self.roster.left_alone(),
         };
-        self.asked = self.configuration.as_ref() != Some(&wanted);
-        if self.asked {
+        let asked = self.configuration.as_ref() != Some(&wanted);
+        if asked {
             self.configuration = Some(wanted);
         }
         Decision {
-            configuration: self.configuration.clone().filter(|_| self.asked),
+            configuration: self.configuration.clone().filter(|_| asked),
             wait,
             findings,
         }

@@ -12,8 +12,6 @@ pub(crate) struct Outcome {
     pub(crate) measurement: Measurement,
     /// It had lost before its time was up.
     pub(crate) dropped: bool,
-    /// For how many tasks the machine refused it, so that it is not this pinning that was measured.
-    pub(crate) refused: usize,
 }
 
 /// One search: which candidates there are, which are still to be probed and what the others gave.
@@ -36,8 +34,6 @@ pub(crate) struct Heat {
     pub(crate) readings: Vec<Reading>,
     /// Where the candidate was heading; `None` when the readings were too few to say.
     pub(crate) outlook: Option<Estimate>,
-    /// For how many tasks the machine refused the pinning.
-    pub(crate) refused: usize,
 }
 
 impl Heat {
@@ -84,12 +80,11 @@ impl Contest {
         self.heats[candidate] = Some(heat);
     }
 
-    /// The best of the heats that were run so far, with its rate: of those of candidates that were not refused, the one
-    /// with the highest outlook.
+    /// The best of the heats that were run so far, which is the one with the highest outlook, with that.
     pub(crate) fn best_heat(&self) -> Option<(usize, &Heat, f64)> {
         let run = self.heats.iter().enumerate();
         run.filter_map(|(candidate, heat)| {
-            let heat = heat.as_ref().filter(|heat| heat.refused == 0)?;
+            let heat = heat.as_ref()?;
             Some((candidate, heat, heat.outlook?.value))
         })
         .min_by(|one, other| other.2.total_cmp(&one.2))
@@ -109,7 +104,7 @@ impl Contest {
         run.sort_by(|one, other| outlook(&other.1).total_cmp(&outlook(&one.1)));
         let best = run
             .iter()
-            .find(|(_, heat)| heat.outlook.is_some() && heat.refused == 0)
+            .find(|(_, heat)| heat.outlook.is_some())
             .map(|(_, heat)| heat.readings.clone());
         let has_lost = |heat: &Heat| match (&heat.outlook, &best) {
             (Some(outlook), Some(best)) => race::lost_heats(outlook, best, number),
@@ -153,19 +148,16 @@ impl Contest {
             .map_or(&[], |measurement| &measurement.readings)
     }
 
-    /// The best candidate that was not dropped and its rate. One that the machine refused for fewer tasks comes
-    /// before one with a higher rate, for the rate of a pinning that was not made is not its own. Of equals the first
-    /// in the list is taken.
+    /// The best candidate that was not dropped and its rate; of equals the first in the list.
     pub(crate) fn best(&self) -> Option<(usize, f64)> {
         let kept = |candidate: usize| {
             let outcome = self.outcomes[candidate].as_ref().filter(|outcome| !outcome.dropped)?;
-            Some((candidate, outcome.refused, outcome.measurement.rate?))
+            Some((candidate, outcome.measurement.rate?))
         };
         // `min_by` gives the first of equals.
         (0..self.pinnings.len())
             .filter_map(kept)
-            .min_by(|one, other| one.1.cmp(&other.1).then(other.2.total_cmp(&one.2)))
-            .map(|(candidate, _, rate)| (candidate, rate))
+            .min_by(|one, other| other.1.total_cmp(&one.1))
     }
 
     /// The finding that ends the search with this candidate of this rate.

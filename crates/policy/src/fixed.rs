@@ -4,7 +4,7 @@
 use crate::Policy;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
-use crate::opening::Opening;
+use crate::opening::{Opened, Opening};
 use crate::roster::{Roster, Skip};
 use crate::times::{self, Times};
 use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, Sample, Topology};
@@ -33,6 +33,12 @@ impl Fixed {
             line: None,
             configuration: None,
         }
+    }
+
+    /// Asks for the configuration once more, so that it is in force for tasks too that the machine left to themselves
+    /// when they began.
+    fn affirm(&mut self) {
+        self.configuration = None;
     }
 
     fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
@@ -82,10 +88,18 @@ impl Policy for Fixed {
                 meter.share(sample, |id| !self.roster.is_left_alone(id));
                 meter.restart();
                 *began = sample.at;
+                self.affirm();
             }
-        } else if let Some((meter, reading)) = self.opening.look(sample, &mut self.roster, &mut findings) {
-            self.roster.begin_window(sample);
-            self.line = Some((meter, reading, sample.at));
+        } else {
+            match self.opening.look(sample, &mut self.roster, &mut findings) {
+                Opened::NotYet => {}
+                Opened::WithoutMetric => self.affirm(),
+                Opened::With { meter, reading } => {
+                    self.affirm();
+                    self.roster.begin_window(sample);
+                    self.line = Some((meter, reading, sample.at));
+                }
+            }
         }
         self.decision(sample.at, findings)
     }

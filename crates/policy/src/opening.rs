@@ -35,6 +35,21 @@ pub(crate) struct Opening {
     told_why: Option<String>,
 }
 
+/// What a look has shown.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// The initialisation goes on, or the program idles.
+    NotYet,
+    /// The initialisation is over, but no metric counts.
+    WithoutMetric,
+    /// The initialisation is over, and this is the metric.
+    With {
+        meter: Meter,
+        /// How far apart to read it.
+        reading: Duration,
+    },
+}
+
 impl Opening {
     pub(crate) fn new(times: Times, request: MetricRequest) -> Self {
         // An initialisation of zero would leave nothing to judge by.
@@ -64,19 +79,13 @@ impl Opening {
         times::wait(now, self.window_ends, self.times.interval)
     }
 
-    /// Looks at a sample that `roster` has seen. Gives the meter and how far apart to read it when the metric is
-    /// chosen, at the end of the initialisation or later.
-    pub(crate) fn look(
-        &mut self,
-        sample: &Sample,
-        roster: &mut Roster,
-        findings: &mut Vec<Finding>,
-    ) -> Option<(Meter, Duration)> {
+    /// Looks at a sample that `roster` has seen.
+    pub(crate) fn look(&mut self, sample: &Sample, roster: &mut Roster, findings: &mut Vec<Finding>) -> Opened {
         if sample.at < self.window_ends {
             if !self.window_begun && sample.at >= self.times.initialise / 2 {
                 self.begin_window(sample, roster);
             }
-            return None;
+            return Opened::NotYet;
         }
         if roster.judge(sample) == Judgement::Idle {
             if !self.told_idle {
@@ -87,7 +96,7 @@ impl Opening {
             }
             self.begin_window(sample, roster);
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
-            return None;
+            return Opened::NotYet;
         }
         let choice = self
             .request
@@ -104,12 +113,15 @@ impl Opening {
         let Some(metric) = choice.metric else {
             self.begin_window(sample, roster);
             self.window_ends = sample.at + self.times.probe;
-            return None;
+            return Opened::WithoutMetric;
         };
         let mut meter = Meter::new(metric, &self.metrics);
         meter.read(sample, |id| !roster.is_left_alone(id));
         meter.share(sample, |id| !roster.is_left_alone(id));
-        Some((meter, self.reading(choice.per_second)))
+        Opened::With {
+            meter,
+            reading: self.reading(choice.per_second),
+        }
     }
 
     fn begin_window(&mut self, sample: &Sample, roster: &mut Roster) {
