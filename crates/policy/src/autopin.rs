@@ -23,123 +23,17 @@ use crate::Policy;
 use crate::candidates;
 use crate::contest::{Contest, Heat, Outcome};
 use crate::meter::{Measurement, Meter};
-use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
+use crate::options::{Candidates, Options, Search};
 use crate::race::{self, Look, Race};
-use crate::roster::{Judgement, Roster, Skip};
-use crate::times::{self, Times, TimesError};
-use crate::watch::{Watch, Watcher};
-use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, PuId, PuSet, Sample, Topology};
+use crate::roster::{Judgement, Roster};
+use crate::times;
+use crate::watch::Watcher;
+use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
 /// How often a probe that was disturbed by beginning or ending threads is repeated before it is accepted as it is.
 const REPEATS: u32 = 2;
-
-/// How candidates are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Search {
-    /// Each gets its full time, as in the paper.
-    #[default]
-    Exhaustive,
-    /// All are looked at shortly; those that have lost against the best of them are dropped, and the others compared as
-    /// in the paper until they have lost.
-    Racing,
-}
-
-/// Which pinnings are tried.
-#[derive(Clone, Debug)]
-pub enum Candidates {
-    /// These, in this order.
-    Schedule(Vec<Pinning>),
-    /// Pinnings made from the machine's shape for the number of threads that work.
-    Topology {
-        /// No more than so many.
-        most: usize,
-    },
-}
-
-/// What a user can say of a search.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How long each step takes.
-    pub times: Times,
-    /// How candidates are compared.
-    pub search: Search,
-    /// Which pinnings are tried.
-    pub candidates: Candidates,
-    /// The number of threads to make candidates for; `None` to count those that work.
-    pub threads: Option<usize>,
-    /// The tasks to leave alone whatever they do.
-    pub skip: Skip,
-    /// The metric that decides.
-    pub metric: MetricRequest,
-    /// When to search again; `None` for never, as in the paper.
-    pub watch: Option<Watch>,
-}
-
-/// Options with which no search can be made.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum OptionsError {
-    /// The times do not fit together.
-    #[error(transparent)]
-    Times(#[from] TimesError),
-    /// The schedule is empty, or no candidate may be made from the topology.
-    #[error("there is no pinning to try; name at least one, or allow for at least one")]
-    NoCandidate,
-    /// A pinning uses a PU that does not exist or that we may not use.
-    #[error("the pinning {pinning} uses CPU {pu}, which {}; the CPUs that may be used are {allowed}", not_ours(*.exists))]
-    NotAllowed {
-        /// The pinning.
-        pinning: Pinning,
-        /// The PU.
-        pu: PuId,
-        /// Whether the machine has it.
-        exists: bool,
-        /// The PUs that may be used.
-        allowed: PuSet,
-    },
-    /// The fall after which to search again is not a share.
-    #[error("a fall by {0} of the chosen rate cannot be watched for; give a share between 0 and 1, such as 0.1")]
-    Fall(f64),
-}
-
-fn not_ours(exists: bool) -> &'static str {
-    if exists {
-        "this process may not use"
-    } else {
-        "this machine does not have"
-    }
-}
-
-impl Options {
-    /// Whether a search can be made of them on this machine.
-    pub fn check(&self, topology: &Topology) -> Result<(), OptionsError> {
-        self.times.check()?;
-        if let Some(watch) = self.watch
-            && !(watch.fall > 0.0 && watch.fall < 1.0)
-        {
-            return Err(OptionsError::Fall(watch.fall));
-        }
-        let pinnings = match &self.candidates {
-            Candidates::Schedule(pinnings) if pinnings.is_empty() => return Err(OptionsError::NoCandidate),
-            Candidates::Topology { most: 0 } => return Err(OptionsError::NoCandidate),
-            Candidates::Topology { .. } => return Ok(()),
-            Candidates::Schedule(pinnings) => pinnings,
-        };
-        let allowed = topology.allowed_pus();
-        for pinning in pinnings {
-            if let Some(&pu) = pinning.pus().iter().find(|&&pu| !allowed.contains(pu)) {
-                return Err(OptionsError::NotAllowed {
-                    pinning: pinning.clone(),
-                    pu,
-                    exists: topology.object(topology.root()).pus.contains(pu),
-                    allowed: allowed.clone(),
-                });
-            }
-        }
-        Ok(())
-    }
-}
 
 /// What is going on until when.
 #[derive(Clone, Copy, Debug)]

@@ -10,15 +10,17 @@ mod fixed;
 mod meter;
 mod metric_choice;
 mod opening;
+mod options;
 mod race;
 mod roster;
 mod statistics;
 mod times;
 mod watch;
 
-pub use autopin::{Autopin, Candidates, Options, OptionsError, Search};
+pub use autopin::Autopin;
 pub use fixed::Fixed;
 pub use metric_choice::{MetricRequest, UnknownMetric};
+pub use options::{Candidates, Options, OptionsError, Search};
 pub use roster::{Skip, SkipError};
 pub use times::{Times, TimesError};
 pub use watch::Watch;

@@ -41,6 +41,9 @@ pub struct Record {
     metrics: Vec<pinfold_core::Metric>,
     #[serde(skip)]
     totals: Totals,
+    /// The candidate to which the totals belong.
+    #[serde(skip)]
+    present: Option<usize>,
 }
 
 /// The metric that decided.
@@ -154,6 +157,7 @@ impl Record {
             exit_status: None,
             metrics: machine.metrics().to_vec(),
             totals: Totals::default(),
+            present: None,
         }
     }
 
@@ -177,6 +181,21 @@ impl Record {
         if !before.candidates.is_empty() {
             self.earlier_searches.push(before);
         }
+        self.present = None;
+    }
+
+    /// The totals are from now on those of this candidate.
+    fn begin(&mut self, candidate: usize) {
+        self.keep_totals();
+        self.present = Some(candidate);
+        self.totals.restart();
+    }
+
+    /// Keeps the totals of the candidate that is in force. That it has lost may only be found when others have run.
+    fn keep_totals(&mut self) {
+        if let Some(candidate) = self.present {
+            self.search.candidates[candidate].metrics = self.totals.rates(&self.metrics);
+        }
     }
 }
 
@@ -195,7 +214,9 @@ impl Recorder for Record {
         let at = at.as_secs_f64();
         match finding.clone() {
             Finding::Initialising { .. } => {}
-            Finding::Heat { .. } | Finding::WarmingUp { .. } | Finding::Probing { .. } => self.totals.restart(),
+            Finding::Heat { candidate, .. }
+            | Finding::WarmingUp { candidate, .. }
+            | Finding::Probing { candidate, .. } => self.begin(candidate),
             Finding::MetricChosen { metric, why } => {
                 self.metric_why = Some(why);
                 self.metric = self
@@ -223,7 +244,7 @@ impl Recorder for Record {
                 record.spread = spread;
                 record.measured = Some(measured.as_secs_f64());
                 record.dropped = dropped;
-                record.metrics = self.totals.rates(&self.metrics);
+                self.keep_totals();
             }
             Finding::Chosen {
                 candidate,
@@ -242,7 +263,11 @@ impl Recorder for Record {
                 });
             }
             Finding::Rate { rate, spread } => self.rates.push(RateLine { at, rate, spread }),
-            Finding::SearchAgain { .. } => {
+            Finding::SearchAgain { chosen_at, now } => {
+                self.notes.push(TimedNote {
+                    at,
+                    text: format!("The rate fell from {chosen_at} to {now}; the search began again."),
+                });
                 let pinnings: Vec<Pinning> = self.search.candidates.iter().map(|one| one.pus.clone()).collect();
                 self.search(
                     self.search.threads,

@@ -79,6 +79,14 @@ fn threads_are_pinned_from_the_first_instruction_and_then_at_each_step() {
 }
 
 #[test]
+fn a_pinning_is_asked_for_again_when_its_probe_and_each_line_begin() {
+    // So that a thread that the machine left to itself at first is pinned when it counts.
+    let (log, _) = run(THREE, schedule(&["0,1", "0,4", "0,2"]));
+    let times: Vec<f64> = log.applied.iter().map(|(at, ..)| *at).collect();
+    assert_eq!(times, [0.0, 15.0, 45.0, 60.0, 90.0, 105.0, 135.0, 165.0, 195.0, 225.0]);
+}
+
+#[test]
 fn times_that_are_given_take_the_place_of_the_defaults() {
     let times = Times::new(Some(seconds(10.0)), Some(seconds(3.0)), Some(seconds(30.0)));
     let options = Options {

@@ -131,6 +131,17 @@ fn the_winner_is_measured_for_its_full_time_and_a_loser_has_the_rate_it_was_head
 }
 
 #[test]
+fn what_all_metrics_did_is_kept_for_the_candidate_during_whose_heat_they_did_it() {
+    let (_, record) = raced(&script("noise = 0.03", &one_best(0)));
+    // Two threads with 8000 or 10000 steps a second each, less while they recovered from the re-pinning.
+    for (index, candidate) in record.search.candidates.iter().enumerate() {
+        let rate = candidate.metrics[0].rate.unwrap();
+        let expected = if index == 0 { 20_000.0 } else { 16_000.0 };
+        assert!((0.85..1.02).contains(&(rate / expected)), "{index}: {rate}");
+    }
+}
+
+#[test]
 fn without_noise_the_best_is_found() {
     let rates: [f64; 8] = std::array::from_fn(|candidate| 10_000.0 + 50.0 * ((candidate * 5) % 8) as f64);
     let (_, record) = raced(&script("", &rates));
