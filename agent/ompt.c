@@ -10,6 +10,7 @@
  * The few declarations are written out after the specification, whose header not every compiler brings along.
  */
 #define _GNU_SOURCE
+#include "affinity.h"
 #include "ompt.h"
 #include "pinfold.h"
 
@@ -103,6 +104,8 @@ struct ompt_start_tool_result *ompt_start_tool(unsigned omp_version, const char 
     (void)omp_version, (void)runtime_version;
     if (getenv("PINFOLD_CHANNEL") == NULL || (first && libraries != NULL && libraries[0] != '\0'))
         return NULL;
+    /* libomp is about to ask on how many PUs it may run. */
+    pinfold_unpin_this_thread();
     /* libomp's own tool, Archer, keeps ThreadSanitizer from false reports, and comes only where no other tool is. */
     if (dlsym(RTLD_DEFAULT, "__tsan_init") != NULL)
         return NULL;

@@ -100,6 +100,7 @@ fn reading() -> Result<f64> {
         removed_environment: vec![],
         topology: topology::read(&Source::Live)?,
         initial: None,
+        grace: Duration::ZERO,
         skipped: BTreeSet::new(),
         outlive: false,
         keep_pinned: false,

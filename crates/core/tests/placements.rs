@@ -240,7 +240,7 @@ fn the_lowest_numbered_pus_are_taken_and_the_most_packed_placement_comes_first()
         .iter()
         .map(|pinning| pinning.to_string())
         .collect();
-    assert_eq!(all, ["0,1,2", "0,1,4", "0,2,4"]);
+    assert_eq!(all, ["0-2", "0,1,4", "0,2,4"]);
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         removed_environment: vec![],
         topology: topology.build_all().expect("an allowed PU"),
         initial,
+        grace: Duration::from_secs(1),
         skipped: [].into(),
         outlive,
         keep_pinned,

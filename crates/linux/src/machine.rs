@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 ///
 /// Each thread is pinned before its first instruction, to the PU of its rank. A process's first thread is an
 /// exception: runtimes (libgomp, libomp, Go) ask at their start on how many PUs they may run, and make as many
-/// threads. So from its creation, and again from each exec, a first thread keeps all the PUs that it would have
-/// without us, until its process creates another thread or the next configuration is applied. A runtime that asks from
-/// another thread (Java does) sees the one PU of that thread where a pinning is in force from the start.
+/// threads. So from its creation, and again from each exec, a first thread that is alone keeps all the PUs that it
+/// would have without us for the time `Launch::grace`, and for as long as LLVM's OpenMP runtime is mapped, which asks
+/// at the program's first use of it. Programs that ask later, or from another thread (Java does), are answered by the
+/// agent.
 ///
 /// No task is ever put on a PU outside the mask that it would have without us. A task that gives itself a mask of its
 /// own keeps it, and that is reported once; a mask that is as wide again as the one it would have without us was reset by
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 ///
 /// A process whose first thread ends before its others is only seen to have lost it when it is observed. A program
 /// with the set-user-id bit runs without it unless we are root, as all that is traced. While a thread is observed no
-/// other can begin or end: 10 us a thread.
+/// other can begin or end: some microseconds a thread.
 pub struct LinuxMachine {
     running: Running,
     topology: Topology,

@@ -85,6 +85,13 @@ impl Procfs {
         })
     }
 
+    /// Whether a process has mapped a file whose path contains one of these texts; no, when that cannot be read.
+    pub fn has_mapped(&self, process: i32, texts: &[&str]) -> bool {
+        let maps = fs::read(self.root.join(process.to_string()).join("maps")).unwrap_or_default();
+        let maps = String::from_utf8_lossy(&maps);
+        texts.iter().any(|text| maps.contains(text))
+    }
+
     /// The threads of a process, in ascending order; none when it has ended.
     pub fn threads(&self, process: i32) -> Vec<i32> {
         let Ok(entries) = fs::read_dir(self.root.join(process.to_string()).join("task")) else {
@@ -158,6 +165,14 @@ mod tests {
 
     const STAT: &str = "17 (a) (b c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21 22 23 24 25 26 27 28 \
                         29 30 31 32 33 34 35 6 37 38";
+
+    #[test]
+    fn a_mapped_library_is_found_by_a_part_of_its_path() {
+        let maps = "7f00-7f01 r-xp 00000000 08:01 17 /usr/lib/llvm-14/lib/libomp.so.5\n";
+        let (_root, procfs) = fake(&[("7/maps", maps)]);
+        assert!(procfs.has_mapped(7, &["/libiomp", "/libomp"]));
+        assert!(!procfs.has_mapped(7, &["/libgomp"]) && !procfs.has_mapped(8, &["/libomp"]));
+    }
 
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {

@@ -8,7 +8,7 @@ use crate::affinity::CpuMask;
 use pinfold_core::{PuId, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One live task.
 #[derive(Clone, Debug)]
@@ -30,8 +30,9 @@ pub(crate) struct Task {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     tasks: BTreeSet<u64>,
-    /// Whether its runtime may still be asking how many PUs there are: see `machine`.
-    pub(crate) starting: bool,
+    /// Since when its first thread is alone, so that its runtime may still be going to ask how many PUs there are: see
+    /// `machine`.
+    pub(crate) alone_since: Option<Instant>,
 }
 
 /// The live tasks, by serial, by thread id and by process.
@@ -149,25 +150,17 @@ impl TaskTable {
         }
     }
 
-    /// Whether the first thread of its process may still be asking how many PUs there are, and is not to be pinned.
-    pub(crate) fn is_starting(&self, id: TaskId) -> bool {
-        id.thread == id.process && self.processes.get(&id.process).is_some_and(|process| process.starting)
+    /// Since when this task is its process's first thread and alone; `None` when it is not.
+    pub(crate) fn alone_since(&self, id: TaskId) -> Option<Instant> {
+        let process = self.processes.get(&id.process).filter(|_| id.thread == id.process)?;
+        process.alone_since
     }
 
-    /// Ends the starting of `process`; the serial of its first thread, if that was starting until now.
-    pub(crate) fn started(&mut self, process: i32) -> Option<u64> {
+    /// The process has begun another thread; the serial of its first, if that was alone until now.
+    pub(crate) fn not_alone(&mut self, process: i32) -> Option<u64> {
         let state = self.processes.get_mut(&process)?;
-        if !std::mem::take(&mut state.starting) {
-            return None;
-        }
+        state.alone_since.take()?;
         self.by_thread.get(&process).copied()
-    }
-
-    /// Ends the starting of all processes.
-    pub(crate) fn all_started(&mut self) {
-        for process in self.processes.values_mut() {
-            process.starting = false;
-        }
     }
 
     /// Where a task comes from that begins in, or is begun by, `process` with the mask `inherited`. Where a task of that

@@ -406,3 +406,32 @@ fn a_program_that_outlives_its_channel_goes_on() {
     drop(channel);
     succeed(Command::new(program).envs(environment));
 }
+
+/// What `asks` prints with the agent: on how many PUs it may run in all, and what it was told in three ways after its
+/// thread was put on one.
+fn answers(arguments: &[&str]) -> Vec<usize> {
+    let folder = TempDir::new().unwrap();
+    let program = compile("gcc", &["-pthread"], &["asks.c"], &folder, "asks");
+    let output = Command::new(program)
+        .args(arguments)
+        .env("LD_PRELOAD", agent())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_thread_that_was_pinned_is_told_of_all_the_pus_of_its_process() {
+    let answers = answers(&[]);
+    if answers[0] < 2 {
+        eprintln!("skipped: only one PU may be used here, and two are needed");
+        return;
+    }
+    assert_eq!(answers, [answers[0]; 4]);
+}
+
+#[test]
+fn a_process_that_sets_its_own_mask_is_told_the_truth() {
+    assert_eq!(answers(&["sets"])[1..], [1, 1, 1]);
+}

@@ -8,6 +8,7 @@ use common::{
 use pinfold_core::{Configuration, Machine, Pinning, PuId, PuSet, TaskId};
 use pinfold_linux::machine::LinuxMachine;
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn one(pu: PuId) -> PuSet {
     [pu].into_iter().collect()
@@ -226,23 +227,20 @@ fn check_team(compiler: &str, flags: &[&str]) -> bool {
     true
 }
 
-/// A shell that is pinned and then does `last`, which is to run `births` with one thread: the PUs that its first
-/// thread saw.
-fn births_under_a_pinned_shell(last: &str) -> Option<Vec<String>> {
+/// A process whose first thread is pinned, and which then begins or executes `births` with one thread: the PUs that its
+/// first thread saw.
+fn births_of_a_pinned_process(how: &str) -> Option<Vec<String>> {
     let [_, second] = two_pus()?;
     let workshop = Workshop::new();
-    workshop.program("births");
-    let script = format!("cd \"$0\"; until test -e go; do :; done; {last} ./births out 1");
-    let directory = workshop.file("");
-    let command = ["sh".into(), "-c".into(), script.into(), directory];
-    let mut machine = LinuxMachine::launch(plain(command)).unwrap();
-    machine.apply(&Configuration {
-        pinning: Pinning::new(vec![second]),
-        ..Configuration::default()
-    });
-    assert_eq!(masks_of(machine.observe().tasks[0].id.process), [one(second)]);
-    std::fs::write(workshop.file("go"), "").unwrap();
-    assert_eq!(end(&mut machine), 0);
+    let births = workshop.program("births");
+    let command = [
+        workshop.program("relay"),
+        how.into(),
+        births,
+        workshop.file("out"),
+        "1".into(),
+    ];
+    assert_eq!(run(pinned(command, &[second])).0, 0);
     let lines = workshop.lines("out");
     assert_eq!(lines[1][1..], texts(&[second]), "the second thread");
     Some(lines[0][1..].to_vec())
@@ -251,7 +249,7 @@ fn births_under_a_pinned_shell(last: &str) -> Option<Vec<String>> {
 #[test]
 fn a_program_that_a_pinned_process_executes_sees_all_pus_at_its_start() {
     let everything: Vec<PuId> = allowed().iter().collect();
-    if let Some(seen) = births_under_a_pinned_shell("exec") {
+    if let Some(seen) = births_of_a_pinned_process("exec") {
         assert_eq!(seen, texts(&everything));
     }
 }
@@ -259,9 +257,24 @@ fn a_program_that_a_pinned_process_executes_sees_all_pus_at_its_start() {
 #[test]
 fn a_program_that_a_pinned_process_begins_sees_all_pus_at_its_start() {
     let everything: Vec<PuId> = allowed().iter().collect();
-    if let Some(seen) = births_under_a_pinned_shell("") {
+    if let Some(seen) = births_of_a_pinned_process("spawn") {
         assert_eq!(seen, texts(&everything));
     }
+}
+
+#[test]
+fn a_process_of_one_thread_is_pinned_when_its_time_to_ask_is_over() {
+    let Some([_, second]) = two_pus() else { return };
+    let workshop = Workshop::new();
+    let command = [workshop.program("linger"), workshop.file("out"), "0".into()];
+    let mut launch = pinned(command, &[second]);
+    launch.grace = Duration::from_millis(1);
+    let mut machine = LinuxMachine::launch(launch).unwrap();
+    let process = workshop.number("out");
+    eventually("it is pinned", || {
+        machine.wait(Duration::from_millis(1)).unwrap();
+        masks_of(process) == [one(second)]
+    });
 }
 
 #[test]

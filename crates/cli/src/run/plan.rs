@@ -143,6 +143,7 @@ impl Plan {
                 PolicyName::None => None,
                 PolicyName::Autopin | PolicyName::Fixed => self.first_pinning(),
             },
+            grace: self.options.times.initialise,
             skipped: self.options.skip.serials().clone(),
             outlive: arguments.outlive,
             keep_pinned: arguments.keep_pinned,

@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What to run, and how.
 pub struct Launch {
@@ -41,6 +41,9 @@ pub struct Launch {
     pub topology: Topology,
     /// Where the ranks run until a configuration is applied.
     pub initial: Option<Pinning>,
+    /// How long the first thread of a process, while it is alone, is not pinned, so that a runtime that asks on how many
+    /// PUs it may run is told of all of them: the program's initialisation. A tenth of a second at least.
+    pub grace: Duration,
     /// The tasks, by serial, that never get a rank.
     pub skipped: BTreeSet<u64>,
     /// Whether the program goes on when this process is killed. Otherwise the kernel kills it too.
@@ -228,7 +231,7 @@ impl Running {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 phase: Phase::Starting,
-                program: Program::new(mask, launch.initial, launch.skipped, counting, guard),
+                program: Program::new(mask, launch.initial, launch.grace, launch.skipped, counting, guard),
                 began: None,
                 main: 0,
                 main_stopped: false,

@@ -34,6 +34,8 @@ pub(crate) struct Program {
     /// Where the first task ran before anything was pinned.
     start_mask: CpuMask,
     pinning: Option<Pinning>,
+    /// How long a process's first thread keeps the PUs that it would have without us while it is alone.
+    grace: Duration,
     /// Tasks that never get a rank, by serial.
     skipped: BTreeSet<u64>,
     /// Tasks that the last configuration left alone.
@@ -55,6 +57,7 @@ impl Program {
     pub(crate) fn new(
         start_mask: CpuMask,
         initial: Option<Pinning>,
+        grace: Duration,
         skipped: BTreeSet<u64>,
         counting: Counting,
         guard: Option<Guard>,
@@ -66,6 +69,7 @@ impl Program {
             guard,
             start_mask,
             pinning: initial,
+            grace: grace.max(SETTLING),
             skipped,
             left_alone: BTreeSet::new(),
             unannounced: HashSet::new(),
@@ -161,23 +165,40 @@ impl Program {
             .table
             .begin(process, thread, origin, |serial| skipped.contains(&serial));
         if thread == process {
-            self.set_starting(process);
-        } else if let Some(first) = self.table.started(process) {
+            self.begin_alone(process);
+        } else if let Some(first) = self.table.not_alone(process) {
             self.place(first);
         }
         self.place(id.serial);
-        if self.pinning.is_some() && self.next_verification.is_none() {
-            self.next_verification = Some(Instant::now() + SETTLING);
+        if self.pinning.is_some() {
+            self.verify_at(Instant::now() + SETTLING);
         }
         if let Some(note) = self.counting.open(id) {
             self.notes.push(note);
         }
     }
 
-    fn set_starting(&mut self, process: i32) {
+    fn begin_alone(&mut self, process: i32) {
+        let now = Instant::now();
         if let Some(process) = self.table.process_mut(process) {
-            process.starting = true;
+            process.alone_since = Some(now);
+            if let Some(over) = now.checked_add(self.grace) {
+                self.verify_at(over);
+            }
         }
+    }
+
+    /// Whether a task is its process's first thread and may still be going to ask how many PUs there are, so that it is
+    /// not to be pinned.
+    fn may_ask(&self, id: TaskId) -> bool {
+        self.table.alone_since(id).is_some_and(|since| {
+            // LLVM's runtime asks at the program's first use of it, however late that is.
+            since.elapsed() < self.grace || self.watching.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
+        })
+    }
+
+    fn verify_at(&mut self, at: Instant) {
+        self.next_verification = self.next_verification.into_iter().chain([at]).min();
     }
 
     /// A process has executed a new program; `former` is the id that the thread which did so had before.
@@ -187,7 +208,7 @@ impl Program {
     /// the kernel. What goes on then is neither of the two, but a new task.
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
-            self.set_starting(process);
+            self.begin_alone(process);
             if let Some(serial) = self.table.of_thread(process).map(|task| task.id.serial) {
                 self.place(serial);
             }
@@ -286,7 +307,6 @@ impl Program {
         let (skipped, left_alone) = (&self.skipped, &self.left_alone);
         self.table
             .number_anew(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
-        self.table.all_started();
         Applied {
             moved: self.place_all(),
             refused: std::mem::take(&mut self.refusals),
@@ -343,7 +363,7 @@ impl Program {
         let task = self.table.get_mut(serial)?.clone();
         let TaskId { process, thread, .. } = task.id;
         let wanted = match (&self.pinning, rank) {
-            (Some(pinning), Some(rank)) if !self.table.is_starting(task.id) => Some(pinning.pu(rank)),
+            (Some(pinning), Some(rank)) if !self.may_ask(task.id) => Some(pinning.pu(rank)),
             _ => None,
         };
         // A thread that has ended has no mask, and needs none.

@@ -107,6 +107,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         removed_environment: vec![],
         topology: this_machine(),
         initial: None,
+        grace: Duration::from_secs(3600),
         skipped: [].into(),
         outlive: false,
         keep_pinned: false,
