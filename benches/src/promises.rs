@@ -56,26 +56,19 @@ pub(crate) const ALL: &[Promise] = &[
 
 const PINFOLD: &str = "target/release/pinfold";
 
-/// The same two-thread program alone and under `pinfold run`, which reads its metric every 100 ms: pairs in turn, so
-/// that whatever else the machine does falls on both, and the median of the pairs' ratios.
+/// The same two-thread program alone and under `pinfold run`, which reads its metric every 100 ms. The two take turns,
+/// and the least time of each is compared: whatever else a machine does only ever adds.
 fn compare_compute(root: &Path, of: fn(&crate::measure::Times) -> Duration) -> Result<f64> {
-    const PAIRS: usize = 9;
-    let program = ["target/workloads/compute", "--threads", "2", "--iterations", "150"];
+    const TURNS: usize = 12;
+    let program = ["target/workloads/compute", "--threads", "2", "--iterations", "100"];
     let mut placed = vec![PINFOLD, "run", "--quiet", "--interval", "100ms", "-i", "200ms", "--"];
     placed.extend(program);
-    time(root, &program)?;
-    let mut ratios = vec![];
-    for pair in 0..PAIRS {
-        let (alone, under) = if pair % 2 == 0 {
-            let alone = time(root, &program)?;
-            (alone, time(root, &placed)?)
-        } else {
-            let under = time(root, &placed)?;
-            (time(root, &program)?, under)
-        };
-        ratios.push(of(&under).as_secs_f64() / of(&alone).as_secs_f64());
+    let (mut alone, mut under) = (Duration::MAX, Duration::MAX);
+    for _ in 0..TURNS {
+        alone = alone.min(of(&time(root, &program)?));
+        under = under.min(of(&time(root, &placed)?));
     }
-    Ok(median(ratios))
+    Ok(under.as_secs_f64() / alone.as_secs_f64())
 }
 
 /// What `pinfold run` adds to the wall time of a program that does nothing, in milliseconds.
