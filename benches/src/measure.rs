@@ -35,7 +35,7 @@ pub(crate) fn time(directory: &Path, words: &[&str]) -> Result<Times> {
     }
     Ok(Times {
         wall,
-        processor: processor_time_of_children()? - before,
+        processor: processor_time_of_children()?.saturating_sub(before),
     })
 }
 
