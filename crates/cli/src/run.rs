@@ -34,6 +34,7 @@ use std::time::Duration;
 /// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
 /// when it could not be executed, 125 when pinfold itself failed.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
@@ -104,7 +105,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     cpunodebind: Option<String>,
 
-    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself.
+    /// Place threads although variables such as `OMP_PROC_BIND` tell the program to bind them itself.
     #[arg(long = "override")]
     overrides: bool,
 
@@ -147,13 +148,13 @@ enum SearchName {
     Racing,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.list_events {
         return crate::events::run(&crate::events::Arguments::default());
     }
     match arguments.machine.selected()? {
-        Selected::Here => run_here(&arguments),
-        Selected::Scripted(file) => run_scripted(&arguments, &file),
+        Selected::Here => run_here(arguments),
+        Selected::Scripted(file) => run_scripted(arguments, &file),
         Selected::Described(source) => bail!(
             "{source} tells the shape of a machine and not how fast anything runs on it, so no program can be run there; \
              leave --machine out to run here, or name a scripted machine (scripted:FILE)"
