@@ -129,10 +129,7 @@ fn a_named_metric_that_counts_nothing_is_explained() {
 fn without_any_source_the_program_runs_on_pinned_by_the_first_candidate() {
     let text = format!("metric = []\n{RATES}");
     let (log, record) = run(&text, schedule(&["0,1", "0,4"]));
-    assert_eq!(
-        chosen(&log),
-        [(None, "no source has counted anything so far".to_owned())]
-    );
+    assert_eq!(chosen(&log), [(None, "there is no source of counts".to_owned())]);
     for (_, configuration, _) in &log.applied {
         assert_eq!(configuration.pinning, Some(common::pinning("0,1")));
     }
