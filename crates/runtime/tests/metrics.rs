@@ -60,7 +60,8 @@ fn a_source_that_counted_nothing_is_passed_over_and_the_reason_says_so() {
     let (name, why) = chosen(&log)[0].clone();
     assert_eq!(name.as_deref(), Some("event:instructions"));
     assert!(
-        why.contains("`heartbeat` counted nothing") && why.contains("`regions` could not be read"),
+        why.contains("`heartbeat` counted nothing")
+            && why.contains("the program has no parallel regions that the agent sees"),
         "{why}"
     );
 }
