@@ -12,6 +12,8 @@ pub(crate) struct Times {
     pub(crate) wall: Duration,
     /// User and system time of the command and of every descendant that was waited for.
     pub(crate) processor: Duration,
+    /// What it wrote to standard output.
+    pub(crate) output: String,
 }
 
 /// Runs `words` in `directory`, quietly, and takes its times. A command that fails is an error: its times say nothing.
@@ -36,6 +38,7 @@ pub(crate) fn time(directory: &Path, words: &[&str]) -> Result<Times> {
     Ok(Times {
         wall,
         processor: processor_time_of_children()?.saturating_sub(before),
+        output: String::from_utf8_lossy(&output.stdout).into_owned(),
     })
 }
 

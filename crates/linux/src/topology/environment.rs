@@ -17,21 +17,24 @@ const OTHER_SOURCES: [&str; 4] = [
     "HWLOC_COMPONENTS",
 ];
 
+/// The folders in which hwloc looks for plugins.
+const PLUGINS: &str = "HWLOC_PLUGINS_PATH";
+
 /// Calls `load` in the environment that hwloc needs for `source`, and puts the environment back.
 pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
     // The lock guards the process's environment, which is put back on every way out, a panic included.
     let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-    let _changes: Vec<Change> = match source {
-        Source::FsRoot(root) => OTHER_SOURCES
-            .map(|variable| Change::new(variable, None))
-            .into_iter()
-            .chain([
-                Change::new("HWLOC_FSROOT", Some(root.as_os_str().to_owned())),
-                Change::new("HWLOC_THISSYSTEM", Some("0".into())),
-            ])
-            .collect(),
-        Source::Live | Source::Xml(_) | Source::Synthetic(_) => vec![],
-    };
+    let mut changes: Vec<Change> = vec![];
+    if let Source::FsRoot(root) = source {
+        changes.extend(OTHER_SOURCES.map(|variable| Change::new(variable, None)));
+        changes.push(Change::new("HWLOC_FSROOT", Some(root.as_os_str().to_owned())));
+        changes.push(Change::new("HWLOC_THISSYSTEM", Some("0".into())));
+    }
+    // hwloc's plugins are for GPUs and PCI, which are not read, but for the XML parser. To load them with all the
+    // libraries that they need takes longer than the rest.
+    if !matches!(source, Source::Xml(_)) && std::env::var_os(PLUGINS).is_none() {
+        changes.push(Change::new(PLUGINS, Some("/dev/null".into())));
+    }
     load()
 }
 
