@@ -25,6 +25,8 @@ from typing import Any
 PINFOLD = Path("target/release/pinfold")
 WORKLOADS = ("stream", "random_access", "stencil", "compute", "pairs", "barrier", "imbalance", "false_sharing")
 
+FACTOR = 9  # A gain by more is told as a factor.
+
 
 @dataclass
 class Section:
@@ -87,6 +89,13 @@ def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]
 def here() -> str:
     """Give the machine at hand in one line."""
     return output([str(PINFOLD), "topo"]).splitlines()[0]
+
+
+def gain(share: float | None) -> str:
+    """Write a rate's gain over another: in percent, or as a factor where it is large."""
+    if share is None:
+        return "-"
+    return f"{100 * share:+.0f} %" if share < FACTOR else f"{1 + share:,.0f} times"
 
 
 def placements(quick: bool) -> Section:
@@ -160,9 +169,7 @@ def live(quick: bool) -> Section:
                     for rate, spread in zip(rates, spreads, strict=True)
                 ),
                 ",".join(map(str, chosen["pus"])) if chosen else "-",
-                f"{100 * chosen['gain_over_worst']:+.0f} %"
-                if chosen and chosen["gain_over_worst"] is not None
-                else "-",
+                gain(chosen["gain_over_worst"]) if chosen else "-",
             ]
         )
         data.append({"workload": workload, "record": record})

@@ -126,8 +126,13 @@ fn significant(value: f64) -> String {
     format!("{scaled:.decimals$}{suffix}")
 }
 
-fn percent(share: f64) -> String {
-    format!("{:+.1} %", share * 100.0)
+/// A rate's gain over another: in percent, and as a factor where that is large.
+fn gain(share: f64, other: &str) -> String {
+    if share < 9.0 {
+        format!("{:+.1} % over {other}", share * 100.0)
+    } else {
+        format!("{} times {other}", significant(share + 1.0))
+    }
 }
 
 /// A time in the unit that fits it.
@@ -221,12 +226,12 @@ impl Recorder for Report {
                 match gain_over_first {
                     Some(_) if rivals && *candidate == 0 => text += "; it is the first",
                     Some(gain) if rivals => {
-                        let _ = write!(text, "; {} over the first", percent(*gain));
+                        let _ = write!(text, "; {}", self::gain(*gain, "the first"));
                     }
                     _ => {}
                 }
                 if let Some(gain) = gain_over_worst.filter(|_| rivals) {
-                    let _ = write!(text, ", {} over the worst", percent(gain));
+                    let _ = write!(text, ", {}", self::gain(gain, "the worst"));
                 }
                 self.say(&text);
                 self.progress.rest("watching the rate");
@@ -270,6 +275,12 @@ mod tests {
     fn rates_have_four_digits_and_a_suffix_that_people_know() {
         let shown: Vec<String> = [0.0, 1.2345, 123.45, 9876.5, 12345.0, 2.5e9].map(significant).to_vec();
         assert_eq!(shown, ["0.000", "1.234", "123.5", "9876", "12.35 k", "2.500 G"]);
+    }
+
+    #[test]
+    fn a_large_gain_is_a_factor() {
+        assert_eq!(gain(0.125, "the first"), "+12.5 % over the first");
+        assert_eq!(gain(9722.0, "the worst"), "9723 times the worst");
     }
 
     #[test]
