@@ -101,7 +101,6 @@ static void search(const struct vertex *graph, _Atomic uint32_t *level, struct f
         append(to, collected, count);
 #pragma omp barrier
         length = to->length;
-#pragma omp barrier
 #pragma omp single
         frontiers[(depth + 1) % 2].length = 0; /* the frontier just done is the next to be filled */
     }
