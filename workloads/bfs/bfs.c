@@ -42,7 +42,7 @@ static const struct workload bfs = {
     .summary = "breadth-first search, bound by latency and by levels that all threads write",
     .size_unit = "bytes",
     .size_meaning = "the graph, the levels and the frontiers, rounded down to 76 times a power of two",
-    .size = UINT64_C(80) << 20,
+    .size = UINT64_C(40) << 20,
     .smallest_size = VERTEX_BYTES,
     .iterations = 100,
 };

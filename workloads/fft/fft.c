@@ -105,7 +105,9 @@ static struct complex exact(uint64_t j, uint64_t side, uint64_t transforms)
         const double angle = pi * (double)j / (double)length;
         return (struct complex){cos(angle), sin(angle)};
     }
-    return (struct complex){1 / (double)side, 1 / tan(pi * (0.5 - (double)j) / (double)length) / (double)side};
+    /* From the nearer end, as the cotangent near its other pole would enlarge the rounding of the angle. */
+    const double from_end = j < length / 2 ? 0.5 - (double)j : 0.5 + (double)(length - j);
+    return (struct complex){1 / (double)side, 1 / tan(pi * from_end / (double)length) / (double)side};
 }
 
 int main(int argc, char **argv)

@@ -40,7 +40,7 @@ static const struct workload hash_join = {
     .summary = "a hash join, bound by random accesses to a table that all threads build",
     .size_unit = "bytes",
     .size_meaning = "both tables and the hash table, rounded down to 64 times a power of two",
-    .size = UINT64_C(64) << 20,
+    .size = UINT64_C(32) << 20,
     .smallest_size = ROW_BYTES,
     .iterations = 100,
 };

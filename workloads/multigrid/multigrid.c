@@ -15,8 +15,8 @@
  * colour need only those of the other, so the bits are the same for any number of threads.
  *
  * Check: the right side is made so that sin(pi x) sin(pi y) solves the equations of the finest grid exactly. The start
- * is that plus noise. A cycle must reduce the error, at most 1 at first, to a quarter, but for rounding. Here it does so
- * to a sixth and less.
+ * is that plus noise. A cycle must reduce the error, at most 1 at first, to a quarter, but for rounding; it does so
+ * to a tenth and less.
  *
  * Limit: after some twenty cycles only rounding is left of the error; the work goes on unchanged.
  */
@@ -32,7 +32,7 @@ static const struct workload multigrid = {
     .summary = "multigrid V-cycles, bound by bandwidth on fine grids and by barriers on coarse ones",
     .size_unit = "bytes",
     .size_meaning = "all grids together, the finest with 2^k + 1 points a side",
-    .size = UINT64_C(34) << 20,
+    .size = UINT64_C(9) << 20,
     .smallest_size = 3 * 3 * 3 * sizeof(double),
     .iterations = 200,
 };
