@@ -2,10 +2,10 @@
  * Two threads that share data under a lock: the microbenchmark of SAM (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015,
  * section 2.1), of which HuBench and LuBench are two settings.
  *
- * Threads 2k and 2k + 1 are a pair. In a loop, each takes the pair's lock, changes the pair's data, gives the lock back,
- * and computes for a while in registers. How long it computes sets the rate of coherence events. Lock and data lie on
- * lines of their own, and those of different pairs are apart, so that there is no false sharing. The lock is a ticket
- * lock, which goes to who has waited: two threads that want it take turns, and each turn moves both lines.
+ * Threads 2k and 2k + 1 are a pair. In a loop, each takes the pair's lock, changes the pair's data, gives the lock
+ * back, and computes for a while in registers. How long it computes sets the rate of coherence events. Lock and data
+ * lie on lines of their own, and those of different pairs are apart, so that there is no false sharing. The lock is a
+ * ticket lock, which goes to who has waited: two threads that want it take turns, and each turn moves both lines.
  */
 #ifndef WORKLOAD_COHERENCE_H
 #define WORKLOAD_COHERENCE_H
@@ -63,7 +63,8 @@ static inline void coherence_run(struct workload_run *run, uint64_t accesses, ui
     for (uint64_t i = 0; i < accesses; i++)
         expected += run->iterations * chain_expected(i, steps);
     if (count != accesses * run->iterations)
-        workload_wrong(run, "%" PRIu64 " accesses were made and %" PRIu64 " must be", count, accesses * run->iterations);
+        workload_wrong(run, "%" PRIu64 " accesses were made and %" PRIu64 " must be", count,
+                       accesses * run->iterations);
     if (sum != expected)
         workload_wrong(run, "the sum of the pairs' data is %" PRIu64 " and must be %" PRIu64, sum, expected);
     workload_report(run, 1e-6 * (double)count, "million accesses", sum);

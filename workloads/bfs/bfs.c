@@ -6,10 +6,10 @@
  * yet is claimed with an atomic operation. Between levels there is a barrier; the first levels have few vertices and
  * keep few threads busy, the last but one has most of them.
  *
- * What placement does to it: latency, to memory or to other caches, is all that counts, as in `random_access`, but a
- * fifth of the lines are dirty. Threads on one last-level cache share the levels, 4 bytes a vertex, long after the lists
- * have outgrown it; threads on several packages send them to and fro. The frontier is handed out dynamically, so first
- * touch tells nothing about who will read a list, and interleaved pages are as good as any.
+ * What placement does to it: latency, to memory or to other caches, is all that counts, as in `random_access`, but
+ * many of the lines are dirty. Threads on one last-level cache share the levels, 4 bytes a vertex, long after the
+ * lists have outgrown it; threads on several packages send them to and fro. The frontier is handed out dynamically, so
+ * first touch tells nothing about who will read a list, and interleaved pages are as good as any.
  *
  * How: the neighbours of a vertex are where eight permutations (permutation.h) send it to and from. So the graph is
  * undirected, and looks random: the number of levels grows with the logarithm of its size. Each iteration searches from
@@ -61,6 +61,15 @@ static void append(struct frontier *frontier, const uint32_t *vertices, uint64_t
     memcpy(frontier->vertex + first, vertices, count * sizeof *vertices);
 }
 
+/* Sets a level that is not set yet; returns whether this was the thread that did. */
+static bool claim(_Atomic uint32_t *level, uint32_t depth)
+{
+    uint32_t unreached = UNREACHED;
+    return atomic_load_explicit(level, memory_order_relaxed) == UNREACHED &&
+           atomic_compare_exchange_strong_explicit(level, &unreached, depth, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
 /* Writes each vertex's level. All threads of the team call it. */
 static void search(const struct vertex *graph, _Atomic uint32_t *level, struct frontier *frontiers, uint64_t vertices,
                    uint32_t root)
@@ -86,10 +95,7 @@ static void search(const struct vertex *graph, _Atomic uint32_t *level, struct f
             const struct vertex *vertex = &graph[from->vertex[i]];
             for (int n = 0; n < DEGREE; n++) {
                 const uint32_t neighbour = vertex->neighbour[n];
-                uint32_t unreached = UNREACHED;
-                if (atomic_load_explicit(&level[neighbour], memory_order_relaxed) != UNREACHED ||
-                    !atomic_compare_exchange_strong_explicit(&level[neighbour], &unreached, depth, memory_order_relaxed,
-                                                             memory_order_relaxed))
+                if (!claim(&level[neighbour], depth))
                     continue;
                 collected[count++] = neighbour;
                 if (count == COLLECTED) {
@@ -125,7 +131,7 @@ int main(int argc, char **argv)
     struct workload_run run = workload_options(&bfs, argc, argv);
     const unsigned bits = permutation_bits(run.size / VERTEX_BYTES);
     if (bits >= 32)
-        workload_usage_error(&bfs, "--size %" PRIu64 ": vertex numbers have 32 bits, so the size must be below %" PRIu64,
+        workload_usage_error(&bfs, "--size %" PRIu64 ": vertex numbers have 32 bits, so it must be below %" PRIu64,
                              run.size, VERTEX_BYTES << 32);
     const uint64_t vertices = UINT64_C(1) << bits;
     run.size = vertices * VERTEX_BYTES;

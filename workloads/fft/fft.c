@@ -15,9 +15,9 @@
  * How: the data are scaled by 1 / m in each transform, which keeps their length. Each row is transformed in place, by
  * the usual radix-2 method.
  *
- * Check: the start is x_j = exp(2 pi i (1/2) j / n), half a period. Its transform is known for each k,
- * (1 + i cot(pi (1/2 - k) / n)) / m, and two transforms give the reverse of the start: four give the start. Every number
- * of the last iteration is compared. Each is computed in the same way whatever the threads, so the bits are the same.
+ * Check: the start is x_j = exp(2 pi i (1/2) j / n), half a period. Its transform is known for each k, (1 + i cot(pi
+ * (1/2 - k) / n)) / m, and two transforms give the reverse of the start: four give the start. Every number of the last
+ * iteration is compared. Each is computed in the same way whatever the threads, so the bits are the same.
  */
 #include "../workload.h"
 
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     }
 
     data[length / 2].re += (double)run.corrupt;
-    /* A transform rounds log2 n times, relative to numbers of at most m, and passes errors on without enlarging them. */
+    /* A transform rounds log2 n times, relative to numbers of at most m, and does not enlarge the errors before it. */
     const double tolerance = 2.3e-16 * 16 * (double)side * log2((double)length) * (double)(run.iterations + 1);
     uint64_t first_wrong = length, sum = 0;
 #pragma omp parallel for schedule(static) reduction(min : first_wrong) reduction(+ : sum)

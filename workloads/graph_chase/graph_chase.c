@@ -6,12 +6,12 @@
  * visit is also counted in the node, so that the line is wanted for writing and is dirty in the cache of whoever was
  * there last.
  *
- * What placement does to it: the time of a step is that of the way to the line. Nodes beyond the caches lie in pages that
- * first touch has spread over the threads' nodes; threads on few nodes, with the pages there, have the shorter ways. A
- * graph of the size of the last-level caches is different by mode: for reading each cache gets a copy of its own; in
- * update mode a line lives in one cache only, and threads in several packages take it from each other. SMT siblings do
- * each other no harm. It differs from `random_access --mode dependent` by these writes, and by nodes of a line each where
- * there eight entries share one.
+ * What placement does to it: the time of a step is that of the way to the line. Nodes beyond the caches lie in pages
+ * that first touch has spread over the threads' nodes; threads on few nodes, with the pages there, have the shorter
+ * ways. A graph of the size of the last-level caches is different by mode: for reading each cache gets a copy of its
+ * own; in update mode a line lives in one cache only, and threads in several packages take it from each other. SMT
+ * siblings do each other no harm. It differs from `random_access --mode dependent` by these writes, and by nodes of a
+ * line each where there eight entries share one.
  *
  * How: node v is at place permute(v) (permutation.h), and its six pointers lead to the nodes v + d modulo n for six
  * distances d. The walkers, the same for any number of threads, use the pointers in turn.

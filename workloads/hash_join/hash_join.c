@@ -2,9 +2,9 @@
  * A hash join of two tables: the small one is put into a hash table that all threads build, and each row of the large
  * one is looked up there.
  *
- * What it does to a machine: both tables are read in order. The hash table, four times as large as the small table's
- * keys, is cleared in order, then written at random with one atomic operation a row, then read at random. Each access
- * at random is one line, with those of other rows under way beside it.
+ * What it does to a machine: both tables are read in order. The hash table, twice as large as the small table, is
+ * cleared in order, then written at random with one atomic operation a row, then read at random. Each access at random
+ * is one line, with those of other rows under way beside it.
  *
  * What placement does to it: what counts is how fast a random line comes, from a cache or from memory on any node, with
  * several on the way at once. A hash table of the size of a last-level cache wants the threads on one such cache; while
@@ -45,7 +45,7 @@ static const struct workload hash_join = {
     .iterations = 100,
 };
 
-/* Where to look for a key first: the upper bits of a product (Knuth, The Art of Computer Programming, volume 3, 6.4). */
+/* Where to look for a key first: upper bits of a product (Knuth, The Art of Computer Programming, volume 3, 6.4). */
 static inline uint64_t home(uint64_t key, unsigned bits)
 {
     return key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits);

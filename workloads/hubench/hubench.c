@@ -5,9 +5,9 @@
  * What it does to a machine: the lines of the lock and of the data go from one core of a pair to the other at each
  * access. Memory is idle, and pairs have nothing to do with each other.
  *
- * What placement does to it: all that can be had from co-location. Ranks 2k and 2k + 1 want to be in one package, on one
- * last-level cache, best on SMT siblings; across packages an access takes several times as long. That is the right end
- * of the paper's figure 1. Two threads of a pair on one PU wait for the scheduler.
+ * What placement does to it: all that can be had from co-location. Ranks 2k and 2k + 1 want to be in one package, on
+ * one last-level cache, best on SMT siblings; across packages an access takes several times as long. That is the right
+ * end of the paper's figure 1. Two threads of a pair on one PU wait for the scheduler.
  *
  * Check: the number of accesses and the sum of what they added.
  */

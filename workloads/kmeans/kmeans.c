@@ -9,9 +9,9 @@
  * memory controller the stream of points becomes the limit, and spreading over nodes helps a little. So it lies between
  * `compute` and `stream`, where thresholds of a policy are tried.
  *
- * Check: the points lie around known centres, in pairs that are opposite to each other, so that the mean of a cluster is
- * its centre, exactly. Each iteration begins with centroids that a known displacement has moved away from the centres.
- * The centroids that come out, the sum of squared distances, and in the end each point's cluster are compared.
+ * Check: the points lie around known centres, in pairs that are opposite to each other, so that the mean of a cluster
+ * is its centre, exactly. Each iteration begins with centroids that a known displacement has moved away from the
+ * centres. The centroids that come out, the sum of squared distances, and in the end each point's cluster are compared.
  */
 #include "../workload.h"
 
@@ -21,7 +21,7 @@
 #define DIMENSIONS UINT64_C(16)
 
 /* Far enough from each other that displaced centroids are still the nearest to their points: in 16 dimensions a point
- * is at most 4 * 127 from its centre and a centroid no more, while centres are some thousand apart. */
+ * is at most 4 * 64 from its centre and a centroid no more, while centres are more than 4000 apart. */
 #define CENTRE_RANGE 4096
 #define OFFSET_RANGE 128
 
@@ -52,7 +52,7 @@ static int32_t centre(uint64_t cluster, uint64_t dimension)
 
 static int32_t displacement(uint64_t iteration, uint64_t cluster, uint64_t dimension)
 {
-    return around_zero(number_at(iteration, cluster * DIMENSIONS + dimension), OFFSET_RANGE);
+    return around_zero(number_at(iteration + 1, cluster * DIMENSIONS + dimension), OFFSET_RANGE);
 }
 
 /* How far point `i` lies from its centre, that of cluster i % CLUSTERS. A last one without an opposite lies on it. */
@@ -61,7 +61,8 @@ static int32_t offset(uint64_t i, uint64_t points, uint64_t dimension)
     const uint64_t cluster = i % CLUSTERS, turn = i / CLUSTERS, pair = turn / 2;
     if ((2 * pair + 1) * CLUSTERS + cluster >= points)
         return 0;
-    const int32_t of_pair = around_zero(number_at(1, (pair * CLUSTERS + cluster) * DIMENSIONS + dimension), OFFSET_RANGE);
+    const uint64_t number = number_at(1, (pair * CLUSTERS + cluster) * DIMENSIONS + dimension);
+    const int32_t of_pair = around_zero(number, OFFSET_RANGE);
     return turn % 2 == 0 ? of_pair : -of_pair;
 }
 
@@ -139,8 +140,8 @@ int main(int argc, char **argv)
         workload_wrong(&run, "the sum of squared distances is %" PRIu64 " and must be %" PRIu64, total, expected);
     for (uint64_t i = 0; i < points; i++)
         if (cluster_of[i] != i % CLUSTERS)
-            workload_wrong(&run, "point %" PRIu64 " is in cluster %" PRIu32 " and must be in %" PRIu64, i, cluster_of[i],
-                           i % CLUSTERS);
+            workload_wrong(&run, "point %" PRIu64 " is in cluster %" PRIu32 " and must be in %" PRIu64, i,
+                           cluster_of[i], i % CLUSTERS);
     workload_report(&run, 1e-6 * (double)points * (double)run.iterations, "million points", total);
     free(point);
     free(cluster_of);

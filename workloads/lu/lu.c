@@ -11,9 +11,9 @@
  * panel to be ready holds everything up, so the way from rank t to rank t + 1 counts: ranks in order, close together. A
  * matrix far beyond the caches wants bandwidth besides. A thread that shares its PU stops the pipeline.
  *
- * Check: no pivoting, and the matrix is r_i c_j (min(i, j) + 1), whose factors are r_i / r_j and r_i c_j. As all r and c
- * are powers of two, every number on the way is exact, and every one at the end is compared. r and c are others in each
- * iteration.
+ * Check: no pivoting, and the matrix is r_i c_j (min(i, j) + 1), whose factors are r_i / r_j and r_i c_j. As all r and
+ * c are powers of two, every number on the way is exact, and every one at the end is compared. r and c are others in
+ * each iteration.
  */
 #include "../workload.h"
 

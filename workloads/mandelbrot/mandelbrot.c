@@ -1,12 +1,12 @@
 /*
  * The Mandelbrot set, point by point, row by row: threads fetch the rows as they go.
  *
- * What it does to a machine: it computes in registers. A point takes between 1 and 256 steps, and the rows differ by a
- * hundred times, so they are handed out dynamically; the counter from which they are is the only thing that threads
- * share, and each point of the image is written once.
+ * What it does to a machine: it computes in registers. A point takes between 1 and 256 steps, and the rows differ
+ * many times over, so they are handed out dynamically; the counter of rows is the only thing that threads share, and
+ * each point of the image is written once.
  *
- * What placement does to it: little. A set of cores is as good as their total speed, faster and slower ones mixed, since
- * no thread waits for another until the last rows. A chain of dependent multiplications leaves room for an SMT
+ * What placement does to it: little. A set of cores is as good as their total speed, faster and slower ones mixed,
+ * since no thread waits for another until the last rows. A chain of dependent multiplications leaves room for an SMT
  * sibling. Which rank is where does not matter, and pages do not matter. Next to `imbalance --mode dynamic` it has
  * floating-point work and branches.
  *

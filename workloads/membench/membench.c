@@ -1,16 +1,16 @@
 /*
  * SAM's MemBench: memory is copied (USENIX ATC 2015, section 2.2).
  *
- * What it does to a machine: it draws on memory bandwidth and nothing else. With `--mode row` each memcpy() copies 4 KiB,
- * about a row of a memory chip, which is opened once and then read in full; the paper calls that a high row buffer hit
- * ratio (RBHR). With `--mode line` each copies one line of 64 bytes and the next is 4 KiB further on, so that for each
- * line a row is opened, prefetchers that stay within a page do not help, and only a few sets of a cache are used: low
- * RBHR. Both copy everything once an iteration.
+ * What it does to a machine: it draws on memory bandwidth and nothing else. With `--mode row` each memcpy() copies 4
+ * KiB, about a row of a memory chip, which is opened once and then read in full; the paper calls that a high row buffer
+ * hit ratio (RBHR). With `--mode line` each copies one line of 64 bytes and the next is 4 KiB further on, so that for
+ * each line a row is opened, prefetchers that stay within a page do not help, and only a few sets of a cache are used:
+ * low RBHR. Both copy everything once an iteration.
  *
  * What placement does to it: a few tasks saturate the memory of a package, in line mode a few more, with a tenth less
  * bandwidth at the end (the paper's figure 2). So threads want to be spread over all packages, with their pages on
- * their own nodes, and do not care where in a package they are. The threads share nothing but the first line of the next
- * thread's rows.
+ * their own nodes, and do not care where in a package they are. The threads share nothing, but that each one
+ * writes to the first of the next thread's rows.
  *
  * How: each row is copied to the place of the next, and the last one to the first, so that an iteration turns all rows
  * by one; then the two arrays change their roles.

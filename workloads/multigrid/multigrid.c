@@ -100,8 +100,9 @@ static void restrict_residual(const struct grid *coarse, const struct grid *fine
         for (uint64_t x = 1; x < coarse->side - 1; x++) {
             const double *r = fine->residual + 2 * y * side + 2 * x;
             const double *above = r - side, *below = r + side;
-            coarse->right_side[y * coarse->side + x] =
-                (4 * r[0] + 2 * (r[-1] + r[1] + above[0] + below[0]) + above[-1] + above[1] + below[-1] + below[1]) / 16;
+            const double beside = r[-1] + r[1] + above[0] + below[0];
+            const double diagonal = above[-1] + above[1] + below[-1] + below[1];
+            coarse->right_side[y * coarse->side + x] = (4 * r[0] + 2 * beside + diagonal) / 16;
             coarse->u[y * coarse->side + x] = 0;
         }
     }

@@ -3,8 +3,8 @@
  * the queue after it. The last stage gives the buffers back to the first.
  *
  * What it does to a machine: each buffer is read and written by one core after the other, 64 lines at a time in order.
- * The queues are guarded by mutexes; a stage that finds its queue empty sleeps until it is woken, so that the kernel has
- * a say in what happens.
+ * The queues are guarded by mutexes; a stage that finds its queue empty sleeps until it is woken, so that the kernel
+ * has a say in what happens.
  *
  * What placement does to it: much, by rank. Buffers go from rank t to rank t + 1, so neighbours want to be on one
  * last-level cache and the whole pipeline to fold along the machine, with as few steps between packages as can be; how

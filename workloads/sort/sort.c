@@ -43,8 +43,8 @@ static uint64_t least(uint64_t a, uint64_t b)
  * Merges two ascending sequences, the left of them first where numbers are equal, but writes only those numbers that
  * come at `skip` to `skip + count - 1` in the result.
  */
-static void merge(uint64_t *to, const uint64_t *left, uint64_t left_length, const uint64_t *right, uint64_t right_length,
-                  uint64_t skip, uint64_t count)
+static void merge(uint64_t *to, const uint64_t *left, uint64_t left_length, const uint64_t *right,
+                  uint64_t right_length, uint64_t skip, uint64_t count)
 {
     /* How many of the `skip` first are from the left. */
     uint64_t low = skip > right_length ? skip - right_length : 0, high = least(skip, left_length);
@@ -60,7 +60,7 @@ static void merge(uint64_t *to, const uint64_t *left, uint64_t left_length, cons
         to[i] = r == right_length || (l < left_length && left[l] <= right[r]) ? left[l++] : right[r++];
 }
 
-/* Writes the stretch [begin, end) of the pass that merges ascending sequences of `width` numbers, of `length` in all. */
+/* Writes the stretch [begin, end) of the pass that merges sequences of `width` numbers each, of `length` in all. */
 static void merge_stretch(uint64_t *to, const uint64_t *from, uint64_t length, uint64_t width, uint64_t begin,
                           uint64_t end)
 {

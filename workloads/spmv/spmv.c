@@ -10,8 +10,9 @@
  * rows on its own node (first touch sees to that). The vector wants the threads close together. With a matrix far
  * beyond the caches bandwidth wins; with one that fits into the last-level caches the way between them counts.
  *
- * Check: integers modulo 2^64. The diagonal is chosen so that a vector v with odd elements is an eigenvector, A v = 3 v,
- * which works because odd numbers have inverses. So the vector is v times a power of 3, and each element is compared.
+ * Check: integers modulo 2^64. The diagonal is chosen so that a vector v with odd elements is an eigenvector, A v = 3
+ * v, which works because odd numbers have inverses. So the vector is v times a power of 3, and each element is
+ * compared.
  */
 #include "../workload.h"
 
@@ -58,7 +59,7 @@ int main(int argc, char **argv)
     struct workload_run run = workload_options(&spmv, argc, argv);
     const uint64_t rows = run.size / ROW_BYTES;
     if (rows > UINT32_MAX)
-        workload_usage_error(&spmv, "--size %" PRIu64 ": column numbers have 32 bits, so %" PRIu64 " is the largest size",
+        workload_usage_error(&spmv, "--size %" PRIu64 ": column numbers have 32 bits, so the largest is %" PRIu64,
                              run.size, UINT32_MAX * ROW_BYTES);
     run.size = rows * ROW_BYTES;
     const uint64_t entries = row_start(rows);
