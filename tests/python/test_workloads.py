@@ -24,14 +24,45 @@ RUNS = [
     ("imbalance", "--mode", "dynamic"),
     ("false_sharing", "--mode", "shared"),
     ("false_sharing", "--mode", "padded"),
+    ("spmv",),
+    ("fft",),
+    ("lu",),
+    ("kmeans",),
+    ("bfs",),
+    ("sort",),
+    ("nbody",),
+    ("mandelbrot",),
+    ("hash_join",),
+    ("graph_chase", "--mode", "read"),
+    ("graph_chase", "--mode", "update"),
+    ("pipeline",),
+    ("monte_carlo",),
+    ("histogram", "--mode", "private"),
+    ("histogram", "--mode", "shared"),
+    ("multigrid",),
+    ("hubench",),
+    ("lubench", "--mode", "1600"),
+    ("lubench", "--mode", "100"),
+    ("lubench", "--mode", "400"),
+    ("lubench", "--mode", "6400"),
+    ("lubench", "--mode", "25600"),
+    ("membench", "--mode", "row"),
+    ("membench", "--mode", "line"),
 ]
 NAMES = sorted({name for name, *_ in RUNS})
 
 #: The work of these grows with the number of threads, and so their results differ with it.
 GROWS_WITH_THREADS = {"pairs", "barrier"}
 
-#: A barrier among more threads than CPUs costs milliseconds, and its size is a number of barriers.
-SMALL = {"barrier": "20"}
+#: These are pthreads programs; all others use OpenMP.
+PTHREADS = {"pairs", "pipeline"}
+
+#: A barrier among more threads than CPUs costs milliseconds, and so does a lock that is taken in turns; the sizes of
+#: these are numbers of barriers and of such turns. A row of membench has 4 KiB.
+SMALL = {"barrier": "20", "hubench": "100", "membench": "32k"}
+
+#: In these every iteration does the same, so that more work is another size; that of the others is more iterations.
+LARGER = {"compute": "8k", "imbalance": "8k"}
 
 LINE = re.compile(
     r"(?P<name>\w+): threads (?P<threads>\d+), size (?P<size>\d+) \w+, iterations (?P<iterations>\d+), "
@@ -133,8 +164,8 @@ def test_the_smallest_sizes_work(built: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_more_work_is_another_result(built: Path, name: str) -> None:
-    """So the result is a result of the work. In two of them every iteration does the same, so more work is size."""
-    more = ["--size", "8k"] if name in {"compute", "imbalance"} else ["--iterations", "5"]
+    """So the result is a result of the work."""
+    more = ["--size", LARGER[name]] if name in LARGER else ["--iterations", "5"]
     few = ["--size", SMALL.get(name, "4k"), "--iterations", "3", "--threads", "2"]
     small, large = (line_of(run(built, name, *options))["result"] for options in (few, few + more))
     assert small != large
@@ -146,16 +177,17 @@ def test_time_can_be_the_limit(built: Path, name: str) -> None:
     assert float(line["time"]) >= 0.01
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "pairs"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PTHREADS])
 def test_openmp_chooses_the_number_of_threads(built: Path, name: str) -> None:
     size = SMALL.get(name, "4k")
     completed = run(built, name, "--size", size, "--iterations", "1", environment={"OMP_NUM_THREADS": "2"})
     assert int(line_of(completed)["threads"]) == 2
 
 
-def test_pairs_takes_the_cpus_that_it_may_use(built: Path) -> None:
+@pytest.mark.parametrize("name", sorted(PTHREADS))
+def test_pthreads_programs_take_the_cpus_that_they_may_use(built: Path, name: str) -> None:
     cpus = len(os.sched_getaffinity(0))
-    assert int(line_of(run(built, "pairs", "--size", "4k", "--iterations", "1"))["threads"]) == cpus
+    assert int(line_of(run(built, name, "--size", "4k", "--iterations", "1"))["threads"]) == cpus
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,8 @@
  * Limit: who waits yields the PU after a while, so that pairs make progress on fewer PUs than threads.
  */
 #include "../workload.h"
+
+#include "../spin.h"
 #include "pinfold.h"
 
 #include <pthread.h>
@@ -44,9 +46,6 @@ static const struct workload pairs = {
     .iterations = 20000,
 };
 
-/* How often a side looks before it gives its PU away. */
-#define PATIENCE 1000
-
 struct ring {
     _Alignas(WORKLOAD_LINE) _Atomic uint64_t sent;
     uint64_t received_seen; /* the producer's copy of `received` */
@@ -69,16 +68,10 @@ struct worker {
     bool out_of_turn;
 };
 
-static void pause_a_little(unsigned *looks)
-{
-    if (++*looks % PATIENCE == 0)
-        sched_yield();
-}
-
 static void send(struct ring *ring, bool last)
 {
     const uint64_t sequence = atomic_load_explicit(&ring->sent, memory_order_relaxed);
-    for (unsigned looks = 0; sequence - ring->received_seen == ring->capacity; pause_a_little(&looks))
+    for (unsigned looks = 0; sequence - ring->received_seen == ring->capacity; spin_pause(&looks))
         ring->received_seen = atomic_load_explicit(&ring->received, memory_order_acquire);
     struct message *message = &ring->messages[sequence % ring->capacity];
     message->sequence = sequence;
@@ -92,7 +85,7 @@ static void send(struct ring *ring, bool last)
 static bool receive(struct ring *ring, struct worker *consumer)
 {
     const uint64_t sequence = atomic_load_explicit(&ring->received, memory_order_relaxed);
-    for (unsigned looks = 0; sequence == ring->sent_seen; pause_a_little(&looks))
+    for (unsigned looks = 0; sequence == ring->sent_seen; spin_pause(&looks))
         ring->sent_seen = atomic_load_explicit(&ring->sent, memory_order_acquire);
     const struct message *message = &ring->messages[sequence % ring->capacity];
     consumer->out_of_turn |= message->sequence != sequence;

@@ -12,14 +12,16 @@
  * wants the threads on one such cache, which then holds it once. Two SMT threads of a core get along well in
  * dependent mode, as each one mostly waits; in independent mode they share the core's buffers for outstanding misses.
  *
- * How: mix() below is a permutation of the n = 2^k entries. Entry mix(j) holds mix(j + 1), so the entries make one
- * cycle through the whole table, and where each step of it leads is known without reading. An iteration reads the
- * next stretch of that cycle, shared out over the threads.
+ * How: permute() (permutation.h) permutes the n = 2^k entries. Entry permute(j) holds permute(j + 1), so the entries
+ * make one cycle through the whole table, and where each step of it leads is known without reading. An iteration reads
+ * the next stretch of that cycle, shared out over the threads.
  *
  * Check: the sum of all that was read. It is w times the sum of all entries for w whole turns through the cycle,
- * and the sum of mix() over the rest.
+ * and the sum of permute() over the rest.
  */
 #include "../workload.h"
+
+#include "../permutation.h"
 
 enum mode { INDEPENDENT, DEPENDENT };
 static const char *const modes[] = {[INDEPENDENT] = "independent", [DEPENDENT] = "dependent", NULL};
@@ -38,55 +40,18 @@ static const struct workload random_access = {
 /* So many reads make an iteration, unless the table is smaller. */
 #define LONGEST_STRETCH (UINT64_C(1) << 18)
 
-/* Odd constants of MurmurHash3's 64-bit finaliser; any odd numbers with mixed bits would do. */
-#define FIRST_MULTIPLIER UINT64_C(0xff51afd7ed558ccd)
-#define SECOND_MULTIPLIER UINT64_C(0xc4ceb9fe1a85ec53)
-
-struct permutation {
-    uint64_t mask;  /* n - 1 */
-    unsigned shift; /* at least half of the k bits, so that x ^ x >> shift is its own inverse */
-};
-
-static inline uint64_t mix(struct permutation p, uint64_t x)
-{
-    x &= p.mask;
-    x ^= x >> p.shift;
-    x = x * FIRST_MULTIPLIER & p.mask;
-    x ^= x >> p.shift;
-    x = x * SECOND_MULTIPLIER & p.mask;
-    return x ^ x >> p.shift;
-}
-
-/* The inverse of an odd number modulo 2^64; each round of Newton's method doubles the bits that are right. */
-static uint64_t inverse(uint64_t odd)
-{
-    uint64_t x = odd; /* right in 3 bits */
-    for (int bits = 3; bits < 64; bits *= 2)
-        x *= 2 - odd * x;
-    return x;
-}
-
-static inline uint64_t unmix(struct permutation p, uint64_t x, uint64_t first_inverse, uint64_t second_inverse)
-{
-    x ^= x >> p.shift;
-    x = x * second_inverse & p.mask;
-    x ^= x >> p.shift;
-    x = x * first_inverse & p.mask;
-    return x ^ x >> p.shift;
-}
-
 /* Reads the steps `begin` to `end` of the cycle; returns the sum of what they lead to. */
-static uint64_t read_independently(const uint64_t *table, struct permutation p, uint64_t begin, uint64_t end)
+static uint64_t read_independently(const uint64_t *table, const struct permutation *p, uint64_t begin, uint64_t end)
 {
     uint64_t sum = 0;
     for (uint64_t step = begin; step < end; step++)
-        sum += table[mix(p, step)];
+        sum += table[permute(p, step)];
     return sum;
 }
 
-static uint64_t read_dependently(const uint64_t *table, struct permutation p, uint64_t begin, uint64_t end)
+static uint64_t read_dependently(const uint64_t *table, const struct permutation *p, uint64_t begin, uint64_t end)
 {
-    uint64_t sum = 0, position = mix(p, begin);
+    uint64_t sum = 0, position = permute(p, begin);
     for (uint64_t step = begin; step < end; step++) {
         position = table[position];
         sum += position;
@@ -97,18 +62,15 @@ static uint64_t read_dependently(const uint64_t *table, struct permutation p, ui
 int main(int argc, char **argv)
 {
     struct workload_run run = workload_options(&random_access, argc, argv);
-    unsigned bits = 0;
-    while (run.size / sizeof(uint64_t) >> (bits + 1))
-        bits++;
+    const unsigned bits = permutation_bits(run.size / sizeof(uint64_t));
     const uint64_t length = UINT64_C(1) << bits;
-    const struct permutation p = {.mask = length - 1, .shift = (bits + 1) / 2};
+    const struct permutation p = permutation_make(bits, 0);
     run.size = length * sizeof(uint64_t);
     uint64_t *table = workload_allocate(&run, run.size);
 
-    const uint64_t first_inverse = inverse(FIRST_MULTIPLIER), second_inverse = inverse(SECOND_MULTIPLIER);
 #pragma omp parallel for schedule(static)
     for (uint64_t i = 0; i < length; i++)
-        table[i] = mix(p, unmix(p, i, first_inverse, second_inverse) + 1);
+        table[i] = permute(&p, unpermute(&p, i) + 1);
 
     const uint64_t stretch = length < LONGEST_STRETCH ? length : LONGEST_STRETCH;
     uint64_t sum = 0;
@@ -120,8 +82,8 @@ int main(int argc, char **argv)
             const uint64_t thread = (uint64_t)omp_get_thread_num(), threads = (uint64_t)omp_get_num_threads();
             const uint64_t begin = first + stretch * thread / threads;
             const uint64_t end = first + stretch * (thread + 1) / threads;
-            sum += run.mode == DEPENDENT ? read_dependently(table, p, begin, end)
-                                         : read_independently(table, p, begin, end);
+            sum += run.mode == DEPENDENT ? read_dependently(table, &p, begin, end)
+                                         : read_independently(table, &p, begin, end);
         }
     }
 
@@ -130,7 +92,7 @@ int main(int argc, char **argv)
     uint64_t expected = reads / length * (length / 2 * (length - 1));
 #pragma omp parallel for schedule(static) reduction(+ : expected)
     for (uint64_t step = 0; step < reads % length; step++)
-        expected += mix(p, step + 1);
+        expected += permute(&p, step + 1);
     if (sum != expected)
         workload_wrong(&run, "the sum of what was read is %" PRIu64 " and must be %" PRIu64, sum, expected);
     workload_report(&run, 1e-6 * (double)reads, "million reads", sum);

@@ -18,6 +18,8 @@
  */
 #include "../workload.h"
 
+#include "../numbers.h"
+
 static const struct workload stencil = {
     .name = "stencil",
     .summary = "a two-dimensional Jacobi iteration, bound by bandwidth with neighbours in touch",
@@ -29,14 +31,6 @@ static const struct workload stencil = {
 };
 
 static const double pi = 3.14159265358979323846;
-
-/* The bits of a double, spread so that a sum of them notices any change; the order of the sum does not matter. */
-static uint64_t fingerprint(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits ^ bits >> 29) * UINT64_C(0x9e3779b97f4a7c15);
-}
 
 /* The value at (x, y) once the sine term has shrunk by `decay`. */
 static double exact(uint64_t x, uint64_t y, double h, const double *sine, double decay)

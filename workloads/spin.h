@@ -1,0 +1,22 @@
+/*
+ * Waiting for another thread without sleeping.
+ *
+ * Who waits yields the PU now and then, so that programs whose threads wait for each other make progress on fewer PUs
+ * than threads.
+ */
+#ifndef WORKLOAD_SPIN_H
+#define WORKLOAD_SPIN_H
+
+#include <sched.h>
+
+/* How often a thread looks before it gives its PU away. */
+#define SPIN_PATIENCE 1000
+
+/* Call it after each look in vain; `looks` starts at 0. */
+static inline void spin_pause(unsigned *looks)
+{
+    if (++*looks % SPIN_PATIENCE == 0)
+        sched_yield();
+}
+
+#endif
