@@ -6,6 +6,7 @@
 mod events;
 mod machine;
 mod placements;
+mod record;
 mod run;
 mod topo;
 
@@ -32,6 +33,7 @@ enum Command {
     Topo(topo::Arguments),
     Placements(placements::Arguments),
     Events(events::Arguments),
+    Record(record::Arguments),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("pinfold: {error:#}");
