@@ -9,6 +9,7 @@ mod placements;
 mod record;
 mod run;
 mod topo;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ enum Command {
     Placements(placements::Arguments),
     Events(events::Arguments),
     Record(record::Arguments),
+    Trace(trace::Arguments),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Placements(arguments) => placements::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("pinfold: {error:#}");

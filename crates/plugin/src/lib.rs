@@ -171,8 +171,13 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
             let number = u64::from(recorder::Pc::number(qemu::qemu_plugin_insn_vaddr(instruction)));
             let datum = (number << INDEX_BITS | index as u64) as *mut c_void;
-            qemu::qemu_plugin_register_vcpu_mem_cb(instruction, on_read, qemu::NO_REGISTERS, qemu::READS, datum);
-            qemu::qemu_plugin_register_vcpu_mem_cb(instruction, on_write, qemu::NO_REGISTERS, qemu::WRITES, datum);
+            qemu::qemu_plugin_register_vcpu_mem_cb(
+                instruction,
+                on_access,
+                qemu::NO_REGISTERS,
+                qemu::READS_AND_WRITES,
+                datum,
+            );
         }
     }
 }
@@ -201,21 +206,13 @@ fn look(thread: &mut Thread, begun: u64) {
     }
 }
 
-extern "C" fn on_read(vcpu: c_uint, info: u32, address: u64, instruction: *mut c_void) {
-    access(vcpu, info, address, instruction as u64, 0);
-}
-
-extern "C" fn on_write(vcpu: c_uint, info: u32, address: u64, instruction: *mut c_void) {
-    access(vcpu, info, address, instruction as u64, 1);
-}
-
-#[inline]
-fn access(vcpu: c_uint, info: u32, address: u64, instruction: u64, write: u32) {
+extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_void) {
     let Some(thread) = state(vcpu) else { return };
-    // SAFETY: a function of its argument alone.
-    let size = 1 << unsafe { qemu::qemu_plugin_mem_size_shift(info) };
-    let site = (instruction >> INDEX_BITS) as u32 * 2 + write;
-    thread.access(site, instruction & ((1 << INDEX_BITS) - 1), address, size);
+    // SAFETY: functions of their argument alone.
+    let (size, write) = unsafe { (1 << qemu::qemu_plugin_mem_size_shift(info), qemu::qemu_plugin_mem_is_store(info)) };
+    let datum = datum as u64;
+    let site = (datum >> INDEX_BITS) as u32 * 2 + u32::from(write);
+    thread.access(site, datum & ((1 << INDEX_BITS) - 1), address, size);
 }
 
 /// Does something with the calling thread's state that must not fall together with the end of the process.

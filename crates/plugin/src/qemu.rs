@@ -27,10 +27,8 @@ pub struct Info {
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not look at registers.
 pub(crate) const NO_REGISTERS: c_int = 0;
-/// `QEMU_PLUGIN_MEM_R`
-pub(crate) const READS: c_int = 1;
-/// `QEMU_PLUGIN_MEM_W`
-pub(crate) const WRITES: c_int = 2;
+/// `QEMU_PLUGIN_MEM_RW`. A filter for reads or writes alone lets some of the others through in 7.2.
+pub(crate) const READS_AND_WRITES: c_int = 3;
 
 pub(crate) type OnVcpu = extern "C" fn(Id, c_uint);
 pub(crate) type OnTranslation = extern "C" fn(Id, *mut TranslationBlock);
@@ -63,4 +61,5 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_tb_get_insn(block: *const TranslationBlock, index: usize) -> *mut Instruction;
     pub(crate) fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
     pub(crate) fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
+    pub(crate) fn qemu_plugin_mem_is_store(info: u32) -> bool;
 }

@@ -7,7 +7,7 @@
 //! - [`Writer`] compresses blocks, guards them with a checksum and appends them to a file;
 //! - [`Recording`] opens a file, strictly or saving what precedes a damage, and hands out a [`ThreadReader`] for each
 //!   thread, which gives the accesses back in batches;
-//! - [`Summary`] is what can be said about a recording without any machine.
+//! - [`Summary`] and [`Metrics`] are what can be said about a recording without any machine.
 
 mod block;
 mod bytes;
@@ -16,9 +16,12 @@ mod encoder;
 mod error;
 mod event;
 mod file;
+mod footprint;
 mod predictor;
 mod reader;
+mod reuse;
 pub mod shared;
+mod summary;
 mod writer;
 
 pub use block::{Access, Site};
@@ -28,5 +31,5 @@ pub use error::TraceError;
 pub use event::{Event, EventKind, NO_PARENT};
 pub use file::{BlockEntry, FORMAT_VERSION, Header, Region, Window};
 pub use reader::{Recording, Thread, ThreadReader};
-
+pub use summary::{Metrics, RegionSummary, Summary, ThreadSummary};
 pub use writer::Writer;
