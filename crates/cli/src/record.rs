@@ -9,6 +9,7 @@ mod program;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use pinfold_linux::channel::{AgentError, Channel, find_agent};
 use pinfold_trace::shared::{self, Settings, Status};
 use pinfold_trace::{FORMAT_VERSION, Header, Output, Recording, Region, Window, Writer};
 use program::Program;
@@ -122,7 +123,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
     let plugin = beside_us("PINFOLD_PLUGIN", "libpinfold_record.so")
         .context("the recording plugin libpinfold_record.so is neither beside pinfold nor in ../lib/pinfold; name it in PINFOLD_PLUGIN")?;
-    let agent = beside_us("PINFOLD_AGENT", "libpinfold_agent.so");
+    let channel = Channel::create().context("no channel for the agent")?;
+    let environment = environment(&channel)?;
 
     let header = Header {
         recorder: format!("pinfold {}", env!("CARGO_PKG_VERSION")),
@@ -148,10 +150,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     .context("no memory to share with the recorded program")?;
 
     let started = std::time::Instant::now();
-    let status = program
-        .command(&qemu, &plugin, &memory_name(&memory), agent.as_deref())
-        .status()
-        .with_context(|| format!("{} cannot be run", qemu.display()))?;
+    let mut command = program.command(&qemu, &plugin, &memory_name(&memory), &environment);
+    let status =
+        pinfold_linux::child::run(&mut command).with_context(|| format!("{} cannot be run", qemu.display()))?;
     let elapsed = started.elapsed();
     finish(&memory, &output, status)?;
     if arguments.verbose {
@@ -172,6 +173,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
+/// What the recorded program gets into its environment: the agent, asked for marks. Without an agent a recording holds
+/// no regions, so that `--region` records nothing.
+fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
+    let named = std::env::var_os("PINFOLD_AGENT");
+    let executable = std::env::current_exe()?;
+    let agent = match find_agent(executable.parent().unwrap_or(Path::new("/")), named.as_deref()) {
+        Ok(agent) => Some(agent),
+        Err(AgentError::NotFound(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let mut environment = channel.environment(|name: &str| std::env::var_os(name), agent.as_deref());
+    if agent.is_some() {
+        environment.push(("PINFOLD_MARKS".into(), "1".into()));
+    }
+    Ok(environment)
+}
+
 /// A file that was installed with pinfold, or built with it.
 fn beside_us(variable: &str, name: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
@@ -179,7 +197,7 @@ fn beside_us(variable: &str, name: &str) -> Option<PathBuf> {
     }
     let ours = std::env::current_exe().ok()?;
     let directory = ours.parent()?;
-    ["", "../lib/pinfold", "../agent", "deps", ".."]
+    ["", "../lib/pinfold"]
         .iter()
         .map(|place| directory.join(place).join(name))
         .find(|path| path.is_file())

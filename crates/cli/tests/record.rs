@@ -225,6 +225,96 @@ fn a_window_of_instructions_keeps_the_rest_out() {
     );
 }
 
+/// Compiles and records regions.c; `None`, with the reason printed, where that cannot be done.
+fn record_regions(directory: &Path, compiler: &str, options: &[&str]) -> Option<Recording> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = directory.join("regions");
+    let compiled = Command::new(compiler)
+        .args(["-O1", "-fopenmp", "-o"])
+        .arg(&program)
+        .arg(root.join("crates/cli/tests/record/regions.c"))
+        .output();
+    if !compiled.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: {compiler} does not compile OpenMP programs here");
+        return None;
+    }
+    let built = Command::new("make").arg("-C").arg(root.join("agent")).output().unwrap();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let (output, recording) = record(directory, options, &["regions"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    Some(recording)
+}
+
+fn count(recording: &Recording, wanted: fn(&EventKind) -> bool) -> usize {
+    let threads = 0..recording.threads().len();
+    threads
+        .map(|thread| {
+            read(recording, thread)
+                .1
+                .iter()
+                .filter(|event| wanted(&event.kind))
+                .count()
+        })
+        .sum()
+}
+
+#[test]
+fn parallel_regions_are_marked() {
+    let Some(directory) = programs() else { return };
+    for compiler in ["gcc", "clang"] {
+        let Some(recording) = record_regions(directory.path(), compiler, &[]) else {
+            continue;
+        };
+        assert_eq!(recording.threads().len(), 2);
+        assert_eq!(
+            count(&recording, |kind| matches!(kind, EventKind::RegionBegin { .. })),
+            4
+        );
+        assert_eq!(count(&recording, |kind| matches!(kind, EventKind::RegionEnd { .. })), 4);
+        // Each of two threads has a share in each of four executions.
+        assert_eq!(count(&recording, |kind| matches!(kind, EventKind::WorkBegin { .. })), 8);
+        // Two barriers that two threads pass three times, at least: runtimes may tell more.
+        assert!(count(&recording, |kind| matches!(kind, EventKind::BarrierEnd {})) >= 12);
+        let file = directory.path().join("recording.pft");
+        let output = pinfold(&["trace", "info", "--json", file.to_str().unwrap()]);
+        let info: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let executions: Vec<_> = info["regions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|region| region["executions"].as_u64().unwrap())
+            .collect();
+        assert_eq!(executions, [3, 1]);
+    }
+}
+
+#[test]
+fn one_region_of_a_program_is_recorded_alone() {
+    let Some(directory) = programs() else { return };
+    for (options, executions) in [
+        (["--region", "0", "--every", "1"], 3),
+        (["--region", "0", "--every", "2"], 2),
+    ] {
+        let Some(recording) = record_regions(directory.path(), "gcc", &options) else {
+            return;
+        };
+        let (_, events) = read(&recording, 0);
+        let windows = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::WindowBegin {}))
+            .count();
+        assert_eq!(windows, executions);
+        // The loop's write is made 500 times in each execution; the other region's loop would be a second one.
+        let (accesses, _) = read(&recording, 0);
+        let mut writes = std::collections::HashMap::new();
+        for access in accesses.iter().filter(|access| access.write) {
+            *writes.entry(access.pc).or_insert(0) += 1;
+        }
+        let loops: Vec<usize> = writes.into_values().filter(|count| *count >= 500).collect();
+        assert_eq!(loops, [500 * executions]);
+    }
+}
+
 #[test]
 fn a_script_is_run_by_its_interpreter() {
     let Some(directory) = programs() else { return };

@@ -11,6 +11,11 @@
 //! Known limits: what the kernel itself reads and writes for a system call is not recorded. A process that the program
 //! forks is not recorded, nor is a program that takes the process's place by `exec`.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "this is for x86-64, and a site's number has 32 bits in the datum"
+)]
+
 mod qemu;
 mod recorder;
 mod thread;
@@ -209,7 +214,12 @@ fn look(thread: &mut Thread, begun: u64) {
 extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_void) {
     let Some(thread) = state(vcpu) else { return };
     // SAFETY: functions of their argument alone.
-    let (size, write) = unsafe { (1 << qemu::qemu_plugin_mem_size_shift(info), qemu::qemu_plugin_mem_is_store(info)) };
+    let (size, write) = unsafe {
+        (
+            1 << qemu::qemu_plugin_mem_size_shift(info),
+            qemu::qemu_plugin_mem_is_store(info),
+        )
+    };
     let datum = datum as u64;
     let site = (datum >> INDEX_BITS) as u32 * 2 + u32::from(write);
     thread.access(site, datum & ((1 << INDEX_BITS) - 1), address, size);
@@ -337,6 +347,8 @@ fn mark(thread: &mut Thread, kind: u64, identity: u64, threads: u64) {
         }
         3 => thread.event(EventKind::BarrierBegin {}),
         4 => thread.event(EventKind::BarrierEnd {}),
+        5 => thread.event(EventKind::WorkBegin { region: identity }),
+        6 => thread.event(EventKind::WorkEnd { region: identity }),
         _ => {}
     }
 }

@@ -4,6 +4,11 @@
 //! Nothing here is on the path of an access: threads meet at events, at translations, when a block is full, and every
 //! [`LOOK`] instructions when there is a window.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "this is for x86-64, and fewer than 2^32 instructions are translated"
+)]
+
 use pinfold_trace::shared::{self, Settings, Status};
 use pinfold_trace::{Finished, Region, Window, Writer};
 use std::collections::HashMap;

@@ -8,6 +8,11 @@
 //! QEMU splits what is wider than 8 bytes: a 16-byte load is two of 8. Pieces of one instruction that adjoin are joined
 //! again, up to 64 bytes; what is then no power of two (the 10 bytes of x87) is cut into the largest ones.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes are at most WIDEST, and larger counts of instructions are told otherwise"
+)]
+
 use crate::recorder::{self, Pc};
 use pinfold_trace::{Encoder, Event, EventKind, Output, Site};
 

@@ -1,6 +1,8 @@
 //! Variable-length integers: seven bits a byte, the least significant first, the top bit set in all but the last
 //! (LEB128). Signed differences are folded first (0, -1, 1, -2 become 0, 1, 2, 3).
 
+#![expect(clippy::cast_possible_truncation, reason = "a byte takes the lowest bits")]
+
 /// The longest variable-length integer, in bytes.
 pub(crate) const LONGEST: usize = 10;
 

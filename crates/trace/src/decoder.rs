@@ -1,6 +1,8 @@
 //! From a block of bytes to accesses and events. The inverse of [`crate::encoder`], and as trusting as a reader of
 //! files may be: not at all.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers of sites are below BLOCK_SITES")]
+
 use crate::block::{ADDRESS_MISSED, Access, GREATEST_SIZE, SITE_MISSED, WRITE_BIT};
 use crate::bytes;
 use crate::encoder::{BLOCK_SITES, END};

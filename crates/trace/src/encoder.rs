@@ -7,6 +7,11 @@
 //! the recorded program is killed, pinfold finishes the block (`Output::finished`). So the output's state is one
 //! number that is stored at once.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "threads are numbered in 32 bits, and an Output holds one as a word"
+)]
+
 use crate::block::{ADDRESS_MISSED, GREATEST_SIZE, KIND_EVENT, SITE_MISSED, Site, WRITE_BIT};
 use crate::bytes;
 use crate::event::Event;

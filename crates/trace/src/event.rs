@@ -116,6 +116,16 @@ event_kinds! {
     }
     /// Nothing but instructions, more of them than an access can tell.
     Compute = 14 {}
+    /// The thread begins its share of a parallel region.
+    WorkBegin = 15 {
+        /// Which region.
+        region
+    }
+    /// The thread has ended its share of a parallel region.
+    WorkEnd = 16 {
+        /// Which region.
+        region
+    }
 }
 
 impl Event {

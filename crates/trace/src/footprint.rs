@@ -5,6 +5,8 @@
 //! Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015, section 3.2). Counts are then scaled up:
 //! with 100,000 lines kept, the error of a share of them is well below a percent.
 
+#![expect(clippy::cast_possible_truncation, reason = "there are fewer lines than MOST_WORDS")]
+
 use std::collections::HashMap;
 
 /// The most words of thread sets that are kept: 128 MiB.

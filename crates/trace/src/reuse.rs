@@ -5,6 +5,8 @@
 //! over the times since. When time reaches the tree's end, the lines' times are numbered anew. Beyond a number of
 //! lines only a sample is followed, and distances are scaled up (SHARDS, FAST 2015; see `footprint.rs`).
 
+#![expect(clippy::cast_possible_truncation, reason = "times are at most TIMES")]
+
 use crate::footprint::hash;
 use std::collections::HashMap;
 

@@ -1,5 +1,10 @@
 //! From blocks to a file.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a block has at most BLOCK_CAPACITY bytes, a header is a command line"
+)]
+
 use crate::encoder::Finished;
 use crate::file::{FILE_MAGIC, FORMAT_VERSION, Frame, FrameKind, Header};
 use crate::{Batch, decoder::Decoder};

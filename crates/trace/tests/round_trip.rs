@@ -178,6 +178,27 @@ proptest! {
     }
 }
 
+#[test]
+fn an_instruction_whose_accesses_differ_in_size_follows_upon_itself() {
+    let items: Vec<_> = [8, 4, 8, 8, 4]
+        .map(|size| {
+            Item::Access(Access {
+                address: 64,
+                pc: 1,
+                instructions: 0,
+                size,
+                write: true,
+            })
+        })
+        .into();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sizes.pft");
+    let mut frames = encode(0, &items);
+    frames.push(Writer::end());
+    write(&path, &frames);
+    assert_eq!(decode(&Recording::open(&path).unwrap(), 0).unwrap(), items);
+}
+
 /// More accesses than a block holds, with and without order in them.
 fn many() -> Vec<Item> {
     (0..600_000u64)

@@ -105,8 +105,15 @@ impl Program {
         Err(ProgramError::Endless(file))
     }
 
-    /// The command that runs it under QEMU, with this plugin, its shared memory, and the agent where there is one.
-    pub(crate) fn command(&self, qemu: &Path, plugin: &Path, memory: &str, agent: Option<&Path>) -> Command {
+    /// The command that runs it under QEMU, with this plugin, its shared memory, and these variables in the program's
+    /// environment.
+    pub(crate) fn command(
+        &self,
+        qemu: &Path,
+        plugin: &Path,
+        memory: &str,
+        environment: &[(OsString, OsString)],
+    ) -> Command {
         let mut option = OsString::new();
         for byte in plugin.as_os_str().as_bytes() {
             // QEMU takes two commas for one that separates nothing.
@@ -122,14 +129,14 @@ impl Program {
         // Everything that QEMU can emulate, so that programs find the vector instructions that they were made for;
         // but not "fast strings": memcpy would move single bytes.
         command.args(["-cpu", "max,erms=off", "-plugin"]).arg(option);
-        if let Some(agent) = agent {
-            let mut preload = OsString::from("LD_PRELOAD=");
-            preload.push(agent);
-            if let Some(theirs) = std::env::var_os("LD_PRELOAD").filter(|theirs| !theirs.is_empty()) {
-                preload.push(":");
-                preload.push(theirs);
+        for (name, value) in environment {
+            // QEMU takes a comma for the beginning of the next variable. What has one is left out.
+            if !value.as_bytes().contains(&b',') {
+                let mut variable = name.clone();
+                variable.push("=");
+                variable.push(value);
+                command.arg("-E").arg(variable);
             }
-            command.arg("-E").arg(preload).args(["-E", "PINFOLD_MARKS=1"]);
         }
         command
             .arg("-0")
