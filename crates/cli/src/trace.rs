@@ -26,7 +26,8 @@ enum Question {
 #[derive(Args)]
 struct File {
     /// The recording.
-    file: PathBuf,
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
 
     /// Read what precedes the damage of a damaged recording.
     #[arg(long)]
@@ -40,9 +41,9 @@ struct File {
 impl File {
     fn open(&self) -> Result<Recording> {
         if !self.salvage {
-            return Ok(Recording::open(&self.file)?);
+            return Ok(Recording::open(&self.path)?);
         }
-        let (recording, damage) = Recording::salvage(&self.file)?;
+        let (recording, damage) = Recording::salvage(&self.path)?;
         if let Some(damage) = damage {
             eprintln!("pinfold: {damage}");
         }

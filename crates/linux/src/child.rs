@@ -4,6 +4,7 @@
 use crate::launch::signals::{next, owned};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 
@@ -55,7 +56,7 @@ fn follow(command: &mut Command, forwarded: &libc::sigset_t) -> io::Result<ExitS
     let mut child = command.spawn()?;
     let id = child.id().cast_signed();
     // SAFETY: a system call without memory; the descriptor is ours alone.
-    let end = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, id, 0) as libc::c_int)? };
+    let end = unsafe { owned(RawFd::try_from(libc::syscall(libc::SYS_pidfd_open, id, 0)).unwrap_or(-1))? };
     while let Some(signal) = next(&mut signals, &end) {
         let sent_by_process = signal.ssi_code <= 0;
         if sent_by_process {

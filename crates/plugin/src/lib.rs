@@ -122,6 +122,7 @@ fn state<'a>(vcpu: c_uint) -> Option<&'a mut Thread> {
 }
 
 /// A vcpu begins. We are in the thread that creates it.
+#[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of pages")]
 extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     if recorder::stopped() {
         return;

@@ -87,8 +87,12 @@ pub(crate) fn slot(index: usize) -> Option<*mut u8> {
         .then(|| unsafe { memory.add(shared::SLOTS_BEGIN + index * shared::SLOT) })
 }
 
+#[expect(
+    clippy::cast_ptr_alignment,
+    reason = "the mapping begins a page, and the words lie at multiples of 8"
+)]
 fn status(which: Status) -> &'static AtomicU64 {
-    // SAFETY: the words lie inside the mapping, aligned, and are only used as atomics.
+    // SAFETY: the words lie inside the mapping, and are only used as atomics.
     unsafe { &*MEMORY.load(Ordering::Acquire).add(which.offset()).cast::<AtomicU64>() }
 }
 
@@ -233,7 +237,10 @@ pub(crate) fn append(frame: io::Result<Vec<u8>>) {
             .write_all(&frame)
     });
     if let Err(error) = written {
-        set_status(Status::WriteError, error.raw_os_error().unwrap_or(libc::EIO) as u64);
+        set_status(
+            Status::WriteError,
+            u64::from(error.raw_os_error().unwrap_or(libc::EIO).unsigned_abs()),
+        );
         stop();
     }
 }

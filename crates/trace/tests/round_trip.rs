@@ -33,7 +33,7 @@ fn encode(thread: u32, items: &[Item]) -> Vec<Vec<u8>> {
     for item in items {
         let full = match item {
             Item::Access(access) => {
-                let known = numbers.len() as u32;
+                let known = u32::try_from(numbers.len()).unwrap();
                 let number = *numbers.entry((access.pc, access.write)).or_insert(known);
                 let site = Site {
                     pc: access.pc,
@@ -233,7 +233,7 @@ fn blocks_are_read_alone() {
     reader.seek(1);
     let mut batch = Batch::default();
     assert!(reader.next_batch(&mut batch).unwrap());
-    let before = thread.blocks[0].accesses as usize;
+    let before = usize::try_from(thread.blocks[0].accesses).unwrap();
     for (access, item) in batch.accesses.iter().zip(&items[before..]) {
         assert_eq!(&Item::Access(*access), item);
     }
