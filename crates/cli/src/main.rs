@@ -6,8 +6,10 @@
 mod events;
 mod machine;
 mod placements;
+mod record;
 mod run;
 mod topo;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -32,6 +34,8 @@ enum Command {
     Topo(topo::Arguments),
     Placements(placements::Arguments),
     Events(events::Arguments),
+    Record(record::Arguments),
+    Trace(trace::Arguments),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -44,6 +48,8 @@ fn main() -> ExitCode {
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("pinfold: {error:#}");
