@@ -1,0 +1,32 @@
+//! The detailed simulation of a window: some threads' events, under one configuration, on one model.
+//!
+//! Threads take turns by their own clocks: the PU whose clock is least goes on until it is a quantum ahead of the next
+//! one, or its thread waits for another. What orders threads in the program (barriers, signals) orders them here
+//! exactly; accesses that the program leaves unordered may be swapped when they are less than a quantum apart.
+//!
+//! Everything is deterministic: there are no random numbers, and equal clocks are ordered by PU.
+
+mod cache;
+mod configuration;
+mod core;
+mod counters;
+mod directory;
+mod engine;
+mod pages;
+mod profile;
+mod runner;
+mod schedule;
+mod server;
+mod stream;
+pub mod synthetic;
+mod system;
+mod time;
+mod trainer;
+
+pub use configuration::{PageMapping, ParsePrefetchersError, Prefetchers, WindowConfiguration};
+pub use counters::{
+    Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
+};
+pub use engine::{Options, WindowError, simulate};
+pub use profile::PageProfile;
+pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

@@ -1,0 +1,154 @@
+//! Which page is where: virtual addresses to the simulator's line numbers, and pages to NUMA nodes.
+//!
+//! Every stretch of 2 MiB of the program's memory that is touched gets the next block of line numbers, so that lines are
+//! numbered densely and, within 2 MiB, as the machine's physical addresses would index its caches with transparent huge
+//! pages. A page of 4 KiB gets its node when it is first touched, by the page mapping (Sánchez Barrera et al., ICS 2020,
+//! section 2.1.2). The translation look-aside buffer is modelled, and its entries are also what makes translation cheap here.
+
+use super::configuration::PageMapping;
+use super::directory::BLOCK_SHIFT;
+use super::profile::PageProfile;
+use crate::model::{Model, Routes};
+use std::collections::HashMap;
+
+/// Lines of a page.
+pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
+const PAGE_LINE_SHIFT: u32 = 6;
+/// Pages of a block.
+const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
+const UNPLACED: u8 = u8::MAX;
+
+/// The nodes of all pages.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    mapping: PageMapping,
+    nodes: u64,
+    /// For each node the nearest other.
+    remote: Vec<u8>,
+    /// Where the profile wants pages; empty for mappings without one.
+    wanted: HashMap<u64, u8>,
+    blocks: HashMap<u64, u32>,
+    /// By page number: the node, or `UNPLACED`.
+    placed: Vec<u8>,
+}
+
+impl Pages {
+    pub(crate) fn new(model: &Model, mapping: PageMapping, profile: Option<&PageProfile>, node_of_thread: &[usize]) -> Self {
+        let routes = model.routes();
+        let nodes = model.nodes();
+        let wanted = match (mapping, profile) {
+            (PageMapping::Locality, Some(profile)) => profile.by_locality(nodes, node_of_thread),
+            (PageMapping::Balance, Some(profile)) => profile.by_balance(nodes),
+            _ => HashMap::new(),
+        };
+        Self {
+            mapping,
+            nodes: nodes as u64,
+            remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
+            wanted,
+            blocks: HashMap::new(),
+            placed: vec![],
+        }
+    }
+
+    /// Blocks of line numbers so far.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The page number of virtual page `page`, which a thread on node `node` touches.
+    pub(crate) fn number(&mut self, page: u64, node: usize) -> u32 {
+        let next = self.blocks.len() as u32;
+        let block = *self.blocks.entry(page >> BLOCK_PAGE_SHIFT).or_insert(next);
+        if block == next {
+            self.placed
+                .resize(self.placed.len() + (1 << BLOCK_PAGE_SHIFT), UNPLACED);
+        }
+        let number = block << BLOCK_PAGE_SHIFT | (page as u32 & ((1 << BLOCK_PAGE_SHIFT) - 1));
+        if self.placed[number as usize] == UNPLACED {
+            self.placed[number as usize] = self.place(page, node);
+        }
+        number
+    }
+
+    fn place(&self, page: u64, toucher: usize) -> u8 {
+        match self.mapping {
+            PageMapping::FirstTouch | PageMapping::Local => toucher as u8,
+            PageMapping::Interleave => (page % self.nodes) as u8,
+            PageMapping::Single(node) => node.0 as u8,
+            PageMapping::Remote => self.remote[toucher],
+            PageMapping::Locality | PageMapping::Balance => {
+                self.wanted.get(&page).copied().unwrap_or(toucher as u8)
+            }
+        }
+    }
+
+    /// The node of the page in which `line` is.
+    #[inline]
+    pub(crate) fn node_of_line(&self, line: u32) -> usize {
+        self.placed[(line >> PAGE_LINE_SHIFT) as usize] as usize
+    }
+}
+
+/// The node whose memory is nearest to `node` without being its own: its own on a machine that has one node.
+fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
+    (0..nodes)
+        .filter(|&other| other != node)
+        .min_by(|&a, &b| routes.latency(node, a).total_cmp(&routes.latency(node, b)))
+        .unwrap_or(node) as u8
+}
+
+/// One core's translation look-aside buffer: set-associative with true LRU, as the caches.
+#[derive(Clone, Debug)]
+pub(crate) struct TranslationBuffer {
+    /// Virtual page plus one (zero is empty) and page number, the last used of a set first.
+    entries: Vec<(u64, u32)>,
+    ways: usize,
+    mask: u64,
+}
+
+impl TranslationBuffer {
+    pub(crate) fn new(entries: u32, ways: u32) -> Self {
+        Self {
+            entries: vec![(0, 0); entries as usize],
+            ways: ways as usize,
+            mask: u64::from(entries / ways) - 1,
+        }
+    }
+
+    /// The number of virtual page `page`; `None` where it is not here.
+    #[inline]
+    pub(crate) fn find(&mut self, page: u64) -> Option<u32> {
+        let base = (page & self.mask) as usize * self.ways;
+        let set = &mut self.entries[base..base + self.ways];
+        if set[0].0 == page + 1 {
+            return Some(set[0].1);
+        }
+        let way = set.iter().position(|&(there, _)| there == page + 1)?;
+        set[..=way].rotate_right(1);
+        Some(set[0].1)
+    }
+
+    /// Puts a page in that is not here.
+    pub(crate) fn insert(&mut self, page: u64, number: u32) {
+        let base = (page & self.mask) as usize * self.ways;
+        let set = &mut self.entries[base..base + self.ways];
+        set.rotate_right(1);
+        set[0] = (page + 1, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_keeps_the_pages_that_were_used_last() {
+        let mut buffer = TranslationBuffer::new(4, 2);
+        buffer.insert(0, 10);
+        buffer.insert(2, 12);
+        assert_eq!(buffer.find(0), Some(10));
+        buffer.insert(4, 14);
+        assert_eq!((buffer.find(0), buffer.find(2), buffer.find(4)), (Some(10), None, Some(14)));
+    }
+}
