@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// The machine: `xml:FILE` (hwloc XML), `fsroot:DIR` (a copy of another machine's /sys and /proc),
-    /// `synthetic:SPEC` (hwloc's synthetic description) or a machine model; without it, this machine.
+    /// The machine: xml:FILE (hwloc XML), fsroot:DIR (a copy of another machine's /sys and /proc), synthetic:SPEC
+    /// (hwloc's synthetic description) or, to run, scripted:FILE (a script tells the rates); without it, this machine.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
 }

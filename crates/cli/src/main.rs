@@ -30,7 +30,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Topo(topo::Arguments),
     Placements(placements::Arguments),
     Events(events::Arguments),
@@ -44,7 +44,7 @@ const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run(arguments) => run::run(arguments),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),

@@ -5,6 +5,8 @@
 
 mod binding;
 mod duration;
+mod json;
+mod number;
 mod plan;
 mod progress;
 mod report;
@@ -32,6 +34,7 @@ use std::time::Duration;
 /// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
 /// when it could not be executed, 125 when pinfold itself failed.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
@@ -41,7 +44,7 @@ pub(crate) struct Arguments {
     policy: PolicyName,
 
     /// Make candidates for N threads, instead of counting those that work.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = number::parse_positive, value_name = "N")]
     threads: Option<usize>,
 
     /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
@@ -63,7 +66,7 @@ pub(crate) struct Arguments {
     schedule: Vec<String>,
 
     /// Try at most N candidates from the topology.
-    #[arg(long, default_value_t = 8, value_name = "N", conflicts_with = "schedule")]
+    #[arg(long, default_value = "8", value_parser = number::parse_positive, value_name = "N", conflicts_with = "schedule")]
     candidates: usize,
 
     /// How candidates are compared.
@@ -87,7 +90,7 @@ pub(crate) struct Arguments {
     interval: Duration,
 
     /// Search again when the rate falls by this many percent after the choice and stays down; 0 for never.
-    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    #[arg(long, default_value = "10", value_parser = number::parse_percent, value_name = "PERCENT")]
     search_again: f64,
 
     /// Leave these threads alone: positions in the order of creation, name patterns or both, such as 1,omp-monitor*.
@@ -102,7 +105,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     cpunodebind: Option<String>,
 
-    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself.
+    /// Place threads although variables such as `OMP_PROC_BIND` tell the program to bind them itself.
     #[arg(long = "override")]
     overrides: bool,
 
@@ -123,7 +126,7 @@ pub(crate) struct Arguments {
     quiet: bool,
 
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present = "list_events", value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["list_events", "machine"], value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -145,13 +148,13 @@ enum SearchName {
     Racing,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.list_events {
         return crate::events::run(&crate::events::Arguments::default());
     }
     match arguments.machine.selected()? {
-        Selected::Here => run_here(&arguments),
-        Selected::Scripted(file) => run_scripted(&arguments, &file),
+        Selected::Here => run_here(arguments),
+        Selected::Scripted(file) => run_scripted(arguments, &file),
         Selected::Described(source) => bail!(
             "{source} tells the shape of a machine and not how fast anything runs on it, so no program can be run there; \
              leave --machine out to run here, or name a scripted machine (scripted:FILE)"
@@ -163,8 +166,9 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, plan::Where::Here)?;
     let launch = plan.launch(arguments)?;
+    let json = json_file(arguments)?;
     match LinuxMachine::launch(launch) {
-        Ok(mut machine) => drive(arguments, &plan, &mut machine),
+        Ok(mut machine) => drive(arguments, &plan, &mut machine, json),
         Err(error) => {
             eprintln!("pinfold: {error}");
             Ok(status(error.exit_status()))
@@ -173,11 +177,38 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
+    refuse_what_needs_a_program(arguments)?;
     let script = read_script(file)?;
     let topology = script_topology(file, &script)?;
     let plan = Plan::new(arguments, topology.clone(), plan::Where::Scripted)?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
-    drive(arguments, &plan, &mut machine)
+    drive(arguments, &plan, &mut machine, json_file(arguments)?)
+}
+
+/// On a scripted machine the program is the script's.
+fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
+    if let Some(command) = arguments.command.first() {
+        bail!(
+            "the script tells what runs on a scripted machine, so `{}` cannot be run there; leave out the command, or \
+             --machine to run it here",
+            command.display()
+        );
+    }
+    let given = [
+        (!arguments.event.is_empty(), "--event"),
+        (arguments.overrides, "--override"),
+        (arguments.outlive, "--outlive"),
+        (arguments.keep_pinned, "--keep-pinned"),
+    ];
+    match given.iter().find(|(given, _)| *given) {
+        Some((_, option)) => bail!("{option} is about a real program, and a scripted machine runs none; leave it out"),
+        None => Ok(()),
+    }
+}
+
+/// The file of `--json`, ready to be written.
+fn json_file(arguments: &Arguments) -> Result<Option<json::File>> {
+    arguments.json.as_deref().map(json::File::open).transpose()
 }
 
 /// Reads the script of a scripted machine.
@@ -195,14 +226,24 @@ pub(crate) fn script_topology(file: &Path, script: &Script) -> Result<Topology> 
 }
 
 /// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.
-fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine) -> Result<ExitCode> {
+fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine, json: Option<json::File>) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
     let mut policy = plan.policy();
     let mut record = Record::new(machine, policy.name());
     let mut report = Report::new(plan, machine, arguments.quiet);
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut (&mut record, &mut report));
-    if let Some(file) = &arguments.json {
-        write_json(file, arguments, plan, &record)?;
+    if let Some(json) = json {
+        json.write(&Document {
+            pinfold: env!("CARGO_PKG_VERSION"),
+            command: arguments
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            topology: pinfold_core::summary(&plan.topology),
+            allowed_pus: plan.topology.allowed_pus().to_string(),
+            record: &record,
+        })?;
     }
     Ok(status(outcome?))
 }
@@ -216,22 +257,6 @@ struct Document<'a> {
     allowed_pus: String,
     #[serde(flatten)]
     record: &'a Record,
-}
-
-fn write_json(file: &Path, arguments: &Arguments, plan: &Plan, record: &Record) -> Result<()> {
-    let document = Document {
-        pinfold: env!("CARGO_PKG_VERSION"),
-        command: arguments
-            .command
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        topology: pinfold_core::summary(&plan.topology),
-        allowed_pus: plan.topology.allowed_pus().to_string(),
-        record,
-    };
-    let text = serde_json::to_string_pretty(&document)? + "\n";
-    fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// An exit status as the kernel keeps it: eight bits.

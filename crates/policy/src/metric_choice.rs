@@ -124,7 +124,7 @@ impl MetricRequest {
                     format!("asked for{}", coarse(rate, probe).unwrap_or_default()),
                 ),
                 Some(_) => nothing(format!("`{name}` was asked for but has counted nothing so far")),
-                None => nothing(format!("`{name}` was asked for but could not be read")),
+                None => nothing(format!("`{name}` was asked for, but {}", absent(&metrics[index]))),
             };
         }
         let mut order: Vec<usize> = (0..metrics.len())
@@ -153,7 +153,7 @@ impl MetricRequest {
                         )
                     }
                     Some(_) => format!("`{name}` counted nothing"),
-                    None => format!("`{name}` could not be read"),
+                    None => absent(&metrics[other]),
                 }
             })
             .collect();
@@ -162,6 +162,18 @@ impl MetricRequest {
             why = format!("{why}: {}", passed_over.join(", "));
         }
         chosen(index, rate, format!("{why}{}", coarse(rate, probe).unwrap_or_default()))
+    }
+}
+
+/// Why there is nothing to be read of this metric: nobody has told it of the program.
+fn absent(metric: &Metric) -> String {
+    match metric.source {
+        MetricSource::Heartbeat => "the program reports no heartbeats".to_owned(),
+        MetricSource::Regions => "the program has no parallel regions that the agent sees".to_owned(),
+        MetricSource::Barriers => "the program has no barriers that the agent sees".to_owned(),
+        MetricSource::Event | MetricSource::Uprobe | MetricSource::Scripted => {
+            format!("`{}` could not be read", metric.name)
+        }
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::ffi::OsString;
 
-/// The variables that can bind threads, and whether a value does.
-const VARIABLES: [(&str, fn(&str) -> bool); 4] = [
+/// Whether a variable with this value binds threads.
+type Binds = fn(&str) -> bool;
+
+/// The variables that can bind threads, and which of their values do.
+const VARIABLES: [(&str, Binds); 4] = [
     // OpenMP 5.2, section 21.2.3: only `false` leaves threads unbound.
     ("OMP_PROC_BIND", |value| !value.eq_ignore_ascii_case("false")),
     // OpenMP 5.2, section 21.2.3: without OMP_PROC_BIND, places bind.

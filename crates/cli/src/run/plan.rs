@@ -5,7 +5,7 @@ use super::{Arguments, PolicyName, SearchName, binding, schedule};
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, Pinning, PuSet, Topology};
 use pinfold_linux::channel::{self, Channel};
-use pinfold_linux::counters::{self, Availability, Request};
+use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::launch::Launch;
 use pinfold_policy::{
     Autopin, Candidates, Fixed, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
@@ -120,7 +120,7 @@ impl Plan {
         let plan = if self.requests.is_empty() {
             None
         } else {
-            Some(counters::Plan::new(&self.requests)?)
+            Some(counters::Plan::new(&self.requests).map_err(|error| explained(error, &arguments.metric))?)
         };
         let channel = Channel::create().context("the program cannot report its progress")?;
         let directory = env::current_exe()
@@ -161,22 +161,50 @@ impl Plan {
     }
 }
 
+/// What was given to `--metric` may have been meant for an event or for one of our own metrics.
+fn explained(error: CounterError, given: &str) -> anyhow::Error {
+    let CounterError::UnknownEvent { name, nearest } = &error else {
+        return error.into();
+    };
+    if name != given {
+        return error.into();
+    }
+    let own = OWN_METRICS
+        .iter()
+        .filter(|own| strsim::damerau_levenshtein(own, given) <= 2);
+    let near: Vec<&str> = own.copied().chain(nearest.iter().map(String::as_str)).collect();
+    let guess = match near.first() {
+        Some(_) => format!("; did you mean {}?", near.join(" or ")),
+        None => String::new(),
+    };
+    anyhow!(
+        "there is no metric `{given}`{guess}; there are {}, uprobe:SYMBOL and the events that `pinfold events` lists",
+        OWN_METRICS.join(", ")
+    )
+}
+
 /// The topology without the PUs that `--physcpubind` and `--cpunodebind` exclude.
 fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
     let mut pus = topology.allowed_pus().clone();
     if let Some(list) = &arguments.physcpubind {
         let asked: PuSet = list.parse().context("--physcpubind")?;
         let lacking = asked.difference(topology.allowed_pus());
-        if !lacking.is_empty() || asked.is_empty() {
-            bail!(
-                "--physcpubind {list}: CPU {lacking} does not exist or is not ours; {} are",
-                topology.allowed_pus()
-            );
+        if !lacking.is_empty() {
+            bail!("--physcpubind {list}: CPU {lacking} does not exist or is not ours; ours are {pus}");
+        }
+        if asked.is_empty() {
+            bail!("--physcpubind `{list}` names no CPU; ours are {pus}");
         }
         pus = pus.intersection(&asked);
     }
     if let Some(list) = &arguments.cpunodebind {
         let numbers: PuSet = list.parse().context("--cpunodebind")?;
+        if numbers.is_empty() {
+            bail!(
+                "--cpunodebind `{list}` names no NUMA node; there are {}",
+                nodes(&topology)
+            );
+        }
         let mut local = PuSet::new();
         for number in numbers.iter() {
             let node = topology
@@ -184,11 +212,8 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
                 .iter()
                 .find(|node| node.id.0 == number.0)
                 .ok_or_else(|| {
-                    let known: Vec<String> = topology.nodes().iter().map(|node| node.id.to_string()).collect();
-                    anyhow!(
-                        "--cpunodebind {list}: there is no NUMA node {number}; there are {}",
-                        known.join(", ")
-                    )
+                    let known = nodes(&topology);
+                    anyhow!("--cpunodebind {list}: there is no NUMA node {number}; there are {known}")
                 })?;
             local.extend(node.pus.iter());
         }
@@ -197,6 +222,12 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
     topology
         .restricted_to(&pus)
         .context("--physcpubind and --cpunodebind leave nothing to run on; name CPUs or nodes that are ours")
+}
+
+/// The numbers of the NUMA nodes.
+fn nodes(topology: &Topology) -> String {
+    let numbers: Vec<String> = topology.nodes().iter().map(|node| node.id.to_string()).collect();
+    numbers.join(", ")
 }
 
 /// What must be counted for each task so that the metric can be had, and the metric's full name.
@@ -263,10 +294,7 @@ fn options(arguments: &Arguments, topology: &Topology, metric: MetricRequest) ->
         } else {
             Candidates::Schedule(schedules)
         },
-        threads: match arguments.threads {
-            Some(0) => bail!("--threads 0: there is nothing to place; name at least one thread"),
-            threads => threads,
-        },
+        threads: arguments.threads,
         skip: arguments
             .skip
             .as_deref()
@@ -276,7 +304,7 @@ fn options(arguments: &Arguments, topology: &Topology, metric: MetricRequest) ->
             .unwrap_or_default(),
         metric,
         watch: (arguments.search_again != 0.0).then(|| Watch {
-            fall: arguments.search_again / 100.0,
+            fall: arguments.search_again,
             ..Watch::default()
         }),
     };

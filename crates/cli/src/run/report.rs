@@ -53,7 +53,8 @@ impl Report {
             let mut stderr = std::io::stderr().lock();
             for line in text.lines() {
                 // Nobody may be listening any more; the run goes on.
-                let _ = writeln!(stderr, "pinfold: {line}");
+                // In one piece: standard error has no buffer, and the program may write there at the same time.
+                let _ = stderr.write_all(format!("pinfold: {line}\n").as_bytes());
             }
         });
     }

@@ -49,14 +49,14 @@ fn checked(pus: Vec<PuId>, given: &str, topology: &Topology) -> Result<Pinning> 
     let missing = asked.difference(present);
     if !missing.is_empty() {
         bail!(
-            "{given}: CPU {missing} does not exist or is offline; this machine has {present}, and {allowed} are ours"
+            "{given}: CPU {missing} does not exist or is offline; this machine has {present}, of which ours are {allowed}"
         );
     }
     let forbidden = asked.difference(allowed);
     if !forbidden.is_empty() {
         bail!(
-            "{given}: CPU {forbidden} is not ours (an affinity mask or a cpuset keeps it from us); {allowed} are; \
-             choose among these or start pinfold with more"
+            "{given}: CPU {forbidden} is not ours: an affinity mask (taskset), a cpuset, --physcpubind or --cpunodebind \
+             excludes it; ours are {allowed}; choose among these, or let pinfold have more"
         );
     }
     Pinning::new(pus).ok_or_else(|| anyhow!("{given}: a candidate is empty; name at least one CPU, such as 0,1"))
@@ -98,14 +98,14 @@ mod tests {
     fn a_cpu_that_does_not_exist_is_named_and_so_are_those_that_do() {
         let error = from_lists(&["0,77".to_owned()], &topology()).unwrap_err().to_string();
         assert!(error.contains("CPU 77 does not exist"), "{error}");
-        assert!(error.contains("has 0-15") && error.contains("0-11 are ours"), "{error}");
+        assert!(error.contains("has 0-15") && error.contains("ours are 0-11"), "{error}");
     }
 
     #[test]
     fn a_cpu_that_is_not_ours_is_named_and_so_are_those_that_are() {
         let error = from_variable("0f", &topology()).unwrap_err().to_string();
         assert!(
-            error.contains("CPU 15 is not ours") && error.contains("0-11 are"),
+            error.contains("CPU 15 is not ours") && error.contains("ours are 0-11"),
             "{error}"
         );
     }

@@ -1,6 +1,6 @@
 //! What this process inherited from whoever started it, and what a program that it starts gets back.
 //!
-//! Rust's runtime ignores SIGPIPE before `main`, and a launcher blocks signals and raises its limit of open files for
+//! Rust's runtime ignores SIGPIPE before `main` and opens standard streams that were closed, and a launcher blocks signals and raises its limit of open files for
 //! its own ends. None of this may reach the program. So the state is noted before any of it happens: the loader runs
 //! the functions of `.init_array` before `main`, and before Rust's runtime.
 
@@ -18,6 +18,8 @@ pub(crate) struct Inherited {
     ignored: u64,
     mask: libc::sigset_t,
     open_files: libc::rlimit,
+    /// Which of the three standard streams were closed.
+    closed: [bool; 3],
 }
 
 /// Written once, before there is a second thread, and only read afterwards.
@@ -85,6 +87,8 @@ impl Inherited {
             ignored,
             mask,
             open_files,
+            // SAFETY: the call only asks.
+            closed: [0, 1, 2].map(|stream| unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0),
         }
     }
 
@@ -98,6 +102,12 @@ impl Inherited {
                 let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
                 action.sa_sigaction = if was_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
                 libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+        }
+        for (stream, &closed) in (0..).zip(&self.closed) {
+            if closed {
+                // SAFETY: a plain system call, on a file that Rust's runtime has opened in its place.
+                unsafe { libc::close(stream) };
             }
         }
         // SAFETY: both structures were filled by the calls that are their counterparts.

@@ -1,7 +1,8 @@
 //! The signals that are sent to pinfold and meant for the program.
 //!
 //! pinfold blocks them, and one thread takes them. What a process sent to pinfold is sent on to the program's main
-//! process. What the terminal sent went to the whole foreground group, so the program has it already. When a stop
+//! process. What the terminal sent went to the whole foreground group, so the program has it already; but that the
+//! terminal has gone is told to the leader of the session only, and is passed on when that is pinfold. When a stop
 //! from the terminal or from a process stops the program, pinfold stops too, so that the shell gets the terminal back.
 //!
 //! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, which nobody
@@ -146,8 +147,6 @@ pub(crate) fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_si
 
 fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
     let number = signal.ssi_signo.cast_signed();
-    // Positive codes are the kernel's, for the terminal above all; zero and below are other processes'.
-    let sent_by_process = signal.ssi_code <= 0;
     let mut state = shared.lock();
     if !matches!(state.phase, Phase::Running) {
         return;
@@ -160,7 +159,13 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
             return;
         }
     }
-    if sent_by_process && !state.program.has_process(signal.ssi_pid.cast_signed()) {
+    // Positive codes are the kernel's, for the terminal above all; zero and below are other processes'.
+    let is_for_the_program = if signal.ssi_code <= 0 {
+        !state.program.has_process(signal.ssi_pid.cast_signed())
+    } else {
+        number == libc::SIGHUP && leads_session()
+    };
+    if is_for_the_program {
         // The main process cannot have been reaped: that happens with the lock held, and changes the phase.
         // SAFETY: plain system calls; the value is passed on and not looked at.
         unsafe {
@@ -175,4 +180,9 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
         }
     }
     state.stop_with_main();
+}
+
+fn leads_session() -> bool {
+    // SAFETY: plain system calls.
+    unsafe { libc::getsid(0) == libc::getpid() }
 }

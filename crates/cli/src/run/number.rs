@@ -1,0 +1,41 @@
+//! Numbers on the command line that have bounds.
+
+/// Parses a number of things of which there must be one.
+pub(super) fn parse_positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("not a whole number from 1 up".to_owned()),
+    }
+}
+
+/// Parses a share in percent that is less than the whole; as a share of 1.
+pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
+    match number {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("not a number of percent from 0 to below 100, such as 10".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_at_least() {
+        assert_eq!(parse_positive("12"), Ok(12));
+        for text in ["0", "-1", "1.5", "", "many"] {
+            assert!(parse_positive(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn percents_are_shares() {
+        assert_eq!(parse_percent("0"), Ok(0.0));
+        assert_eq!(parse_percent("12.5"), Ok(0.125));
+        assert_eq!(parse_percent("10 %"), Ok(0.1));
+        for text in ["100", "-1", "nan", "inf", "", "%"] {
+            assert!(parse_percent(text).is_err(), "{text}");
+        }
+    }
+}

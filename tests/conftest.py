@@ -1,0 +1,301 @@
+"""What the tests of the whole binary share: the binary itself, programs for it to run, a terminal, and patience.
+
+The binary is `$PINFOLD`, else target/release/pinfold, else target/debug/pinfold. Nothing here waits for a time to pass:
+`eventually` waits for a condition, and gives up only after so long that something must be broken.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: A search of a second or so.
+QUICK = ("-t", "300ms", "-w", "50ms", "-i", "100ms", "--interval", "30ms")
+
+#: The seconds after which something that has not happened is not going to happen.
+PATIENCE = 120
+
+#: What the caller's environment may say to pinfold or to an OpenMP runtime, and these tests do not want said.
+OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_.*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+Value = TypeVar("Value")
+
+
+def eventually(condition: Callable[[], Value], what: str) -> Value:
+    """Return what `condition` gives once that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.005)
+    return value
+
+
+def alive(process: int) -> bool:
+    """Tell whether a process runs: one that has ended and that nobody has waited for does not."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def masks(process: int) -> dict[int, set[int]]:
+    """Return the CPUs of each thread of a process, by thread."""
+    return {int(thread): os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")}
+
+
+def cpu_list(cpus: Sequence[int]) -> str:
+    """Write CPUs as the command line takes them."""
+    return ",".join(map(str, cpus))
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return our environment without what would decide for pinfold, and with `changes`."""
+    return {name: value for name, value in os.environ.items() if not OPINIONS.fullmatch(name)} | dict(changes or {})
+
+
+@contextmanager
+def patience(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Kill a process that is not done when something must be broken, so that nobody waits for it for ever."""
+    timer = threading.Timer(PATIENCE, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of pinfold that has ended."""
+
+    status: int
+    out: str
+    err: str
+    json: dict[str, Any] = field(default_factory=dict)
+
+    def said(self, text: str) -> int:
+        """Count how often pinfold said this."""
+        return sum(line.startswith("pinfold: ") and text in line for line in self.err.splitlines())
+
+
+@dataclass(frozen=True)
+class Pinfold:
+    """The binary, and a folder of one test's own."""
+
+    binary: Path
+    folder: Path
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """Return the words of `pinfold run ARGUMENTS`."""
+        return [str(self.binary), "run", *map(str, arguments)]
+
+    def start(
+        self, *arguments: str | Path, env: Mapping[str, str] | None = None, prefix: Sequence[str] = (), **options: Any
+    ) -> "subprocess.Popen[str]":
+        """Start `pinfold run ARGUMENTS`, with pipes for the standard streams."""
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen(
+            [*prefix, *self.command(*arguments)], env=environment(env), text=True, **(pipes | options)
+        )
+
+    def run(
+        self,
+        *arguments: str | Path,
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        **options: Any,
+    ) -> Run:
+        """Run `pinfold run ARGUMENTS` to its end."""
+        process = self.start(*arguments, env=env, prefix=prefix, **options)
+        out, err = process.communicate(stdin, timeout=PATIENCE)
+        return Run(process.returncode, out or "", err or "")
+
+    def record(self, *arguments: str | Path, **options: Any) -> Run:
+        """Run `pinfold run --json FILE ARGUMENTS` to its end, and read the file."""
+        file = self.folder / "record.json"
+        run = self.run("--json", file, *arguments, **options)
+        assert file.exists(), run.err
+        return Run(run.status, run.out, run.err, json.loads(file.read_text()))
+
+    def record_until(self, pattern: str, *arguments: str | Path, **options: Any) -> Run:
+        """Run `pinfold run --json FILE ARGUMENTS` until it says this, end the program by SIGTERM, and read the file."""
+        file = self.folder / "record.json"
+        process = self.start("--json", file, *arguments, **options)
+        assert process.stderr
+        lines = []
+        with patience(process):
+            for line in process.stderr:
+                lines.append(line)
+                if re.search(pattern, line):
+                    break
+            process.terminate()
+            out, err = process.communicate()
+        err = "".join(lines) + err
+        assert re.search(pattern, err), err
+        return Run(process.returncode, out, err, json.loads(file.read_text()))
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    """Return the binary under test."""
+    places = [ROOT / "target" / profile / "pinfold" for profile in ("release", "debug")]
+    if given := os.environ.get("PINFOLD"):
+        places = [Path(given).resolve()]
+    found = next((place for place in places if place.exists()), None)
+    assert found, f"there is no {' or '.join(map(str, places))}; `make build` builds the binary"
+    return found
+
+
+@pytest.fixture
+def pinfold(binary: Path, tmp_path: Path) -> Pinfold:
+    """Return `pinfold run`."""
+    return Pinfold(binary, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def agent(binary: Path) -> Path:
+    """Return the agent where the binary looks for it."""
+    found = binary.parent.parent / "agent" / "libpinfold_agent.so"
+    assert found.exists(), f"there is no {found}; `make -C agent` builds it"
+    return found
+
+
+@pytest.fixture(scope="session")
+def workload(agent: Path) -> Callable[[str], Path]:
+    """Return what finds a workload by its name."""
+    folder = ROOT / "target" / "workloads"
+
+    def find(name: str) -> Path:
+        found = folder / name
+        assert found.exists(), f"there is no {found}; `make -C workloads` builds it"
+        return found
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return what compiles a program of tests/programs, once, by `compiler` with `flags`."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def compile_once(name: str, *flags: str, compiler: str = "gcc") -> Path:
+        if shutil.which(compiler) is None:
+            pytest.skip(f"{compiler} is not installed")
+        program = folder / "-".join([name, compiler, *(flag.strip("-") for flag in flags)])
+        if not program.exists():
+            source = ROOT / "tests" / "programs" / f"{name}.c"
+            options = ["-O1", "-g", "-Wall", "-Wextra", "-pthread", *flags]
+            command = [compiler, *options, "-o", str(program), str(source)]
+            built = subprocess.run(command, capture_output=True, text=True, check=False)
+            if compiler != "gcc" and built.returncode != 0:
+                pytest.skip(f"{compiler} {' '.join(flags)} does not work here: {built.stderr.splitlines()[0]}")
+            assert built.returncode == 0, built.stderr
+        return program
+
+    return compile_once
+
+
+@pytest.fixture(scope="session")
+def several_cpus() -> list[int]:
+    """Return the CPUs that we may use, of which there are several."""
+    if len(CPUS) < 2:
+        pytest.skip("only one CPU may be used here: pinned and not pinned look the same")
+    return CPUS
+
+
+class Terminal:
+    """A terminal with a program in it, which is a session leader there and has the terminal's foreground."""
+
+    def __init__(self, *command: str, env: Mapping[str, str] | None = None) -> None:
+        """Start the program."""
+        self.shown = ""
+        self.status: int | None = None
+        variables = environment({"TERM": "dumb", "PS1": "$ ", **(env or {})})
+        self.process, self._master = pty.fork()
+        if self.process == 0:
+            try:
+                os.execvpe(command[0], command, variables)
+            finally:
+                os._exit(255)
+
+    def type(self, text: str) -> None:
+        """Type this."""
+        os.write(self._master, text.encode())
+
+    def _read(self) -> bool:
+        """Read more of what the terminal shows; return whether there will be more."""
+        readable, _, _ = select.select([self._master], [], [], PATIENCE)
+        assert readable, f"the terminal shows nothing more than {self.shown!r}"
+        try:
+            more = os.read(self._master, 65536)
+        except OSError:
+            return False  # Nobody has the terminal open any more.
+        self.shown += more.decode(errors="replace").replace("\r\n", "\n")
+        return bool(more)
+
+    def until(self, pattern: str) -> re.Match[str]:
+        """Wait until the terminal shows this, and forget all up to there."""
+        while not (match := re.search(pattern, self.shown)):
+            assert self._read(), f"the program has gone without showing {pattern!r}: {self.shown!r}"
+        self.shown = self.shown[match.end() :]
+        return match
+
+    def end(self) -> int:
+        """Wait for the program's end and return its exit status; `shown` has what the terminal showed to the end."""
+        while self._read():
+            pass
+        self.status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        return self.status
+
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+    def close(self) -> None:
+        """Take the terminal away, and the program."""
+        self.hang_up()
+        if self.status is None:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    """Return what runs a program in a terminal."""
+    open_ones: list[Terminal] = []
+
+    def start(*command: str | Path, env: Mapping[str, str] | None = None) -> Terminal:
+        open_ones.append(Terminal(*map(str, command), env=env))
+        return open_ones[-1]
+
+    yield start
+    for one in open_ones:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """Return the Python that runs the tests."""
+    return sys.executable

@@ -1,0 +1,67 @@
+"""`pinfold run --help`, and what it lists."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Pinfold
+
+OPTIONS = [
+    "--candidates",
+    "--cpunodebind",
+    "--event",
+    "--initialise",
+    "--interval",
+    "--json",
+    "--keep-pinned",
+    "--machine",
+    "--metric",
+    "--outlive",
+    "--override",
+    "--physcpubind",
+    "--policy",
+    "--probe",
+    "--quiet",
+    "--schedule",
+    "--search",
+    "--search-again",
+    "--skip",
+    "--threads",
+    "--warm-up",
+    "-L",
+    "-e",
+    "-i",
+    "-q",
+    "-t",
+    "-w",
+]
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_has_every_option_and_fits_a_terminal(pinfold: Pinfold, flag: str) -> None:
+    run = pinfold.run(flag)
+    assert run.status == 0
+    assert run.err == ""
+    described = set(re.findall(r"(?:^|, | {2,})(--?[a-zA-Z][a-z-]*)", run.out, re.MULTILINE))
+    assert described >= set(OPTIONS)
+    assert max(map(len, run.out.splitlines())) <= 100
+
+
+def test_help_tells_the_exit_statuses(pinfold: Pinfold) -> None:
+    text = pinfold.run("--help").out
+    for status in ("125", "126", "127", "128+n"):
+        assert status in text
+
+
+def test_help_names_every_kind_of_machine(pinfold: Pinfold) -> None:
+    text = pinfold.run("--help").out
+    for kind in ("xml:FILE", "fsroot:DIR", "synthetic:SPEC", "scripted:FILE"):
+        assert kind in text
+
+
+def test_the_list_of_events_is_that_of_pinfold_events(pinfold: Pinfold, binary: Path) -> None:
+    listed = subprocess.run([binary, "events"], capture_output=True, text=True, check=True).stdout
+    run = pinfold.run("-L")
+    assert (run.status, run.out, run.err) == (0, listed, "")
+    assert "task-clock" in listed.lower()

@@ -1,0 +1,109 @@
+"""`pinfold run` and the ends of lives: what is left behind, whichever of the two ends first, and thousands of ends."""
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import CPUS, PATIENCE, Pinfold, alive, eventually, masks
+
+
+@contextmanager
+def doomed(process: int) -> Iterator[int]:
+    """Kill a process that a test has left running on purpose."""
+    try:
+        yield process
+    finally:
+        os.kill(process, signal.SIGKILL)
+
+
+def all_pinned(process: int) -> bool:
+    """Tell whether each thread of a process may run on one CPU only."""
+    return all(len(mask) == 1 for mask in masks(process).values())
+
+
+def all_free(process: int) -> bool:
+    """Tell whether each thread of a process may run wherever we may."""
+    return all(mask == set(CPUS) for mask in masks(process).values())
+
+
+@pytest.mark.usefixtures("several_cpus")
+def test_what_the_program_leaves_running_is_not_left_pinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    process = pinfold.start("--policy", "fixed", "--", compiled("heir"))
+    assert process.stdout
+    with doomed(int(process.stdout.readline())) as heir:
+        eventually(lambda: all_pinned(heir), "the heir is pinned")
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+        assert alive(heir)
+        assert all_free(heir)
+
+
+@pytest.mark.usefixtures("several_cpus")
+def test_with_keep_pinned_it_is(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    process = pinfold.start("--policy", "fixed", "--keep-pinned", "--", compiled("heir"))
+    assert process.stdout
+    with doomed(int(process.stdout.readline())) as heir:
+        eventually(lambda: all_pinned(heir), "the heir is pinned")
+        before = masks(heir)
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+        assert masks(heir) == before
+
+
+def test_a_program_ends_with_a_killed_pinfold(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    process = pinfold.start("--", compiled("spin"), "2", "600")
+    assert process.stdout
+    program = int(process.stdout.readline())
+    assert alive(program)
+    process.kill()
+    eventually(lambda: not alive(program), "the program has ended")
+    process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.usefixtures("several_cpus")
+def test_with_outlive_it_goes_on_unpinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    process = pinfold.start("--outlive", "--policy", "fixed", "--", compiled("spin"), "2", "600")
+    assert process.stdout
+    with doomed(int(process.stdout.readline())) as program:
+        eventually(lambda: all_pinned(program), "the program is pinned")
+        process.kill()
+        process.wait(PATIENCE)
+        eventually(lambda: all_free(program), "the program is unpinned")
+        assert alive(program)
+        assert len(masks(program)) == 2
+
+
+def test_with_outlive_a_run_that_nobody_kills_is_like_any_other(pinfold: Pinfold) -> None:
+    run = pinfold.run("--outlive", "--", "sh", "-c", "exit 9")
+    assert run.status == 9
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_two_thousand_short_lives_leave_nothing_behind(
+    pinfold: Pinfold, compiled: Callable[..., Path], kind: str
+) -> None:
+    shared_memory = set(os.listdir("/dev/shm"))
+    scratch = pinfold.folder / "scratch"
+    scratch.mkdir()
+    run = pinfold.record("-e", "task-clock", "--", compiled("burst"), kind, "2000", env={"TMPDIR": str(scratch)})
+    assert run.status == 0, run.err
+    left = re.fullmatch(r"ran 2000, tasks 1, children 0, more files (-?\d+), more siblings 0\n", run.out)
+    assert left, run.out
+    # It opens some for the program's first task, which may not have been there when they were counted first.
+    assert int(left[1]) < 10
+    assert run.json["tasks"] == 2001
+    assert list(scratch.iterdir()) == []
+    assert not [name for name in set(os.listdir("/dev/shm")) - shared_memory if "pinfold" in name]
+
+
+def test_two_thousand_lives_at_once_are_counted(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    """Counters take a file each, and 2,000 of them are more than a process may open by default."""
+    few_files = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "sh"]
+    run = pinfold.record("-e", "task-clock", "--", compiled("spin"), "2000", "0.1", prefix=few_files)
+    assert run.status == 0, run.err
+    assert run.json["tasks"] == 2000
+    assert run.said("is not counted") == 0

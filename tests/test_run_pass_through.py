@@ -1,0 +1,154 @@
+"""`pinfold run` leaves the program what it has without: streams, status, folder, environment, signal dispositions."""
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENCE, Pinfold, environment
+
+
+def both(pinfold: Pinfold, *command: str, **options: Any) -> tuple[str, str]:
+    """Return what a command writes by itself, and under pinfold."""
+    environ = environment()
+    alone = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environ, timeout=PATIENCE, **options
+    )
+    return alone.stdout, pinfold.run("--", *command, **options).out
+
+
+def test_standard_input_and_output_are_the_programs_alone(pinfold: Pinfold) -> None:
+    content = os.urandom(1 << 20)
+    run = subprocess.run(pinfold.command("--", "cat"), input=content, capture_output=True, check=True, timeout=PATIENCE)
+    assert run.stdout == content
+    assert b"pinfold: the program ended with status 0" in run.stderr
+
+
+def test_what_the_program_writes_to_standard_error_is_there_too(pinfold: Pinfold) -> None:
+    run = pinfold.run("--", "sh", "-c", "echo out; echo err >&2")
+    assert run.out == "out\n"
+    assert "err" in run.err.splitlines()
+
+
+def test_quiet_leaves_standard_error_to_the_program(pinfold: Pinfold, workload: Callable[[str], Path]) -> None:
+    run = pinfold.run("-q", "-t", "50ms", "--", workload("barrier"), "--seconds", "0.3", "--threads", "2")
+    assert run.status == 0
+    assert run.err == ""
+    assert run.out.startswith("barrier: ")
+
+
+def test_closed_standard_streams_are_closed_for_the_program(pinfold: Pinfold) -> None:
+    closed = "for fd in 0 1 2; do test -e /proc/$$/fd/$fd && exit 1; done; exit 7"
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    assert subprocess.run([*shell, "sh", "-c", closed], check=False).returncode == 7
+    assert pinfold.run("--", "sh", "-c", closed, prefix=shell).status == 7
+
+
+def test_nobody_reading_standard_error_does_not_disturb_the_run(pinfold: Pinfold) -> None:
+    process = pinfold.start("--", "sh", "-c", "read line; echo $line; exit 5")
+    assert process.stderr
+    process.stderr.close()
+    process.stderr = None
+    out, _ = process.communicate("still here\n", timeout=PATIENCE)
+    assert (process.returncode, out) == (5, "still here\n")
+
+
+@pytest.mark.parametrize("status", [0, 1, 200, 255])
+def test_the_exit_status_is_the_programs(pinfold: Pinfold, status: int) -> None:
+    assert pinfold.run("--", "sh", "-c", f"exit {status}").status == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_program_that_a_signal_kills_gives_128_and_its_number(pinfold: Pinfold, number: signal.Signals) -> None:
+    assert pinfold.run("--", "sh", "-c", f"kill -{number} $$").status == 128 + number
+
+
+def test_the_working_directory_is_kept(pinfold: Pinfold, tmp_path: Path) -> None:
+    assert pinfold.run("--", "pwd", "-P", cwd=tmp_path).out == f"{tmp_path.resolve()}\n"
+
+
+def test_arguments_arrive_as_they_are(pinfold: Pinfold) -> None:
+    words = ["-t", "--json", "--", "two words", "", "'\"$HOME"]
+    assert pinfold.run("--", "printf", "%s\\n", *words).out.splitlines() == words
+
+
+def test_the_environment_gains_the_channel_and_the_agent_and_nothing_else(pinfold: Pinfold, agent: Path) -> None:
+    alone, placed = (
+        dict(line.split("=", 1) for line in text.split("\0") if line) for text in both(pinfold, "env", "-0")
+    )
+    added = {name: value for name, value in placed.items() if alone.pop(name, None) != value}
+    assert alone == {}
+    assert added.pop("PINFOLD_CHANNEL").startswith("/proc/")
+    # A program with AddressSanitizer takes no preloaded library otherwise.
+    assert added == {"LD_PRELOAD": str(agent.resolve()), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
+@pytest.mark.parametrize("variable", ["LD_PRELOAD", "OMP_TOOL_LIBRARIES"])
+def test_what_the_user_loads_into_the_program_goes_before_the_agent(
+    pinfold: Pinfold, agent: Path, variable: str
+) -> None:
+    run = pinfold.run("--", "printenv", variable, env={variable: "libm.so.6"})
+    assert run.out == f"libm.so.6:{agent.resolve()}\n"
+
+
+def test_without_the_agent_the_run_goes_on_and_says_what_it_lacks(pinfold: Pinfold) -> None:
+    run = pinfold.run("--", "sh", "-c", "exit 3", env={"PINFOLD_AGENT": "/nowhere/agent.so"})
+    assert run.status == 3
+    assert run.said("Parallel regions are not counted: the agent /nowhere/agent.so does not exist") == 1
+
+
+@pytest.mark.parametrize("restore_signals", [True, False])
+def test_signal_dispositions_are_as_inherited(pinfold: Pinfold, restore_signals: bool) -> None:
+    """Python ignores SIGPIPE and so do the processes that it starts, unless it restores the default."""
+    command = ("grep", "^Sig[BIC]", "/proc/self/status")
+    alone, placed = both(pinfold, *command, restore_signals=restore_signals)
+    assert placed == alone
+
+
+def test_a_reader_that_goes_away_ends_the_program_by_sigpipe(pinfold: Pinfold) -> None:
+    process = pinfold.start("--", "yes")
+    assert process.stdout
+    assert process.stdout.readline() == "y\n"
+    process.stdout.close()
+    assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("limit", ["-n", "-c", "-s"])
+def test_resource_limits_are_as_inherited(pinfold: Pinfold, limit: str) -> None:
+    alone, placed = both(pinfold, "sh", "-c", f"ulimit -S {limit}; ulimit -H {limit}")
+    assert placed == alone
+
+
+def test_a_low_limit_of_open_files_is_the_programs_own(pinfold: Pinfold) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    lowered = ["sh", "-c", 'ulimit -S -n 100; exec "$@"', "sh"]
+    run = pinfold.run("--", "sh", "-c", "ulimit -S -n; ulimit -H -n", prefix=lowered)
+    assert run.out.split() == ["100", "unlimited" if hard == resource.RLIM_INFINITY else str(hard)]
+
+
+def test_open_files_are_inherited_and_ours_are_not(pinfold: Pinfold) -> None:
+    reading, writing = os.pipe()
+    try:
+        alone, placed = both(pinfold, "sh", "-c", "ls /proc/$$/fd", pass_fds=[writing])
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert str(writing) in placed.split()
+    assert placed == alone
+
+
+def test_a_script_without_an_interpreter_line_is_run_by_the_shell(pinfold: Pinfold, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo from a script: $1\n")
+    script.chmod(0o755)
+    assert pinfold.run("--", script, "argument").out == "from a script: argument\n"
+
+
+def test_a_background_process_does_not_keep_us_waiting(pinfold: Pinfold) -> None:
+    run = pinfold.run("--", "sh", "-c", "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!; exit 4")
+    os.kill(int(run.out), signal.SIGKILL)
+    assert run.status == 4
