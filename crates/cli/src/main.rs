@@ -5,6 +5,7 @@
 
 mod events;
 mod machine;
+mod machines;
 mod placements;
 mod record;
 mod run;
@@ -33,6 +34,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Topo(topo::Arguments),
     Placements(placements::Arguments),
+    Machines(machines::Arguments),
     Events(events::Arguments),
     Record(record::Arguments),
     Trace(trace::Arguments),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
+        Command::Machines(arguments) => machines::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),

@@ -56,6 +56,10 @@ pub(crate) struct Arguments {
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+
+    /// What the program finds in its environment besides.
+    #[arg(skip)]
+    variables: Vec<(OsString, OsString)>,
 }
 
 /// Parses a number that may end in k, M or G.
@@ -82,6 +86,20 @@ fn region(text: &str) -> Result<Region, String> {
 }
 
 impl Arguments {
+    /// A recording of a whole program, which finds `variables` in its environment besides.
+    pub(crate) fn whole(output: PathBuf, command: Vec<OsString>, variables: Vec<(OsString, OsString)>) -> Self {
+        Self {
+            output,
+            from: None,
+            length: None,
+            region: None,
+            every: None,
+            verbose: false,
+            command,
+            variables,
+        }
+    }
+
     fn window(&self) -> Result<Option<Window>> {
         if self.every == Some(0) || self.length == Some(0) {
             bail!("--every and --for take at least 1");
@@ -111,12 +129,17 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    record(arguments).map(ExitCode::from)
+}
+
+/// Records, and gives the exit status: the program's, or that of a command that could not be run.
+pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let window = arguments.window()?;
     let program = match Program::find(&arguments.command) {
         Ok(program) => program,
         Err(error) => {
             eprintln!("pinfold: {error}");
-            return Ok(ExitCode::from(error.exit_status()));
+            return Ok(error.exit_status());
         }
     };
     let qemu = program::search_path("qemu-x86_64")
@@ -124,7 +147,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let plugin = beside_us("PINFOLD_PLUGIN", "libpinfold_record.so")
         .context("the recording plugin libpinfold_record.so is neither beside pinfold nor in ../lib/pinfold; name it in PINFOLD_PLUGIN")?;
     let channel = Channel::create().context("no channel for the agent")?;
-    let environment = environment(&channel)?;
+    let mut environment = environment(&channel)?;
+    environment.extend_from_slice(&arguments.variables);
 
     let header = Header {
         recorder: format!("pinfold {}", env!("CARGO_PKG_VERSION")),
@@ -170,7 +194,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .code()
         .or(status.signal().map(|signal| 128 + signal))
         .unwrap_or(1);
-    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+    Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 /// What the recorded program gets into its environment: the agent, asked for marks. Without an agent a recording holds

@@ -19,8 +19,13 @@ impl Random {
     }
 
     /// Uniform in the open interval from 0 to 1, with 53 bits.
-    fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// A whole number below `bound`, which is above 0; as good as uniform for bounds far below 2^64.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
     }
 
     /// Normal with mean 0 and variance 1, by the method of Box and Muller.

@@ -45,7 +45,8 @@ impl Report {
         report
     }
 
-    fn say(&self, text: &str) {
+    /// Tells a person, line by line.
+    pub(super) fn say(&self, text: &str) {
         if self.quiet {
             return;
         }

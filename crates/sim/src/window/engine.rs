@@ -23,7 +23,7 @@ use super::system::System;
 use super::time::{Ticks, cycles, ticks};
 use crate::model::{LINE_BYTES, Model};
 use pinfold_core::PuId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// What of the simulation may be set.
@@ -94,12 +94,32 @@ pub fn simulate(
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<WindowResult, WindowError> {
+    simulate_with_pages(model, configuration, profile, &HashMap::new(), streams, options)
+}
+
+/// As `simulate`, for a program that has run before: `placed` has, by virtual page, the node on which the page already
+/// is. The page mappings `FirstTouch` and `Local` leave these pages there; the others say for themselves where pages are.
+pub fn simulate_with_pages(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    profile: Option<&PageProfile>,
+    placed: &HashMap<u64, u8>,
+    streams: Vec<Box<dyn Stream + '_>>,
+    options: &Options,
+) -> Result<WindowResult, WindowError> {
     let placement = Placement::new(model, configuration, profile, streams.len())?;
+    macro_rules! run {
+        ($words:literal) => {{
+            let mut engine = Engine::<$words>::new(model, configuration, profile, streams, options, placement);
+            engine.system.pages.are_placed(placed);
+            engine.run()
+        }};
+    }
     match placement.cores.len() {
-        0..=64 => Engine::<1>::new(model, configuration, profile, streams, options, placement).run(),
-        65..=128 => Engine::<2>::new(model, configuration, profile, streams, options, placement).run(),
-        129..=256 => Engine::<4>::new(model, configuration, profile, streams, options, placement).run(),
-        _ => Engine::<16>::new(model, configuration, profile, streams, options, placement).run(),
+        0..=64 => run!(1),
+        65..=128 => run!(2),
+        129..=256 => run!(4),
+        _ => run!(16),
     }
 }
 

@@ -27,6 +27,6 @@ pub use configuration::{PageMapping, ParsePrefetchersError, Prefetchers, WindowC
 pub use counters::{
     Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
 };
-pub use engine::{Options, WindowError, simulate};
+pub use engine::{Options, WindowError, simulate, simulate_with_pages};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

@@ -25,7 +25,7 @@ pub(crate) struct Pages {
     nodes: u64,
     /// For each node the nearest other.
     remote: Vec<u8>,
-    /// Where the profile wants pages; empty for mappings without one.
+    /// Where the profile wants pages, or where they are from earlier; empty for other mappings and for a new program.
     wanted: HashMap<u64, u8>,
     blocks: HashMap<u64, u32>,
     /// By page number: the node, or `UNPLACED`.
@@ -51,6 +51,13 @@ impl Pages {
         }
     }
 
+    /// These pages have been touched before, and are on these nodes.
+    pub(crate) fn are_placed(&mut self, placed: &HashMap<u64, u8>) {
+        if matches!(self.mapping, PageMapping::FirstTouch | PageMapping::Local) {
+            self.wanted.clone_from(placed);
+        }
+    }
+
     /// Blocks of line numbers so far.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.len()
@@ -73,11 +80,10 @@ impl Pages {
 
     fn place(&self, page: u64, toucher: usize) -> u8 {
         match self.mapping {
-            PageMapping::FirstTouch | PageMapping::Local => toucher as u8,
             PageMapping::Interleave => (page % self.nodes) as u8,
             PageMapping::Single(node) => node.0 as u8,
             PageMapping::Remote => self.remote[toucher],
-            PageMapping::Locality | PageMapping::Balance => {
+            PageMapping::FirstTouch | PageMapping::Local | PageMapping::Locality | PageMapping::Balance => {
                 self.wanted.get(&page).copied().unwrap_or(toucher as u8)
             }
         }

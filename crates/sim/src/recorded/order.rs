@@ -1,0 +1,280 @@
+//! What orders the threads of a recording, put into the simulator's words: barriers, and tokens that one thread signals
+//! and others wait for.
+//!
+//! - A thread begins when its creator has created it.
+//! - A futex wait that slept ends with the wake that ended it: the first one on that address after the wait began, or, if
+//!   the wake was noted just before, the last one before the wait's end. A thread's end wakes those who join it.
+//! - A barrier of a team: those who are in one when the first of them leaves it are its members. What a thread does in it
+//!   is waiting, and left out.
+//! - A region's threads begin their shares when it has begun. It ends when all shares have. What its first thread does
+//!   between its own share's end and the region's, and what others do between two shares, is waiting too, and left out.
+//!
+//! Known limits: a lock that was handed on without a futex orders nothing, so that threads may hold it at once; teams that
+//! meet at barriers at the same time are taken for one; a team whose workers were released by spinning alone is ordered
+//! only where the agent marked the region.
+
+use crate::window::{Event, EventKind};
+use pinfold_trace::{Event as RecordedEvent, EventKind as Kind};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The events of one thread.
+pub(super) struct ThreadEvents {
+    /// The recording's number of the thread.
+    pub(super) number: u32,
+    pub(super) events: Vec<RecordedEvent>,
+}
+
+/// What is done in the place of each event of a thread.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// Where the events of each place begin in `events`; one more than there are places.
+    begins: Vec<u32>,
+    events: Vec<Event>,
+    /// By place: whether what comes before the event is left out; one more for what comes after the last.
+    silent: Vec<bool>,
+}
+
+impl Orders {
+    /// What is done in the place of the thread's event `place`.
+    pub(super) fn in_place_of(&self, place: usize) -> &[Event] {
+        &self.events[self.begins[place] as usize..self.begins[place + 1] as usize]
+    }
+
+    /// Whether what the thread did before its event `place`, since the one before that, is left out.
+    pub(super) fn silent(&self, place: usize) -> bool {
+        self.silent[place]
+    }
+}
+
+/// A region from its first thread's begin to its end.
+struct RegionRun {
+    region: u64,
+    begin: u64,
+    end: u64,
+    thread: usize,
+}
+
+/// Orders of all threads. `windowed` tells that the recording begins outside its windows.
+pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
+    let barriers = barriers(threads);
+    let wakes = wakes(threads);
+    let runs = region_runs(threads);
+    let shares_ended = shares_ended(threads);
+    let created: HashMap<u64, u64> = threads
+        .iter()
+        .flat_map(|thread| &thread.events)
+        .filter_map(|event| match event.kind {
+            Kind::ThreadCreate { thread } => Some((thread, event.sequence)),
+            _ => None,
+        })
+        .collect();
+    let mut all: Vec<Orders> = vec![];
+    let mut signalled = BTreeSet::new();
+    for (number, thread) in threads.iter().enumerate() {
+        let mut orders = Orders::default();
+        let leads = runs.iter().any(|run| run.thread == number);
+        let (mut in_barrier, mut between_shares, mut outside) = (false, false, windowed);
+        let mut slept_since = None;
+        orders.begins.push(0);
+        for (place, event) in thread.events.iter().enumerate() {
+            let silent = in_barrier || between_shares || outside;
+            orders.silent.push(silent);
+            let mut put = |event: Event| {
+                if event.kind == EventKind::Signal {
+                    signalled.insert(event.payload);
+                }
+                orders.events.push(event);
+            };
+            let run_at = |region: u64| {
+                let earlier = &runs[..runs.partition_point(|run| run.begin < event.sequence)];
+                earlier.iter().rfind(|run| run.region == region)
+            };
+            match event.kind {
+                Kind::ThreadBegin { .. } => {
+                    if let Some(&sequence) = created.get(&u64::from(thread.number)) {
+                        put(wait(sequence));
+                    }
+                }
+                Kind::ThreadCreate { .. } | Kind::ThreadEnd { .. } => put(signal(event.sequence)),
+                Kind::FutexWake { .. } if !silent || outside => put(signal(event.sequence)),
+                Kind::FutexWait { .. } => slept_since = Some(event.sequence),
+                Kind::FutexWaitEnd { address, error: 0 } if !silent || outside => {
+                    if let Some(wake) = slept_since
+                        .take()
+                        .and_then(|since| wake(&wakes, address, since, event.sequence))
+                    {
+                        put(wait(wake));
+                    }
+                }
+                Kind::RegionBegin { region, .. } => {
+                    put(Event::mark(EventKind::RegionBegin, region));
+                    put(signal(event.sequence));
+                }
+                Kind::WorkBegin { region } => {
+                    between_shares = false;
+                    if let Some(run) = run_at(region).filter(|run| run.thread != number) {
+                        put(wait(run.begin));
+                    }
+                }
+                Kind::WorkEnd { region } => {
+                    put(signal(event.sequence));
+                    between_shares = !leads || run_at(region).is_some_and(|run| run.thread == number);
+                }
+                Kind::RegionEnd { region } => {
+                    between_shares = false;
+                    if let Some(run) = run_at(region) {
+                        let shares = shares_ended.get(&region).map_or(&[][..], Vec::as_slice);
+                        let first = shares.partition_point(|&(sequence, _)| sequence < run.begin);
+                        for &(sequence, worker) in &shares[first..] {
+                            if sequence > event.sequence {
+                                break;
+                            }
+                            if worker != number {
+                                put(wait(sequence));
+                            }
+                        }
+                    }
+                    put(Event::mark(EventKind::RegionEnd, region));
+                }
+                Kind::BarrierBegin {} => {
+                    if let Some(&(identity, members)) = barriers.get(&(number, place)) {
+                        in_barrier = true;
+                        put(Event::barrier(identity, members));
+                    }
+                }
+                Kind::BarrierEnd {} => in_barrier = false,
+                Kind::WindowBegin {} => outside = false,
+                Kind::WindowEnd {} => outside = true,
+                Kind::FutexWake { .. } | Kind::FutexWaitEnd { .. } | Kind::Unmap { .. } | Kind::Compute {} => {}
+            }
+            orders
+                .begins
+                .push(u32::try_from(orders.events.len()).unwrap_or(u32::MAX));
+        }
+        orders.silent.push(in_barrier || between_shares || outside);
+        all.push(orders);
+    }
+    // A wake that was itself left out wakes nobody.
+    for orders in &mut all {
+        for event in &mut orders.events {
+            if event.kind == EventKind::Wait && !signalled.contains(&event.payload) {
+                *event = Event::instructions(0);
+            }
+        }
+    }
+    all
+}
+
+/// Tokens are the numbers of the events that signal them.
+fn signal(sequence: u64) -> Event {
+    Event::mark(EventKind::Signal, sequence)
+}
+
+fn wait(sequence: u64) -> Event {
+    Event::mark(EventKind::Wait, sequence)
+}
+
+/// By thread and place of its begin: the barrier's identity and its members.
+fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), (u64, u16)> {
+    let mut marks: Vec<(u64, usize, usize, bool)> = vec![];
+    for (number, thread) in threads.iter().enumerate() {
+        for (place, event) in thread.events.iter().enumerate() {
+            match event.kind {
+                Kind::BarrierBegin {} => marks.push((event.sequence, number, place, true)),
+                Kind::BarrierEnd {} => marks.push((event.sequence, number, place, false)),
+                _ => {}
+            }
+        }
+    }
+    marks.sort_unstable();
+    let mut found = HashMap::new();
+    // Who has come since the last barrier opened, and where.
+    let mut arrived: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut identity = 0;
+    for (_, thread, place, begins) in marks {
+        if begins {
+            arrived.insert(thread, place);
+        } else if arrived.contains_key(&thread) {
+            identity += 1;
+            let members = u16::try_from(arrived.len()).unwrap_or(u16::MAX);
+            for (member, place) in std::mem::take(&mut arrived) {
+                found.insert((member, place), (identity, members));
+            }
+        }
+    }
+    found
+}
+
+/// By futex: the numbers of the events that wake its waiters, in order.
+fn wakes(threads: &[ThreadEvents]) -> HashMap<u64, Vec<u64>> {
+    let mut wakes: HashMap<u64, Vec<u64>> = HashMap::new();
+    for event in threads.iter().flat_map(|thread| &thread.events) {
+        match event.kind {
+            Kind::FutexWake { address, .. } | Kind::ThreadEnd { futex: address } if address != 0 => {
+                wakes.entry(address).or_default().push(event.sequence);
+            }
+            _ => {}
+        }
+    }
+    for sequences in wakes.values_mut() {
+        sequences.sort_unstable();
+    }
+    wakes
+}
+
+/// The wake that ended a wait.
+fn wake(wakes: &HashMap<u64, Vec<u64>>, address: u64, since: u64, end: u64) -> Option<u64> {
+    let wakes = wakes.get(&address)?;
+    let after = wakes.partition_point(|&wake| wake < since);
+    let within = wakes.get(after).filter(|&&wake| wake < end);
+    within.or_else(|| wakes[..after].last()).copied()
+}
+
+/// All regions, by their begins.
+fn region_runs(threads: &[ThreadEvents]) -> Vec<RegionRun> {
+    let mut runs = vec![];
+    for (number, thread) in threads.iter().enumerate() {
+        let mut open: Vec<(u64, u64)> = vec![];
+        for event in &thread.events {
+            match event.kind {
+                Kind::RegionBegin { region, .. } => open.push((region, event.sequence)),
+                Kind::RegionEnd { region } => {
+                    if let Some(place) = open.iter().rposition(|&(begun, _)| begun == region) {
+                        let (region, begin) = open.remove(place);
+                        runs.push(RegionRun {
+                            region,
+                            begin,
+                            end: event.sequence,
+                            thread: number,
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        runs.extend(open.into_iter().map(|(region, begin)| RegionRun {
+            region,
+            begin,
+            end: u64::MAX,
+            thread: number,
+        }));
+    }
+    runs.sort_unstable_by_key(|run| (run.begin, run.end));
+    runs
+}
+
+/// By region: when which thread ended its share.
+fn shares_ended(threads: &[ThreadEvents]) -> HashMap<u64, Vec<(u64, usize)>> {
+    let mut ended: HashMap<u64, Vec<(u64, usize)>> = HashMap::new();
+    for (number, thread) in threads.iter().enumerate() {
+        for event in &thread.events {
+            if let Kind::WorkEnd { region } = event.kind {
+                ended.entry(region).or_default().push((event.sequence, number));
+            }
+        }
+    }
+    for shares in ended.values_mut() {
+        shares.sort_unstable();
+    }
+    ended
+}
