@@ -130,7 +130,7 @@ pub(crate) struct Arguments {
     simulated: simulated::Arguments,
 
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present_any = ["list_events", "machine"], value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recording"], value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -240,6 +240,7 @@ pub(crate) fn script_topology(file: &Path, script: &Script) -> Result<Topology> 
 fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine, json: Option<json::File>) -> Result<ExitCode> {
     let mut about = About {
         command: words(&arguments.command),
+        events: None,
         ending: simulated::Ending::default(),
         simulation: |_: &_| None,
     };
@@ -250,6 +251,8 @@ fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine, json: O
 struct About<S> {
     /// The program's.
     command: Vec<String>,
+    /// The events that a person hears of; `None` for all that are counted.
+    events: Option<Vec<String>>,
     ending: simulated::Ending,
     /// What there is to be said of the simulation, after it.
     simulation: S,
@@ -270,6 +273,9 @@ fn drive_about<M: Machine>(
     let mut policy = plan.policy();
     let mut record = Record::new(machine, policy.name());
     let mut report = Report::new(plan, machine, arguments.quiet);
+    if let Some(events) = about.events.take() {
+        report.only(events);
+    }
     let mut recorders = (&mut record, (&mut report, &mut about.ending));
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
     let simulation = (about.simulation)(machine);

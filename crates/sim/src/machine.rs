@@ -67,6 +67,7 @@ pub struct SimulatedMachine {
     /// The repetition with which the program ends, once it was asked to.
     last: Option<f64>,
     notes: Vec<String>,
+    told_released: bool,
     /// The clock of the run, in whole nanoseconds as policies see it.
     now: Duration,
     ended: bool,
@@ -125,6 +126,7 @@ impl SimulatedMachine {
             run,
             last: None,
             notes,
+            told_released: false,
             now: Duration::ZERO,
             ended: false,
         }
@@ -280,6 +282,14 @@ impl Machine for SimulatedMachine {
                 return Err(MachineError(error));
             }
             self.ended = ran.map_err(|error| MachineError(error.to_string()))?;
+            let released = self.timeline.released();
+            if released > 0 && !self.told_released {
+                self.told_released = true;
+                self.notes.push(format!(
+                    "{released} times a thread waited for what the recording does not hold, and went on when nobody else \
+                     could: the order of threads is not that of the program there."
+                ));
+            }
             self.now = if self.ended {
                 Duration::from_secs_f64(self.timeline.clock())
             } else {

@@ -118,7 +118,7 @@ impl fmt::Display for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "simulated on {}: what was recorded was done {:.1} times (--repeat {}), {} placements in detail, {:.3} s for \
+            "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} placements in detail, {:.3} s for \
              moving pages, seed {}",
             self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed
         )
@@ -202,6 +202,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         } else {
             words(&arguments.command)
         },
+        events: Some(arguments.event.iter().map(|event| format!("event:{event}")).collect()),
         ending,
         simulation,
     };
@@ -224,10 +225,13 @@ fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> 
     let directory = tempfile::tempdir().context("no room for a recording")?;
     let kept = arguments.simulated.keep_recording.clone();
     let file = kept.clone().unwrap_or_else(|| directory.path().join("recording.pft"));
+    let variables = threads_wanted(arguments);
     if !arguments.quiet {
-        eprintln!("pinfold: recording {}", words(&arguments.command).join(" "));
+        let assignments = variables.iter().map(|(name, value)| format!("{}={}", name.display(), value.display()));
+        let shown: Vec<String> = assignments.chain(words(&arguments.command)).collect();
+        eprintln!("pinfold: recording {}", shown.join(" "));
     }
-    let recorder = record::Arguments::whole(file.clone(), arguments.command.clone(), threads_wanted(arguments));
+    let recorder = record::Arguments::whole(file.clone(), arguments.command.clone(), variables);
     let status = record::record(&recorder)?;
     if !is_recording(&file) {
         return Ok(Err(status));

@@ -5,7 +5,8 @@
 //! - A futex wait that slept ends with the wake that ended it: the first one on that address after the wait began, or, if
 //!   the wake was noted just before, the last one before the wait's end. A thread's end wakes those who join it.
 //! - A barrier of a team: those who are in one when the first of them leaves it are its members. What a thread does in it
-//!   is waiting, and left out.
+//!   is waiting, and left out. In its place each member adds to a counter, the last one to come changes a flag on another
+//!   line, and all others read that: what libgomp does without its spinning (config/linux/bar.h).
 //! - A region's threads begin their shares when it has begun. It ends when all shares have. What its first thread does
 //!   between its own share's end and the region's, and what others do between two shares, is waiting too, and left out.
 //!
@@ -13,9 +14,26 @@
 //! meet at barriers at the same time are taken for one; a team whose workers were released by spinning alone is ordered
 //! only where the agent marked the region.
 
+use crate::model::LINE_BYTES;
 use crate::window::{Event, EventKind};
 use pinfold_trace::{Event as RecordedEvent, EventKind as Kind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Where the counter of all barriers is, which no program's memory is; the flag is on the next line.
+const BARRIER_COUNTER: u64 = 1 << 60;
+const BARRIER_FLAG: u64 = BARRIER_COUNTER + LINE_BYTES;
+
+/// Instructions that a thread needs at a barrier beside its accesses. Assumed.
+const BARRIER_INSTRUCTIONS: u32 = 20;
+
+/// One thread's arrival at a barrier.
+#[derive(Clone, Copy)]
+struct Arrival {
+    barrier: u64,
+    members: u16,
+    /// It came last when the program was recorded.
+    last: bool,
+}
 
 /// The events of one thread.
 pub(super) struct ThreadEvents {
@@ -137,9 +155,9 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
                     put(Event::mark(EventKind::RegionEnd, region));
                 }
                 Kind::BarrierBegin {} => {
-                    if let Some(&(identity, members)) = barriers.get(&(number, place)) {
+                    if let Some(&arrival) = barriers.get(&(number, place)) {
                         in_barrier = true;
-                        put(Event::barrier(identity, members));
+                        pass(arrival).into_iter().for_each(put);
                     }
                 }
                 Kind::BarrierEnd {} => in_barrier = false,
@@ -165,6 +183,20 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
     all
 }
 
+/// What a thread does at a barrier.
+fn pass(arrival: Arrival) -> [Event; 4] {
+    let come = [
+        Event::read(BARRIER_COUNTER, 8, BARRIER_INSTRUCTIONS),
+        Event::write(BARRIER_COUNTER, 8, 1),
+    ];
+    let barrier = Event::barrier(arrival.barrier, arrival.members);
+    if arrival.last {
+        [come[0], come[1], Event::write(BARRIER_FLAG, 8, 1), barrier]
+    } else {
+        [come[0], come[1], barrier, Event::read(BARRIER_FLAG, 8, 1)]
+    }
+}
+
 /// Tokens are the numbers of the events that signal them.
 fn signal(sequence: u64) -> Event {
     Event::mark(EventKind::Signal, sequence)
@@ -174,8 +206,8 @@ fn wait(sequence: u64) -> Event {
     Event::mark(EventKind::Wait, sequence)
 }
 
-/// By thread and place of its begin: the barrier's identity and its members.
-fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), (u64, u16)> {
+/// The barriers that opened, by thread and place of its arrival.
+fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), Arrival> {
     let mut marks: Vec<(u64, usize, usize, bool)> = vec![];
     for (number, thread) in threads.iter().enumerate() {
         for (place, event) in thread.events.iter().enumerate() {
@@ -190,15 +222,22 @@ fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), (u64, u16)> {
     let mut found = HashMap::new();
     // Who has come since the last barrier opened, and where.
     let mut arrived: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut identity = 0;
+    let mut newest = 0;
+    let mut barrier = 0;
     for (_, thread, place, begins) in marks {
         if begins {
             arrived.insert(thread, place);
+            newest = thread;
         } else if arrived.contains_key(&thread) {
-            identity += 1;
+            barrier += 1;
             let members = u16::try_from(arrived.len()).unwrap_or(u16::MAX);
             for (member, place) in std::mem::take(&mut arrived) {
-                found.insert((member, place), (identity, members));
+                let arrival = Arrival {
+                    barrier,
+                    members,
+                    last: member == newest,
+                };
+                found.insert((member, place), arrival);
             }
         }
     }

@@ -105,6 +105,11 @@ impl Timeline {
         self.windows.len()
     }
 
+    /// Waits in a repetition that nothing in the program ended; 0 before the first window was simulated.
+    pub(crate) fn released(&self) -> u64 {
+        self.rates.as_ref().map_or(0, |rates| rates.released)
+    }
+
     /// What a task has counted.
     pub(crate) fn count(&self, task: usize, counter: Counter) -> f64 {
         self.counts[task][counter as usize]

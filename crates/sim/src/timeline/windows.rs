@@ -41,6 +41,8 @@ pub(crate) struct Rates {
     pub(crate) cold: Repetition,
     /// After another one.
     pub(crate) warm: Repetition,
+    /// Waits in a repetition that nothing ended.
+    pub(crate) released: u64,
 }
 
 /// All configurations that have been simulated.
@@ -92,6 +94,7 @@ fn simulated(model: &Model, program: &dyn Program, pages: &Pages, setting: &Sett
         (once.join(), twice)
     });
     let once = once.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let released = once.released;
     let cold = repetition(model, &once);
     let both = repetition(model, &twice?);
     let warm = Repetition {
@@ -103,7 +106,7 @@ fn simulated(model: &Model, program: &dyn Program, pages: &Pages, setting: &Sett
             .map(|(both, cold)| std::array::from_fn(|counter| (both[counter] - cold[counter]).max(0.0)))
             .collect(),
     };
-    Ok(Rates { cold, warm })
+    Ok(Rates { cold, warm, released })
 }
 
 /// No repetition is shorter, in seconds: a piece without any instruction would be repeated for ever in no time.
