@@ -317,3 +317,130 @@ fn shares_ended(threads: &[ThreadEvents]) -> HashMap<u64, Vec<(u64, usize)>> {
     }
     ended
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(number: u32, events: &[(u64, Kind)]) -> ThreadEvents {
+        ThreadEvents {
+            number,
+            events: events
+                .iter()
+                .map(|&(sequence, kind)| RecordedEvent {
+                    sequence,
+                    instructions: 0,
+                    kind,
+                })
+                .collect(),
+        }
+    }
+
+    /// What a thread does that orders it against others, in its order.
+    fn ordering(orders: &Orders) -> Vec<(EventKind, u64)> {
+        let ordering = |event: &&Event| matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait);
+        orders
+            .events
+            .iter()
+            .filter(ordering)
+            .map(|event| (event.kind, event.payload))
+            .collect()
+    }
+
+    #[test]
+    fn a_thread_begins_when_its_creator_has_created_it_and_is_joined_when_it_has_ended() {
+        let parent = thread(
+            0,
+            &[
+                (2, Kind::ThreadCreate { thread: 1 }),
+                (3, Kind::FutexWait { address: 64 }),
+                (6, Kind::FutexWaitEnd { address: 64, error: 0 }),
+            ],
+        );
+        let child = thread(
+            1,
+            &[(1, Kind::ThreadBegin { parent: 0 }), (5, Kind::ThreadEnd { futex: 64 })],
+        );
+        let orders = orders(&[parent, child], false);
+        assert_eq!(ordering(&orders[0]), [(EventKind::Signal, 2), (EventKind::Wait, 5)]);
+        assert_eq!(ordering(&orders[1]), [(EventKind::Wait, 2), (EventKind::Signal, 5)]);
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_first_wake_in_it_and_else_with_the_last_before() {
+        let waiter = thread(
+            0,
+            &[
+                (2, Kind::FutexWait { address: 8 }),
+                (5, Kind::FutexWaitEnd { address: 8, error: 0 }),
+                (7, Kind::FutexWait { address: 8 }),
+                (8, Kind::FutexWaitEnd { address: 8, error: 0 }),
+                (9, Kind::FutexWait { address: 8 }),
+                (10, Kind::FutexWaitEnd { address: 8, error: 11 }),
+            ],
+        );
+        let wake = |sequence| (sequence, Kind::FutexWake { address: 8, limit: 1 });
+        let waker = thread(1, &[wake(1), wake(3), wake(4), wake(6)]);
+        let orders = orders(&[waiter, waker], false);
+        assert_eq!(ordering(&orders[0]), [(EventKind::Wait, 3), (EventKind::Wait, 6)]);
+    }
+
+    #[test]
+    fn those_who_are_in_a_barrier_when_the_first_leaves_it_are_its_members() {
+        let begin = |sequence| (sequence, Kind::BarrierBegin {});
+        let end = |sequence| (sequence, Kind::BarrierEnd {});
+        let one = thread(0, &[begin(1), end(4), begin(5), end(9)]);
+        let other = thread(1, &[begin(2), end(6), begin(7), end(8)]);
+        let late = thread(2, &[begin(3), end(10)]);
+        let orders = orders(&[one, other, late], false);
+        let barriers = |orders: &Orders| {
+            let barriers = orders.events.iter().filter(|event| event.kind == EventKind::Barrier);
+            barriers.map(|event| (event.payload, event.size)).collect::<Vec<_>>()
+        };
+        assert_eq!(barriers(&orders[0]), [(1, 3), (2, 2)]);
+        assert_eq!(barriers(&orders[1]), [(1, 3), (2, 2)]);
+        assert_eq!(barriers(&orders[2]), [(1, 3)]);
+        // What precedes the first begin and what follows each end is the program's; what is between is waiting.
+        let silent: Vec<bool> = (0..5).map(|place| orders[0].silent(place)).collect();
+        assert_eq!(silent, [false, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_region_begins_before_its_shares_and_ends_after_them_and_waiting_for_either_is_left_out() {
+        let region = 7;
+        let leader = thread(
+            0,
+            &[
+                (1, Kind::RegionBegin { region, threads: 2 }),
+                (2, Kind::WorkBegin { region }),
+                (5, Kind::WorkEnd { region }),
+                (6, Kind::RegionEnd { region }),
+            ],
+        );
+        let worker = thread(1, &[(3, Kind::WorkBegin { region }), (4, Kind::WorkEnd { region })]);
+        let orders = orders(&[leader, worker], false);
+        assert_eq!(
+            ordering(&orders[0]),
+            [(EventKind::Signal, 1), (EventKind::Signal, 5), (EventKind::Wait, 4)]
+        );
+        assert_eq!(ordering(&orders[1]), [(EventKind::Wait, 1), (EventKind::Signal, 4)]);
+        assert!(orders[0].silent(3) && !orders[0].silent(4));
+        assert!(orders[1].silent(2));
+    }
+
+    #[test]
+    fn outside_the_windows_of_a_recording_only_the_order_of_threads_is_left() {
+        let thread = thread(
+            0,
+            &[
+                (1, Kind::FutexWake { address: 8, limit: 1 }),
+                (2, Kind::WindowBegin {}),
+                (3, Kind::WindowEnd {}),
+            ],
+        );
+        let orders = orders(&[thread], true);
+        assert_eq!(ordering(&orders[0]), [(EventKind::Signal, 1)]);
+        let silent: Vec<bool> = (0..4).map(|place| orders[0].silent(place)).collect();
+        assert_eq!(silent, [true, true, false, true]);
+    }
+}
