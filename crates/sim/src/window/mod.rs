@@ -22,6 +22,7 @@ pub mod synthetic;
 mod system;
 mod time;
 mod trainer;
+mod warm;
 
 pub use configuration::{PageMapping, ParsePrefetchersError, Prefetchers, WindowConfiguration};
 pub use counters::{

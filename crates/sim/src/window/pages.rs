@@ -16,6 +16,8 @@ pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
 const PAGE_LINE_SHIFT: u32 = 6;
 /// Pages of a block.
 const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
+/// Blocks whose numbers are found without hashing.
+const RECENT: usize = 1024;
 const UNPLACED: u8 = u8::MAX;
 
 /// The nodes of all pages.
@@ -28,6 +30,8 @@ pub(crate) struct Pages {
     /// Where the profile wants pages; empty for mappings without one.
     wanted: HashMap<u64, u8>,
     blocks: HashMap<u64, u32>,
+    /// Some of `blocks`, by the low bits of the block: the block plus one (zero is empty) and its number.
+    recent: Vec<(u64, u32)>,
     /// By page number: the node, or `UNPLACED`.
     placed: Vec<u8>,
 }
@@ -47,6 +51,7 @@ impl Pages {
             remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
             wanted,
             blocks: HashMap::new(),
+            recent: vec![(0, 0); RECENT],
             placed: vec![],
         }
     }
@@ -58,17 +63,30 @@ impl Pages {
 
     /// The page number of virtual page `page`, which a thread on node `node` touches.
     pub(crate) fn number(&mut self, page: u64, node: usize) -> u32 {
-        let next = self.blocks.len() as u32;
-        let block = *self.blocks.entry(page >> BLOCK_PAGE_SHIFT).or_insert(next);
-        if block == next {
-            self.placed
-                .resize(self.placed.len() + (1 << BLOCK_PAGE_SHIFT), UNPLACED);
+        let block = page >> BLOCK_PAGE_SHIFT;
+        let recent = &mut self.recent[block as usize % RECENT];
+        if recent.0 != block + 1 {
+            let next = self.blocks.len() as u32;
+            let number = *self.blocks.entry(block).or_insert(next);
+            if number == next {
+                self.placed
+                    .resize(self.placed.len() + (1 << BLOCK_PAGE_SHIFT), UNPLACED);
+            }
+            *recent = (block + 1, number);
         }
-        let number = block << BLOCK_PAGE_SHIFT | (page as u32 & ((1 << BLOCK_PAGE_SHIFT) - 1));
+        let number = recent.1 << BLOCK_PAGE_SHIFT | (page as u32 & ((1 << BLOCK_PAGE_SHIFT) - 1));
         if self.placed[number as usize] == UNPLACED {
             self.placed[number as usize] = self.place(page, node);
         }
         number
+    }
+
+    /// The number of a virtual line, where its block was used not long ago.
+    #[inline]
+    pub(crate) fn glance(&self, virtual_line: u64) -> Option<u32> {
+        let block = virtual_line >> BLOCK_SHIFT;
+        let (there, number) = self.recent[block as usize % RECENT];
+        (there == block + 1).then_some(number << BLOCK_SHIFT | (virtual_line as u32 & ((1 << BLOCK_SHIFT) - 1)))
     }
 
     fn place(&self, page: u64, toucher: usize) -> u8 {

@@ -13,6 +13,9 @@ use super::time::Ticks;
 use super::trainer::{Streamer, Strides};
 use crate::model::{LINE_BYTES, Model, Prefetcher};
 
+/// How many events before its turn the last of what an access needs is fetched into the host's cache.
+const LOOK_AHEAD: usize = 4;
+
 /// What is the same for all turns.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
@@ -192,6 +195,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             if line == self.thread.last_line && last == line && (!write || self.thread.last_written) {
                 quick_hits += 1;
             } else {
+                self.warm(events, next);
                 for line in line..=last {
                     if !self.access(line, write, event.instructions) {
                         stop = Some(Stop::TooMuchMemory);
@@ -211,6 +215,22 @@ impl<const W: usize> Runner<'_, '_, W> {
         counters.writes += writes;
         counters.levels[0].hits += quick_hits;
         stop
+    }
+
+    /// Has the host fetch what accesses to come will need. An event to come may be no access: then its payload is no
+    /// address, and this does nothing useful.
+    #[inline]
+    fn warm(&self, events: &[Event], next: usize) {
+        let line = |distance: usize| {
+            let event = events.get(next + distance)?;
+            self.system.pages.glance(event.payload / LINE_BYTES)
+        };
+        if let Some(line) = line(2 * LOOK_AHEAD) {
+            self.system.warm_sets(self.index, line);
+        }
+        if let Some(line) = line(LOOK_AHEAD) {
+            self.system.warm_evicted(self.index, line);
+        }
     }
 
     /// Stops dispatch until instruction `instruction` fits into the reorder buffer.

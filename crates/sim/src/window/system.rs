@@ -204,6 +204,51 @@ impl<const W: usize> System<W> {
         &mut self.private[core * self.levels + level]
     }
 
+    /// What a coming access of `core` to `line` will put into the LLC if it misses: the line itself, or what it will push
+    /// out of the private caches. `None` where it will not miss the L1, or push nothing out.
+    #[inline]
+    fn entering(&self, core: usize, line: u32) -> Option<u32> {
+        let private = &self.private[core * self.levels..(core + 1) * self.levels];
+        if private[0].holds(line) {
+            return None;
+        }
+        let mut gone = private[0].candidate(line);
+        for (cache, &inclusion) in private.iter().zip(&self.inclusion).skip(1) {
+            let enters = if inclusion == Inclusion::Victim { gone } else { Some(line) };
+            gone = enters.and_then(|enters| cache.candidate(enters));
+        }
+        if self.inclusion[self.levels] == Inclusion::Victim {
+            gone
+        } else {
+            if let Some(gone) = gone {
+                self.directory.warm(gone);
+            }
+            Some(line)
+        }
+    }
+
+    /// Has the host fetch what a coming access of `core` will need if it misses: first of two steps.
+    #[inline]
+    pub(crate) fn warm_sets(&self, core: usize, line: u32) {
+        let Some(enters) = self.entering(core, line) else {
+            return;
+        };
+        self.directory.warm(line);
+        self.directory.warm(enters);
+        self.shared[self.domain_of_core[core]].warm(enters);
+    }
+
+    /// Second step, some events later: what has to go from the LLC.
+    #[inline]
+    pub(crate) fn warm_evicted(&self, core: usize, line: u32) {
+        let Some(enters) = self.entering(core, line) else {
+            return;
+        };
+        if let Some(evicted) = self.shared[self.domain_of_core[core]].candidate(enters) {
+            self.directory.warm(evicted);
+        }
+    }
+
     /// The demand access of `core` to a line that its L1 does not hold. Afterwards it does.
     pub(crate) fn miss(&mut self, core: usize, line: u32, write: bool, time: Ticks) -> Access {
         let thread = self.thread_on_core[core];
