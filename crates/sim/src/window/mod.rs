@@ -12,6 +12,7 @@ mod core;
 mod counters;
 mod directory;
 mod engine;
+mod misses;
 mod pages;
 mod profile;
 mod runner;
@@ -29,5 +30,6 @@ pub use counters::{
     Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
 };
 pub use engine::{Options, WindowError, simulate};
+pub use misses::{Geometry, Misses, single_core_misses};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

@@ -396,7 +396,7 @@ impl<const W: usize> System<W> {
                 *word &= !PREFETCH;
             }
         }
-        let (served, mut latency) = self.serve(domain, line, write, &mut entry, time);
+        let (served, mut latency) = self.serve(core, line, write, &mut entry, time);
         if write {
             latency = latency.max(self.invalidate_others(core, line, &mut entry));
         }
@@ -425,12 +425,14 @@ impl<const W: usize> System<W> {
     /// Who serves the line and how long it takes; owners and modified copies are made to share it where it is read.
     fn serve(
         &mut self,
-        domain: usize,
+        core: usize,
         line: u32,
         write: bool,
         entry: &mut Entry<W>,
         time: Ticks,
     ) -> (Option<Served>, Ticks) {
+        let domain = self.domain_of_core[core];
+        let thread = self.thread_on_core[core];
         let in_shared = entry.has_domain(domain);
         if let Some(owner) = entry.owner() {
             let from = self.domain_of_core[owner];
@@ -453,7 +455,7 @@ impl<const W: usize> System<W> {
                     entry.set_owner(None);
                 } else if !self.shares_dirty {
                     entry.set_owner(None);
-                    self.clean_owner(owner, from, domain, line, entry, time);
+                    self.clean_owner(core, from, line, entry, time);
                 }
                 return served;
             }
@@ -468,7 +470,7 @@ impl<const W: usize> System<W> {
                     *word &= !DIRTY;
                 }
                 entry.set_dirty(None);
-                self.write_memory(self.node_of_domain[from], self.package_of_domain[from], line, time);
+                self.write_memory(thread, from, line, time);
             }
             return served;
         }
@@ -509,23 +511,15 @@ impl<const W: usize> System<W> {
 
     /// Where a protocol cannot share modified data: the newest data goes to the LLC, and to memory where another domain
     /// reads it.
-    fn clean_owner(
-        &mut self,
-        owner: usize,
-        from: usize,
-        to: usize,
-        line: u32,
-        entry: &mut Entry<W>,
-        time: Ticks,
-    ) {
-        if from != to {
+    fn clean_owner(&mut self, reader: usize, from: usize, line: u32, entry: &mut Entry<W>, time: Ticks) {
+        if from != self.domain_of_core[reader] {
             if entry.dirty() == Some(from) {
                 entry.set_dirty(None);
                 if let Some(word) = self.shared[from].peek(line) {
                     *word &= !DIRTY;
                 }
             }
-            self.write_memory(self.node_of_domain[from], self.package_of_domain[from], line, time);
+            self.write_memory(self.thread_on_core[reader], from, line, time);
             return;
         }
         entry.set_dirty(Some(from));
@@ -535,7 +529,7 @@ impl<const W: usize> System<W> {
             }
         } else {
             entry.add_domain(from);
-            self.insert_shared(owner, from, line, DIRTY, time);
+            self.insert_shared(reader, from, line, DIRTY, time);
         }
     }
 
@@ -646,12 +640,13 @@ impl<const W: usize> System<W> {
         (served, self.memory_latency[node * self.nodes + home] + wait)
     }
 
-    /// A modified line goes to memory. Nobody waits for it.
-    fn write_memory(&mut self, node: usize, package: usize, line: u32, time: Ticks) {
+    /// A modified line goes from a domain to memory because of a thread's access. Nobody waits for it.
+    fn write_memory(&mut self, thread: usize, domain: usize, line: u32, time: Ticks) {
+        self.counters[thread].memory_writes += 1;
         let home = self.pages.node_of_line(line);
         self.memory[home].serve(time);
-        self.cross(node, home, time);
-        self.cross_bus(package, time);
+        self.cross(self.node_of_domain[domain], home, time);
+        self.cross_bus(self.package_of_domain[domain], time);
     }
 
     /// The wait on the links from one node to another.
@@ -765,9 +760,7 @@ impl<const W: usize> System<W> {
         }
         self.directory.set(line, entry);
         if dirty != 0 {
-            let thread = self.thread_on_core[core];
-            self.counters[thread].memory_writes += 1;
-            self.write_memory(self.node_of_domain[domain], self.package_of_domain[domain], line, time);
+            self.write_memory(self.thread_on_core[core], domain, line, time);
         }
     }
 }
@@ -819,4 +812,192 @@ fn transfers(
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The Opteron or the Sandy Bridge with caches of a few lines, so that everything is evicted all the time.
+    fn small(name: &str) -> Model {
+        let (text, replacements): (&str, &[(&str, &str)]) = match name {
+            "victim" => (
+                include_str!("../../../../machines/opteron-6164x4.toml"),
+                &[
+                    ("kib = 64", "bytes = 512"),
+                    ("kib = 512", "kib = 1"),
+                    ("count = 16, source = \"AMD S", "count = 4, source = \"AMD S"),
+                    ("{ mib = 5", "{ kib = 2"),
+                    ("count = 40", "count = 8"),
+                ],
+            ),
+            _ => (
+                include_str!("../../../../machines/e5-4650x4.toml"),
+                &[
+                    ("kib = 32", "bytes = 512"),
+                    ("count = 8, source = \"Intel 64", "count = 4, source = \"Intel 64"),
+                    ("kib = 256", "kib = 1"),
+                    ("mib = 20", "kib = 4"),
+                    ("count = 20, source = \"Intel Xeon", "count = 8, source = \"Intel Xeon"),
+                ],
+            ),
+        };
+        let mut text = text.to_owned();
+        for (from, to) in replacements {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        if name == "non_inclusive" {
+            text = text.replace("policy = \"inclusive\"", "policy = \"non_inclusive\"");
+        }
+        Model::parse(name, &text).unwrap()
+    }
+
+    /// Two cores each of three domains.
+    fn system(model: &Model) -> System<1> {
+        let apart = model.cores_per_domain();
+        let cores: Vec<usize> = (0..3).flat_map(|domain| [domain * apart, domain * apart + 1]).collect();
+        let mut system = System::new(model, &cores, cores.len(), PageMapping::FirstTouch, None, &[0; 6]);
+        system.thread_on_core = (0..cores.len()).collect();
+        system.pages.number(0, 0);
+        system.pages.number(1, 0);
+        system.directory.add_block();
+        system
+    }
+
+    fn access(system: &mut System<1>, core: usize, line: u32, write: bool) {
+        let Some(word) = system.l1(core).touch(line) else {
+            system.miss(core, line, write, 0);
+            return;
+        };
+        let writable = *word & WRITABLE != 0;
+        if write {
+            *word |= DIRTY | WRITABLE;
+            if !writable {
+                system.upgrade(core, line);
+            }
+        }
+    }
+
+    /// What must hold after every access, for every line.
+    fn check(system: &System<1>, lines: u32) {
+        let cores = system.domain_of_core.len();
+        for line in 0..lines {
+            let entry = system.directory.get(line);
+            let flags: Vec<Option<u32>> = (0..cores)
+                .map(|core| {
+                    let private = &system.private[core * system.levels..(core + 1) * system.levels];
+                    let found = private.iter().flat_map(Cache::contents).filter(|&(held, _)| held == line);
+                    found.map(|(_, flags)| flags).reduce(|all, flags| all | flags)
+                })
+                .collect();
+            let holders: Vec<usize> = (0..cores).filter(|&core| flags[core].is_some()).collect();
+            assert_eq!(entry.each_core().collect::<Vec<_>>(), holders, "line {line}");
+            let shared: Vec<usize> = (0..system.shared.len())
+                .filter(|&domain| system.shared[domain].holds(line))
+                .collect();
+            assert_eq!(entry.each_domain().collect::<Vec<_>>(), shared, "line {line}");
+            for (core, &held) in flags.iter().enumerate() {
+                let held = held.unwrap_or(0);
+                let domain = system.domain_of_core[core];
+                if held & WRITABLE != 0 {
+                    assert_eq!(holders, [core], "line {line} has one writer");
+                    assert!(shared.iter().all(|&other| other == domain), "line {line} has one writer");
+                }
+                if held & (DIRTY | WRITABLE) != 0 {
+                    assert_eq!(entry.owner(), Some(core), "line {line}");
+                }
+                if system.inclusion[system.levels] == Inclusion::Inclusive && holders.contains(&core) {
+                    assert!(shared.contains(&domain), "line {line} is in the inclusive LLC");
+                }
+            }
+        }
+    }
+
+    fn accesses() -> impl Strategy<Value = Vec<(usize, u32, u8)>> {
+        proptest::collection::vec((0usize..6, 0u32..96, 0u8..8), 1..250)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Loads, stores and prefetches by all cores: the directory is exact, a line has one writer or many readers, an
+        /// inclusive LLC includes, and every demand access hits or misses once.
+        #[test]
+        fn the_caches_stay_coherent(which in 0usize..3, accesses in accesses()) {
+            let model = small(["victim", "inclusive", "non_inclusive"][which]);
+            let mut system = system(&model);
+            let mut demanded = 0;
+            for (core, line, what) in accesses {
+                match what {
+                    0..=2 => access(&mut system, core, line, true),
+                    3 | 4 if system.is_near(core, line, usize::from(what) - 3) => {}
+                    3 | 4 => {
+                        system.prefetch(core, line, usize::from(what) - 3, 0, 0);
+                    }
+                    _ => access(&mut system, core, line, false),
+                }
+                demanded += u64::from(!(3..=4).contains(&what));
+                check(&system, 96);
+            }
+            let mut total = Counters::default();
+            for counters in &system.counters {
+                total += counters;
+            }
+            // The runner counts the L1; here it is what the L2 did not see.
+            let [_, second, third, _] = total.levels;
+            prop_assert!(second.hits + second.misses <= demanded);
+            prop_assert_eq!(third.hits + third.misses, second.misses);
+        }
+    }
+
+    #[test]
+    fn an_inclusive_cache_takes_what_it_evicts_from_the_cores() {
+        let model = small("inclusive");
+        let mut system = system(&model);
+        access(&mut system, 1, 0, true);
+        // Eight lines of the same set of the last level, read by the other core.
+        for line in 1..=8 {
+            access(&mut system, 0, line * 8, false);
+        }
+        assert_eq!(system.counters[1].back_invalidations, 1);
+        assert_eq!(system.counters[0].memory_writes, 1, "the modified line goes to memory");
+        assert_eq!(system.directory.get(0), Entry::EMPTY);
+    }
+
+    #[test]
+    fn a_line_moves_out_of_a_victim_cache_to_the_one_core_that_reads_it() {
+        let model = small("victim");
+        let mut system = system(&model);
+        // Lines of one set of every level: one way in the L1 (four sets of two), four in the L2.
+        for line in 0..7 {
+            access(&mut system, 0, line * 4, line == 0);
+        }
+        assert!(system.shared[0].holds(0), "the L1 and the L2 hold six lines, the seventh pushes the first out");
+        assert!(!system.shared[0].holds(24), "what comes from memory does not go there");
+        access(&mut system, 0, 0, false);
+        assert!(!system.shared[0].holds(0) && system.l1(0).holds(0));
+        assert_eq!(system.counters[0].levels[2].hits, 1);
+        assert_eq!(*system.l1(0).peek(0).unwrap() & DIRTY, DIRTY, "modified it stays modified");
+    }
+
+    #[test]
+    fn a_victim_cache_keeps_its_copy_where_another_core_holds_the_line() {
+        let model = small("victim");
+        let mut system = system(&model);
+        for line in 0..7 {
+            access(&mut system, 0, line * 4, false);
+        }
+        access(&mut system, 1, 0, false);
+        assert!(!system.shared[0].holds(0));
+        // Core 0 reads it too, then core 1 pushes its copy out, and core 0 still holds the line when core 1 reads it.
+        access(&mut system, 0, 0, false);
+        for line in 7..14 {
+            access(&mut system, 1, line * 4, false);
+        }
+        assert!(system.shared[0].holds(0));
+        access(&mut system, 1, 0, false);
+        assert!(system.shared[0].holds(0));
+    }
 }
