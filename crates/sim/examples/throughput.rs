@@ -4,13 +4,14 @@
 //! memory, reads random words, updates words that it shares with the others, and sweeps a stencil; all with prefetchers
 //! and NUMA. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
 
-#![expect(clippy::disallowed_methods, reason = "a measurement of this program reads its processor time")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a measurement of this program reads its processor time"
+)]
 
 use pinfold_core::{Pinning, PuId};
 use pinfold_sim::model::{Model, builtin};
-use pinfold_sim::window::{
-    Options, PageMapping, Prefetchers, Stream, WindowConfiguration, simulate, synthetic,
-};
+use pinfold_sim::window::{Options, PageMapping, Prefetchers, Stream, WindowConfiguration, simulate, synthetic};
 
 const MIB: u64 = 1 << 20;
 
@@ -74,7 +75,9 @@ fn measure(name: &str, model: &Model, threads: u64, accesses: u64, kind: Option<
         return;
     }
     let cores = model.cores() as u64;
-    let pus = (0..threads).map(|thread| PuId((thread * cores / threads) as u32)).collect();
+    let pus = (0..threads)
+        .map(|thread| PuId((thread * cores / threads) as u32))
+        .collect();
     let configuration = WindowConfiguration {
         pinning: Pinning::new(pus).expect("there are threads"),
         pages: PageMapping::FirstTouch,
@@ -110,8 +113,17 @@ fn main() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(40_000_000);
     let four_packages = builtin("opteron-6164x4").expect("it is built in");
-    for (kind, name) in ["streaming", "random", "shared updates", "stencil"].into_iter().enumerate() {
-        measure(&format!("8 of 48, {name}"), &four_packages, 8, accesses, Some(kind as u64));
+    for (kind, name) in ["streaming", "random", "shared updates", "stencil"]
+        .into_iter()
+        .enumerate()
+    {
+        measure(
+            &format!("8 of 48, {name}"),
+            &four_packages,
+            8,
+            accesses,
+            Some(kind as u64),
+        );
     }
     measure("8 of 48, mixed", &four_packages, 8, accesses, None);
     measure("48 of 48, mixed", &four_packages, 48, accesses, None);

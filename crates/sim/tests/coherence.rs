@@ -69,7 +69,11 @@ fn a_modified_line_comes_from_the_core_that_modified_it() {
         (12, Served::OtherPackageModified),
     ] {
         for second in [LOAD, STORE] {
-            assert_eq!(server(&model, &[(0, STORE, 5), (pu, second, 5)]), Some(expected), "{pu}");
+            assert_eq!(
+                server(&model, &[(0, STORE, 5), (pu, second, 5)]),
+                Some(expected),
+                "{pu}"
+            );
         }
     }
 }
@@ -83,7 +87,11 @@ fn a_clean_line_comes_from_whoever_may_forward_it() {
         (12, Served::OtherPackageClean),
     ] {
         assert_eq!(server(&model, &[(0, LOAD, 5), (pu, LOAD, 5)]), Some(expected), "{pu}");
-        assert_eq!(server(&model, &[(0, LOAD, 5), (3, LOAD, 5), (pu, LOAD, 5)]), Some(expected), "{pu}");
+        assert_eq!(
+            server(&model, &[(0, LOAD, 5), (3, LOAD, 5), (pu, LOAD, 5)]),
+            Some(expected),
+            "{pu}"
+        );
     }
 }
 
@@ -91,17 +99,29 @@ fn a_clean_line_comes_from_whoever_may_forward_it() {
 fn where_nobody_may_forward_a_clean_line_memory_serves() {
     let model = opteron();
     assert_eq!(server(&model, &[(0, LOAD, 5), (1, LOAD, 5)]), Some(Served::LocalMemory));
-    assert_eq!(server(&model, &[(0, LOAD, 5), (6, LOAD, 5)]), Some(Served::RemoteMemory));
-    assert_eq!(server(&model, &[(0, LOAD, 5), (12, LOAD, 5)]), Some(Served::RemoteMemory));
+    assert_eq!(
+        server(&model, &[(0, LOAD, 5), (6, LOAD, 5)]),
+        Some(Served::RemoteMemory)
+    );
+    assert_eq!(
+        server(&model, &[(0, LOAD, 5), (12, LOAD, 5)]),
+        Some(Served::RemoteMemory)
+    );
 }
 
 #[test]
 fn the_last_level_cache_serves_a_line_that_two_cores_read_before() {
     let model = builtin("e5-2660v2x2").unwrap();
     // The second reader finds it exclusive with the first; the third finds it shared.
-    assert_eq!(server(&model, &[(0, LOAD, 5), (1, LOAD, 5)]), Some(Served::SameDomainClean));
+    assert_eq!(
+        server(&model, &[(0, LOAD, 5), (1, LOAD, 5)]),
+        Some(Served::SameDomainClean)
+    );
     let (result, _) = run(&model, &[(0, LOAD, 5), (1, LOAD, 5), (2, LOAD, 5)]);
-    assert_eq!((result.threads[2].served.sum(), result.threads[2].levels[2].hits), (0, 1));
+    assert_eq!(
+        (result.threads[2].served.sum(), result.threads[2].levels[2].hits),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -110,7 +130,10 @@ fn without_an_owned_state_a_modified_line_that_another_package_reads_goes_to_mem
     let steps = [(0, STORE, 5), (10, LOAD, 5)];
     assert_eq!(server(&model, &steps), Some(Served::OtherPackageModified));
     assert_eq!(run(&model, &steps).0.total().memory_writes, 1);
-    assert_eq!(run(&opteron(), &[(0, STORE, 5), (12, LOAD, 5)]).0.total().memory_writes, 0);
+    assert_eq!(
+        run(&opteron(), &[(0, STORE, 5), (12, LOAD, 5)]).0.total().memory_writes,
+        0
+    );
 }
 
 #[test]
@@ -128,7 +151,10 @@ fn a_store_to_a_shared_line_takes_it_from_all_others() {
         panic!("three threads");
     };
     assert_eq!((writer.upgrades, writer.invalidations_sent), (1, 2));
-    assert_eq!((reader.invalidations_received, far_reader.invalidations_received), (1, 1));
+    assert_eq!(
+        (reader.invalidations_received, far_reader.invalidations_received),
+        (1, 1)
+    );
     // And the next reader gets the new data.
     let again = [(0, LOAD, 5), (1, LOAD, 5), (0, STORE, 5), (2, LOAD, 5)];
     assert_eq!(server(&model, &again), Some(Served::SameDomainModified));

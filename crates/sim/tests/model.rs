@@ -60,16 +60,27 @@ fn a_latency_below_that_of_the_level_before_is_refused() {
 
 #[test]
 fn nodes_that_no_link_reaches_are_refused() {
-    let error = Model::parse("m.toml", &OPTERON.replace("[6, 7]]", "[4, 6]]").replace("[4, 6], [1, 3], [1, 5], [1, 7], [3, 5], [3, 7], [5, 7]]", "[1, 3]]"))
-        .unwrap_err();
+    let error = Model::parse(
+        "m.toml",
+        &OPTERON
+            .replace("[6, 7]]", "[4, 6]]")
+            .replace("[4, 6], [1, 3], [1, 5], [1, 7], [3, 5], [3, 7], [5, 7]]", "[1, 3]]"),
+    )
+    .unwrap_err();
     assert!(error.why.contains("no links lead"), "{error}");
 }
 
 #[test]
 fn a_latency_that_the_shape_needs_must_be_there_and_one_that_it_excludes_must_not() {
-    let line = OPTERON.lines().find(|line| line.starts_with("same_package_clean")).unwrap();
+    let line = OPTERON
+        .lines()
+        .find(|line| line.starts_with("same_package_clean"))
+        .unwrap();
     let error = Model::parse("m.toml", &OPTERON.replace(line, "")).unwrap_err();
-    assert!(error.key == "coherence.same_package_clean" && error.why.contains("is missing"), "{error}");
+    assert!(
+        error.key == "coherence.same_package_clean" && error.why.contains("is missing"),
+        "{error}"
+    );
     let (error, _) = refused("[tlb]", "smt_throughput = { ratio = 1.2, source = \"assumed\" }\n[tlb]");
     assert!(error.contains("core.smt_throughput"), "{error}");
 }
@@ -114,6 +125,9 @@ fn siblings_are_numbered_last_and_share_a_core() {
 #[test]
 fn the_ring_of_the_e5_4650_has_an_opposite_package_two_links_away() {
     let routes = builtin("e5-4650x4").unwrap().routes();
-    assert_eq!((routes.way(0, 1).len(), routes.way(0, 2).len(), routes.way(0, 3).len()), (1, 2, 1));
+    assert_eq!(
+        (routes.way(0, 1).len(), routes.way(0, 2).len(), routes.way(0, 3).len()),
+        (1, 2, 1)
+    );
     assert!((routes.latency(0, 2) - 2.0 * routes.latency(0, 1)).abs() < 1e-6);
 }

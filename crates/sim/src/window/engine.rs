@@ -9,15 +9,15 @@
 //! in the wrong order. The times do not suffer, because a bandwidth is shared by arrival times, not by the order in which
 //! lines are simulated.
 
-use super::configuration::{PageMapping, WindowConfiguration};
 use super::cache::Cache;
+use super::configuration::{PageMapping, WindowConfiguration};
 use super::counters::{LinkTraffic, RegionSpan, WindowResult};
 use super::directory::{BLOCK_SHIFT, DOMAINS};
 use super::pages::PAGE_LINES;
-use super::runner::{CoreState, Runner, Settings, Stop, Thread};
-use super::server::Server;
 use super::profile::PageProfile;
+use super::runner::{CoreState, Runner, Settings, Stop, Thread};
 use super::schedule::{Pu, Queue, State, Waiting};
+use super::server::Server;
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
 use super::time::{Ticks, cycles, ticks};
@@ -222,6 +222,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             pace: ticks(pace),
             shared_pace: ticks(pace * together),
             reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
+            store_buffer: u64::from(model.core.store_buffer.value().0),
             walk: ticks(model.tlb.walk.value().cycles(frequency)),
             l1_latency: system.latency[0],
             most_blocks: (highest_line as usize + 1) >> BLOCK_SHIFT,

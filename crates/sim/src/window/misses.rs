@@ -92,12 +92,24 @@ mod tests {
     fn an_access_that_straddles_two_lines_misses_once() {
         let events = vec![Event::write(60, 8, 1), Event::read(64, 8, 1), Event::read(0, 8, 1)];
         let misses = single_core_misses(&TINY, &mut Recorded::new(events));
-        assert_eq!((misses[0].accesses, misses[0].write_misses, misses[0].read_misses), (3, 1, 0));
+        assert_eq!(
+            (misses[0].accesses, misses[0].write_misses, misses[0].read_misses),
+            (3, 1, 0)
+        );
     }
 
     #[test]
     fn a_stream_misses_once_a_line_and_a_working_set_that_fits_once_in_all() {
-        let geometries = [Geometry { bytes: 32 << 10, ways: 8 }, Geometry { bytes: 1 << 20, ways: 16 }];
+        let geometries = [
+            Geometry {
+                bytes: 32 << 10,
+                ways: 8,
+            },
+            Geometry {
+                bytes: 1 << 20,
+                ways: 16,
+            },
+        ];
         let misses = single_core_misses(&geometries, &mut *synthetic::streaming(1 << 30, 512 << 10, 3, 0));
         let lines = (512 << 10) / 64;
         assert_eq!(misses[0].read_misses, 3 * lines);

@@ -81,7 +81,12 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    pub(crate) fn new(model: &Model, mapping: PageMapping, profile: Option<&PageProfile>, node_of_thread: &[usize]) -> Self {
+    pub(crate) fn new(
+        model: &Model,
+        mapping: PageMapping,
+        profile: Option<&PageProfile>,
+        node_of_thread: &[usize],
+    ) -> Self {
         let routes = model.routes();
         let nodes = model.nodes();
         let wanted = match (mapping, profile) {
@@ -129,9 +134,7 @@ impl Pages {
             PageMapping::Interleave => (page % self.nodes) as u8,
             PageMapping::Single(node) => node.0 as u8,
             PageMapping::Remote => self.remote[toucher],
-            PageMapping::Locality | PageMapping::Balance => {
-                self.wanted.get(&page).copied().unwrap_or(toucher as u8)
-            }
+            PageMapping::Locality | PageMapping::Balance => self.wanted.get(&page).copied().unwrap_or(toucher as u8),
         }
     }
 
@@ -201,6 +204,9 @@ mod tests {
         buffer.insert(2, 12);
         assert_eq!(buffer.find(0), Some(10));
         buffer.insert(4, 14);
-        assert_eq!((buffer.find(0), buffer.find(2), buffer.find(4)), (Some(10), None, Some(14)));
+        assert_eq!(
+            (buffer.find(0), buffer.find(2), buffer.find(4)),
+            (Some(10), None, Some(14))
+        );
     }
 }

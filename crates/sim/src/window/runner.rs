@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) pace: Ticks,
     pub(crate) shared_pace: Ticks,
     pub(crate) reorder_buffer: u64,
+    pub(crate) store_buffer: u64,
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
@@ -60,7 +61,9 @@ pub(crate) struct Thread<'a> {
     pub(crate) state: State,
     pub(crate) pu: usize,
     pub(crate) instructions: u64,
-    pending: Pending,
+    stores: u64,
+    pending_loads: Pending,
+    pending_stores: Pending,
     strides: Strides,
     /// The line of the last access, by virtual address, while it is certain to be in the L1.
     pub(crate) last_line: u64,
@@ -87,7 +90,9 @@ impl<'a> Thread<'a> {
             state: State::Ready,
             pu,
             instructions: 0,
-            pending: Pending::default(),
+            stores: 0,
+            pending_loads: Pending::default(),
+            pending_stores: Pending::default(),
             strides: Strides::default(),
             last_line: u64::MAX,
             last_written: false,
@@ -165,8 +170,12 @@ impl<const W: usize> Runner<'_, '_, W> {
             next += 1;
             self.thread.instructions += u64::from(event.instructions);
             self.thread.clock += u64::from(event.instructions) * pace;
-            if self.thread.instructions >= self.thread.pending.next_block() {
-                self.block(self.thread.instructions);
+            if self.thread.instructions >= self.thread.pending_loads.next_block() {
+                let until = self
+                    .thread
+                    .pending_loads
+                    .advance(self.thread.instructions, self.thread.clock);
+                self.stall_until(until);
             }
             let write = match event.kind {
                 EventKind::Read => {
@@ -175,6 +184,14 @@ impl<const W: usize> Runner<'_, '_, W> {
                 }
                 EventKind::Write => {
                     writes += 1;
+                    self.thread.stores += 1;
+                    if self.thread.stores >= self.thread.pending_stores.next_block() {
+                        let until = self
+                            .thread
+                            .pending_stores
+                            .advance(self.thread.stores, self.thread.clock);
+                        self.stall_until(until);
+                    }
                     true
                 }
                 EventKind::Instructions => {
@@ -233,16 +250,11 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// Stops dispatch until instruction `instruction` fits into the reorder buffer.
-    fn block(&mut self, instruction: u64) {
-        let until = self.thread.pending.advance(instruction, self.thread.clock);
-        self.stall_until(until);
-    }
-
     /// Waits for everything that is under way.
     fn drain(&mut self) {
-        let until = self.thread.pending.drain(self.thread.clock);
-        self.stall_until(until);
+        let loads = self.thread.pending_loads.drain(self.thread.clock);
+        let stores = self.thread.pending_stores.drain(loads);
+        self.stall_until(stores);
     }
 
     fn stall_until(&mut self, until: Ticks) {
@@ -336,14 +348,14 @@ impl<const W: usize> Runner<'_, '_, W> {
         if write && flags & WRITABLE == 0 {
             let (buffer, free) = self.core.buffers.first_free();
             let issue = self.thread.clock.max(free);
-            let latency = self.system.upgrade(self.index, line);
-            self.core.buffers.take(buffer, issue + latency);
-            self.stall_until(issue);
+            let completion = issue + self.system.upgrade(self.index, line, issue);
+            self.core.buffers.take(buffer, completion);
+            self.store_missed(issue, completion);
         } else if !write {
             self.thread.last_value = completion;
             if completion > self.thread.clock {
                 let blocks = self.thread.instructions + self.settings.reorder_buffer;
-                self.thread.pending.add(blocks, completion);
+                self.thread.pending_loads.add(blocks, completion);
             }
         }
     }
@@ -372,13 +384,19 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
         self.core.buffers.take(buffer, completion);
         if write {
-            self.stall_until(issue);
+            self.store_missed(issue, completion);
         } else {
             self.thread.last_value = completion;
             let blocks = self.thread.instructions + self.settings.reorder_buffer;
-            self.thread.pending.add(blocks, completion);
+            self.thread.pending_loads.add(blocks, completion);
         }
         self.request(line, access.beyond, issue);
+    }
+
+    fn store_missed(&mut self, issue: Ticks, completion: Ticks) {
+        self.stall_until(issue);
+        let blocks = self.thread.stores + self.settings.store_buffer;
+        self.thread.pending_stores.add(blocks, completion);
     }
 
     /// What the L2's prefetchers do about a line that the L1 asked for.
@@ -413,7 +431,8 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.system.counters[self.number].dropped_prefetches += 1;
             return;
         }
-        let Some((latency, from_memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time) else {
+        let Some((latency, from_memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time)
+        else {
             return;
         };
         let counters = &mut self.system.counters[self.number];

@@ -98,7 +98,11 @@ impl Server {
             _ => 0,
         };
         let load = (previous as f64 / self.width as f64).min(HIGHEST_LOAD);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive and small"
+        )]
         let wait = (self.service as f64 * load / (2.0 * (1.0 - load))) as Ticks;
         wait
     }

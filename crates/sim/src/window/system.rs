@@ -96,7 +96,12 @@ pub(crate) struct System<const W: usize> {
     pub(crate) counters: Vec<Counters>,
     /// By active core: the thread that runs on it now, for the counters.
     pub(crate) thread_on_core: Vec<usize>,
+    /// Lines that caches handed on lately, by their low bits, and until when.
+    transit: Vec<(u32, Ticks)>,
 }
+
+/// Lines that are remembered as handed on. One that another took the place of counts as arrived.
+const TRANSIT: usize = 4096;
 
 fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
     ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
@@ -116,7 +121,10 @@ impl<const W: usize> System<W> {
         let levels = model.caches.len() - 1;
         let mut domains: Vec<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
         domains.dedup();
-        assert!(domains.len() <= DOMAINS && cores.len() <= W * 64, "checked by the caller");
+        assert!(
+            domains.len() <= DOMAINS && cores.len() <= W * 64,
+            "checked by the caller"
+        );
         let domain_of_core: Vec<usize> = cores
             .iter()
             .map(|&core| domains.partition_point(|&domain| domain < model.domain_of_core(core)))
@@ -147,10 +155,7 @@ impl<const W: usize> System<W> {
             .map(|&domain| model.package_of_core(first_core(domain)))
             .collect();
         Self {
-            private: cores
-                .iter()
-                .flat_map(|_| (0..levels).map(cache))
-                .collect(),
+            private: cores.iter().flat_map(|_| (0..levels).map(cache)).collect(),
             levels,
             inclusion: model.caches.iter().map(|cache| cache.inclusion.value()).collect(),
             latency: model
@@ -184,6 +189,7 @@ impl<const W: usize> System<W> {
             }),
             counters: vec![Counters::default(); threads],
             thread_on_core: vec![0; cores.len()],
+            transit: vec![(0, 0); TRANSIT],
         }
     }
 
@@ -214,7 +220,11 @@ impl<const W: usize> System<W> {
         }
         let mut gone = private[0].candidate(line);
         for (cache, &inclusion) in private.iter().zip(&self.inclusion).skip(1) {
-            let enters = if inclusion == Inclusion::Victim { gone } else { Some(line) };
+            let enters = if inclusion == Inclusion::Victim {
+                gone
+            } else {
+                Some(line)
+            };
             gone = enters.and_then(|enters| cache.candidate(enters));
         }
         if self.inclusion[self.levels] == Inclusion::Victim {
@@ -261,7 +271,7 @@ impl<const W: usize> System<W> {
             self.counters[thread].levels[level].hits += 1;
             let mut latency = self.latency[level];
             if write && flags & WRITABLE == 0 {
-                latency += self.upgrade(core, line);
+                latency += self.upgrade(core, line, time);
             }
             let kept = if self.inclusion[level] == Inclusion::Victim {
                 DIRTY | WRITABLE
@@ -368,7 +378,7 @@ impl<const W: usize> System<W> {
     }
 
     /// Makes the core the only holder of a line that it holds; the latency.
-    pub(crate) fn upgrade(&mut self, core: usize, line: u32) -> Ticks {
+    pub(crate) fn upgrade(&mut self, core: usize, line: u32, time: Ticks) -> Ticks {
         let domain = self.domain_of_core[core];
         let thread = self.thread_on_core[core];
         self.counters[thread].upgrades += 1;
@@ -379,7 +389,16 @@ impl<const W: usize> System<W> {
         }
         entry.set_owner(Some(core));
         self.directory.set(line, entry);
-        acknowledged.max(self.latency[self.levels])
+        self.in_transit(line, time, acknowledged.max(self.latency[self.levels]))
+    }
+
+    /// The latency of a line that caches hand on, which begins when its last transfer has ended: cores that fight for a
+    /// line get it one after the other.
+    fn in_transit(&mut self, line: u32, time: Ticks, latency: Ticks) -> Ticks {
+        let (last, until) = &mut self.transit[line as usize % TRANSIT];
+        let begin = if *last == line { time.max(*until) } else { time };
+        (*last, *until) = (line, begin + latency);
+        begin + latency - time
     }
 
     /// Finds who serves the line, changes everybody's state, and puts the line into the LLC where that is filled on the
@@ -399,6 +418,9 @@ impl<const W: usize> System<W> {
         let (served, mut latency) = self.serve(core, line, write, &mut entry, time);
         if write {
             latency = latency.max(self.invalidate_others(core, line, &mut entry));
+        }
+        if demand && !matches!(served, None | Some(Served::LocalMemory | Served::RemoteMemory)) {
+            latency = self.in_transit(line, time, latency);
         }
         let mut flags = self.settle_shared(core, domain, line, write, &mut entry, time);
         let alone = entry.no_core()
@@ -875,7 +897,7 @@ mod tests {
         if write {
             *word |= DIRTY | WRITABLE;
             if !writable {
-                system.upgrade(core, line);
+                system.upgrade(core, line, 0);
             }
         }
     }
@@ -888,7 +910,10 @@ mod tests {
             let flags: Vec<Option<u32>> = (0..cores)
                 .map(|core| {
                     let private = &system.private[core * system.levels..(core + 1) * system.levels];
-                    let found = private.iter().flat_map(Cache::contents).filter(|&(held, _)| held == line);
+                    let found = private
+                        .iter()
+                        .flat_map(Cache::contents)
+                        .filter(|&(held, _)| held == line);
                     found.map(|(_, flags)| flags).reduce(|all, flags| all | flags)
                 })
                 .collect();
@@ -903,7 +928,10 @@ mod tests {
                 let domain = system.domain_of_core[core];
                 if held & WRITABLE != 0 {
                     assert_eq!(holders, [core], "line {line} has one writer");
-                    assert!(shared.iter().all(|&other| other == domain), "line {line} has one writer");
+                    assert!(
+                        shared.iter().all(|&other| other == domain),
+                        "line {line} has one writer"
+                    );
                 }
                 if held & (DIRTY | WRITABLE) != 0 {
                     assert_eq!(entry.owner(), Some(core), "line {line}");
@@ -974,12 +1002,19 @@ mod tests {
         for line in 0..7 {
             access(&mut system, 0, line * 4, line == 0);
         }
-        assert!(system.shared[0].holds(0), "the L1 and the L2 hold six lines, the seventh pushes the first out");
+        assert!(
+            system.shared[0].holds(0),
+            "the L1 and the L2 hold six lines, the seventh pushes the first out"
+        );
         assert!(!system.shared[0].holds(24), "what comes from memory does not go there");
         access(&mut system, 0, 0, false);
         assert!(!system.shared[0].holds(0) && system.l1(0).holds(0));
         assert_eq!(system.counters[0].levels[2].hits, 1);
-        assert_eq!(*system.l1(0).peek(0).unwrap() & DIRTY, DIRTY, "modified it stays modified");
+        assert_eq!(
+            *system.l1(0).peek(0).unwrap() & DIRTY,
+            DIRTY,
+            "modified it stays modified"
+        );
     }
 
     #[test]
