@@ -1,9 +1,10 @@
 //! How many data accesses a second the window engine simulates, on one core of the host.
 //!
-//! Each row has a model with that many cores and as many threads as given, of which a quarter each streams through its own
-//! memory, reads random words, updates words that it shares with the others, and sweeps a stencil; all with prefetchers
-//! and NUMA. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
+//! Each row has so many threads on a model with so many cores, which stream through their own memory, read random words
+//! of it, now and then update words that they share, sweep a stencil together, or do one of these each (mixed); all with
+//! coherence, prefetchers and NUMA. The processor time counts, with the making of the accesses. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers of threads and PUs are small")]
 #![expect(
     clippy::disallowed_methods,
     reason = "a measurement of this program reads its processor time"

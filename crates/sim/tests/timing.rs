@@ -50,7 +50,7 @@ fn a_pointer_chase_takes_the_stated_idle_latency_of_every_node() {
         let bytes = 4 * MIB;
         let chase = bytes / 64;
         for node in 0..model.nodes() {
-            let pages = PageMapping::Single(NodeId(node as u32));
+            let pages = PageMapping::Single(NodeId(u32::try_from(node).unwrap()));
             let configuration = configuration(&[0], pages, Prefetchers::NONE);
             let result = run(
                 &model,
@@ -93,7 +93,7 @@ fn a_pointer_chase_within_a_cache_takes_its_latency() {
 fn the_threads_of_a_node_get_exactly_its_bandwidth() {
     for name in builtin_names() {
         let model = builtin(name).unwrap();
-        let cores = model.cores_per_domain() as u32;
+        let cores = u32::try_from(model.cores_per_domain()).unwrap();
         let pus: Vec<u32> = (0..cores).collect();
         let streams = pus.iter().map(|&pu| lines(u64::from(pu + 1) << 32, 8 * MIB)).collect();
         let result = run(

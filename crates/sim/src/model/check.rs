@@ -19,9 +19,9 @@ pub struct ModelError {
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())]
-        .iter()
-        .filter(|&&byte| byte == b'\n')
+    text.char_indices()
+        .take_while(|&(at, _)| at < offset)
+        .filter(|&(_, character)| character == '\n')
         .count()
         + 1
 }
@@ -102,6 +102,9 @@ impl Model {
             "shape.nodes",
             || format!("{nodes} nodes cannot be spread over {packages} packages: give a multiple of {packages}, or 1"),
         )?;
+        checker.require(nodes <= 64, shape.nodes.span(), "shape.nodes", || {
+            format!("{nodes} nodes are more than the 64 that can be simulated")
+        })?;
         checker.require(
             self.cores().is_multiple_of(nodes),
             shape.cores_per_package.span(),

@@ -1,5 +1,10 @@
 //! A model's shape in the words of the rest of pinfold.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a checked model has at most 1024 cores and 64 nodes"
+)]
+
 use super::{LINE_BYTES, Model};
 use pinfold_core::{
     Cache, CacheType, Distances, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology, TopologyBuilder,

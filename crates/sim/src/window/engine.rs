@@ -13,7 +13,6 @@ use super::cache::Cache;
 use super::configuration::{PageMapping, WindowConfiguration};
 use super::counters::{LinkTraffic, RegionSpan, WindowResult};
 use super::directory::{BLOCK_SHIFT, DOMAINS};
-use super::pages::PAGE_LINES;
 use super::profile::PageProfile;
 use super::runner::{CoreState, Runner, Settings, Stop, Thread};
 use super::schedule::{Pu, Queue, State, Waiting};
@@ -97,8 +96,7 @@ pub fn simulate(
     let placement = Placement::new(model, configuration, profile, streams.len())?;
     match placement.cores.len() {
         0..=64 => Engine::<1>::new(model, configuration, profile, streams, options, placement).run(),
-        65..=128 => Engine::<2>::new(model, configuration, profile, streams, options, placement).run(),
-        129..=256 => Engine::<4>::new(model, configuration, profile, streams, options, placement).run(),
+        65..=256 => Engine::<4>::new(model, configuration, profile, streams, options, placement).run(),
         _ => Engine::<16>::new(model, configuration, profile, streams, options, placement).run(),
     }
 }
@@ -312,8 +310,8 @@ impl<'a, const W: usize> Engine<'a, W> {
             match stop {
                 Stop::Ahead => break,
                 Stop::TooMuchMemory => {
-                    let mebibytes = self.settings.most_blocks as u64 * (PAGE_LINES as u64 * LINE_BYTES * 512 >> 20);
-                    return Err(WindowError::TooMuchMemory(mebibytes));
+                    let bytes = (self.settings.most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
+                    return Err(WindowError::TooMuchMemory(bytes >> 20));
                 }
                 Stop::Ended => {
                     state.state = State::Ended;
@@ -384,19 +382,17 @@ impl<'a, const W: usize> Engine<'a, W> {
                 }
                 true
             }
-            EventKind::Wait => match self.waiting.wait(event.payload, thread) {
-                Some(since) => {
-                    let state = &mut self.threads[thread];
-                    let from = since.max(now);
-                    state.waited += from - now;
-                    state.clock = from;
-                    true
-                }
-                None => {
-                    self.threads[thread].state = State::Blocked;
-                    false
-                }
-            },
+            EventKind::Wait => {
+                let state = &mut self.threads[thread];
+                let Some(since) = self.waiting.wait(event.payload, thread) else {
+                    state.state = State::Blocked;
+                    return false;
+                };
+                let from = since.max(now);
+                state.waited += from - now;
+                state.clock = from;
+                true
+            }
         }
     }
 

@@ -6,6 +6,11 @@
 //!
 //! Everything is deterministic: there are no random numbers, and equal clocks are ordered by PU.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "line, core, domain and node numbers are packed tightly; the limits are checked when a window begins"
+)]
+
 mod cache;
 mod configuration;
 mod core;

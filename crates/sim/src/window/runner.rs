@@ -120,6 +120,13 @@ pub(crate) enum Stop {
     TooMuchMemory,
 }
 
+/// Accesses that needed no look at the caches.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quick {
+    reads: usize,
+    writes: usize,
+}
+
 /// A thread on its core.
 pub(crate) struct Runner<'r, 'a, const W: usize> {
     pub(crate) system: &'r mut System<W>,
@@ -166,7 +173,19 @@ impl<const W: usize> Runner<'_, '_, W> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
         let mut stop = None;
-        while let Some(&event) = events.get(next) {
+        loop {
+            let quick = self.run_quick(&events[next..], pace, limit);
+            next += quick.reads + quick.writes;
+            reads += quick.reads as u64;
+            writes += quick.writes as u64;
+            quick_hits += (quick.reads + quick.writes) as u64;
+            if self.thread.clock >= limit {
+                stop = Some(Stop::Ahead);
+                break;
+            }
+            let Some(&event) = events.get(next) else {
+                break;
+            };
             next += 1;
             self.thread.instructions += u64::from(event.instructions);
             self.thread.clock += u64::from(event.instructions) * pace;
@@ -194,13 +213,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                     }
                     true
                 }
-                EventKind::Instructions => {
-                    if self.thread.clock >= limit {
-                        stop = Some(Stop::Ahead);
-                        break;
-                    }
-                    continue;
-                }
+                EventKind::Instructions => continue,
                 _ => {
                     self.drain();
                     stop = Some(Stop::Event(event));
@@ -209,18 +222,11 @@ impl<const W: usize> Runner<'_, '_, W> {
             };
             let line = event.payload / LINE_BYTES;
             let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
-            if line == self.thread.last_line && last == line && (!write || self.thread.last_written) {
-                quick_hits += 1;
-            } else {
-                self.warm(events, next);
-                for line in line..=last {
-                    if !self.access(line, write, event.instructions) {
-                        stop = Some(Stop::TooMuchMemory);
-                    }
+            self.warm(events, next);
+            for line in line..=last {
+                if !self.access(line, write, event.instructions) {
+                    stop = Some(Stop::TooMuchMemory);
                 }
-            }
-            if self.thread.clock >= limit {
-                stop = stop.or(Some(Stop::Ahead));
             }
             if stop.is_some() {
                 break;
@@ -248,6 +254,43 @@ impl<const W: usize> Runner<'_, '_, W> {
         if let Some(line) = line(LOOK_AHEAD) {
             self.system.warm_evicted(self.index, line);
         }
+    }
+
+    /// Runs accesses to the line of the access before for as long as nothing else can happen.
+    #[inline]
+    fn run_quick(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Quick {
+        let thread = &mut *self.thread;
+        let line = thread.last_line;
+        let written = thread.last_written;
+        // Before these, nothing blocks.
+        let instruction = thread.pending_loads.next_block();
+        let store = thread.pending_stores.next_block();
+        let mut quick = Quick::default();
+        for event in events {
+            let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
+            if event.payload / LINE_BYTES != line || last != line {
+                break;
+            }
+            match event.kind {
+                EventKind::Read => quick.reads += 1,
+                EventKind::Write if written && thread.stores + 1 < store => {
+                    thread.stores += 1;
+                    quick.writes += 1;
+                }
+                _ => break,
+            }
+            thread.instructions += u64::from(event.instructions);
+            thread.clock += u64::from(event.instructions) * pace;
+            if thread.instructions >= instruction {
+                let until = thread.pending_loads.advance(thread.instructions, thread.clock);
+                self.stall_until(until);
+                break;
+            }
+            if thread.clock >= limit {
+                break;
+            }
+        }
+        quick
     }
 
     /// Waits for everything that is under way.
@@ -331,7 +374,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     /// A hit of the L1 whose address comes from the load before: it has its value so much later, and the reorder buffer
     /// cannot run ahead of it any further than it is long.
     fn dependent_hit(&mut self) {
-        let thread = &mut self.thread;
+        let thread = &mut *self.thread;
         thread.last_value = thread.last_value.max(thread.clock) + self.settings.l1_latency;
         let ahead = self.settings.reorder_buffer * self.settings.pace;
         let until = thread.last_value.saturating_sub(ahead);

@@ -370,7 +370,7 @@ impl<const W: usize> System<W> {
         if entry != Entry::EMPTY {
             return None;
         }
-        let (_, latency) = self.from_memory(domain, line, time);
+        let (_, latency) = self.read_memory(domain, line, time);
         entry.add_domain(domain);
         self.directory.set(line, entry);
         self.insert_shared(core, domain, line, mark, time);
@@ -459,15 +459,7 @@ impl<const W: usize> System<W> {
         if let Some(owner) = entry.owner() {
             let from = self.domain_of_core[owner];
             let dirty = self.share_private(owner, line, write, write || self.shares_dirty);
-            if !dirty {
-                entry.set_owner(None);
-                if from != domain && self.forwards_clean && !in_shared {
-                    return self.transfer(from, domain, false, time);
-                }
-                if from == domain && (in_shared || self.forwards_clean) {
-                    return (Some(Served::SameDomainClean), self.same_domain_clean);
-                }
-            } else {
+            if dirty {
                 let served = if from == domain {
                     (Some(Served::SameDomainModified), self.same_domain_modified)
                 } else {
@@ -480,6 +472,13 @@ impl<const W: usize> System<W> {
                     self.clean_owner(core, from, line, entry, time);
                 }
                 return served;
+            }
+            entry.set_owner(None);
+            if from != domain && self.forwards_clean && !in_shared {
+                return self.transfer(from, domain, false, time);
+            }
+            if from == domain && (in_shared || self.forwards_clean) {
+                return (Some(Served::SameDomainClean), self.same_domain_clean);
             }
         }
         if in_shared {
@@ -509,7 +508,7 @@ impl<const W: usize> System<W> {
                 return self.transfer(from, domain, false, time);
             }
         }
-        let (served, latency) = self.from_memory(domain, line, time);
+        let (served, latency) = self.read_memory(domain, line, time);
         (Some(served), latency)
     }
 
@@ -648,7 +647,7 @@ impl<const W: usize> System<W> {
         (Some(served), latency + wait)
     }
 
-    fn from_memory(&mut self, domain: usize, line: u32, time: Ticks) -> (Served, Ticks) {
+    fn read_memory(&mut self, domain: usize, line: u32, time: Ticks) -> (Served, Ticks) {
         let home = self.pages.node_of_line(line);
         let node = self.node_of_domain[domain];
         let mut wait = self.memory[home].serve(time);
