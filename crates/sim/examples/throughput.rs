@@ -1,33 +1,33 @@
 //! How many data accesses a second the window engine simulates, on one core of the host.
 //!
-//! Each row has a model with that many cores and as many threads as given, of which a quarter each streams through its own
-//! memory, reads random words, updates words that it shares with the others, and sweeps a stencil; all with prefetchers
-//! and NUMA. `cargo run --release -p pinfold-sim --example throughput [ACCESSES]`
+//! Each row has so many threads on a model with so many cores, which stream through their own memory, read random words
+//! of it, now and then update words that they share, sweep a stencil together, or do one of these each (mixed); all with
+//! coherence, prefetchers and NUMA. The processor time counts, with the making of the accesses. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
 
-#![expect(clippy::disallowed_methods, reason = "a measurement of this program reads the clock")]
+#![expect(clippy::cast_possible_truncation, reason = "numbers of threads and PUs are small")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a measurement of this program reads its processor time"
+)]
 
 use pinfold_core::{Pinning, PuId};
 use pinfold_sim::model::{Model, builtin};
-use pinfold_sim::window::{
-    Options, PageMapping, Prefetchers, Stream, WindowConfiguration, simulate, synthetic,
-};
-use std::time::Instant;
+use pinfold_sim::window::{Options, PageMapping, Prefetchers, Stream, WindowConfiguration, simulate, synthetic};
 
 const MIB: u64 = 1 << 20;
 
 /// One thread's share of the mix.
-fn mixed(thread: u64, threads: u64, accesses: u64) -> Box<dyn Stream> {
-    let own = (thread + 1) << 32;
-    match thread % 4 {
+fn mixed(thread: u64, threads: u64, accesses: u64, kind: u64) -> Box<dyn Stream> {
+    let own = (thread * 4 + kind + 1) << 32;
+    match kind {
         0 => synthetic::streaming(own, 16 * MIB, (accesses * 8).div_ceil(16 * MIB), 4),
         1 => synthetic::random(own, 8 * MIB, accesses, thread),
         2 => synthetic::shared_updates(1 << 30, MIB, own, accesses, thread),
         _ => {
-            let members = (0..threads).filter(|thread| thread % 4 == 3).count() as u64;
-            let (rows, columns) = (256 * members, 512);
-            let first = thread / 4 * 256;
+            let (rows, columns) = (256 * threads, 512);
+            let first = thread * 256;
             let passes = accesses.div_ceil(256 * columns * 6);
-            synthetic::stencil(2 << 30, columns, rows, first, first + 256, passes, members as u16)
+            synthetic::stencil(2 << 30, columns, rows, first, first + 256, passes, threads as u16)
         }
     }
 }
@@ -60,18 +60,39 @@ fn opteron(packages: usize) -> Model {
     Model::parse("opteron", &text.join("\n")).expect("the model stays sound")
 }
 
-fn measure(name: &str, model: &Model, threads: u64, accesses: u64) {
+/// The processor time that this program has used: wall time would measure the host's other programs too.
+fn processor_seconds() -> f64 {
+    let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("the kernel keeps schedstat");
+    let nanoseconds: f64 = statistics
+        .split_whitespace()
+        .next()
+        .and_then(|text| text.parse().ok())
+        .expect("the first number is the time on a processor");
+    nanoseconds * 1e-9
+}
+
+fn measure(name: &str, model: &Model, threads: u64, accesses: u64, kind: Option<u64>) {
+    if std::env::args().nth(2).is_some_and(|wanted| !name.contains(&wanted)) {
+        return;
+    }
     let cores = model.cores() as u64;
-    let pus = (0..threads).map(|thread| PuId((thread * cores / threads) as u32)).collect();
+    let pus = (0..threads)
+        .map(|thread| PuId((thread * cores / threads) as u32))
+        .collect();
     let configuration = WindowConfiguration {
         pinning: Pinning::new(pus).expect("there are threads"),
         pages: PageMapping::FirstTouch,
         prefetchers: Prefetchers::ALL,
     };
-    let streams = (0..threads).map(|thread| mixed(thread, threads, accesses / threads)).collect();
-    let begin = Instant::now();
+    let streams = (0..threads)
+        .map(|thread| match kind {
+            Some(kind) => mixed(thread, threads, accesses / threads, kind),
+            None => mixed(thread / 4, threads / 4, accesses / threads, thread % 4),
+        })
+        .collect();
+    let begin = processor_seconds();
     let result = simulate(model, &configuration, None, streams, &Options::default()).expect("the mix can be simulated");
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = processor_seconds() - begin;
     let total = result.total();
     let done = total.reads + total.writes;
     let memory = std::fs::read_to_string("/proc/self/status")
@@ -80,9 +101,10 @@ fn measure(name: &str, model: &Model, threads: u64, accesses: u64) {
         .find_map(|line| line.strip_prefix("VmHWM:").map(|size| size.trim().to_owned()))
         .unwrap_or_else(|| "unknown".to_owned());
     println!(
-        "{name:<22} {threads:>4} threads {:>7.1} M accesses/s  L1 misses {:>5.1} %  peak memory so far {memory}",
+        "{name:<24} {:>7.1} M accesses/s  L1 misses {:>5.1} %  prefetches {:>5.1} %  peak memory so far {memory}",
         done as f64 / seconds / 1e6,
         100.0 * total.levels[0].misses as f64 / (total.levels[0].hits + total.levels[0].misses) as f64,
+        100.0 * total.prefetches.sum() as f64 / done as f64,
     );
 }
 
@@ -92,7 +114,19 @@ fn main() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(40_000_000);
     let four_packages = builtin("opteron-6164x4").expect("it is built in");
-    measure("8 of 48 cores", &four_packages, 8, accesses);
-    measure("48 of 48 cores", &four_packages, 48, accesses);
-    measure("192 of 192 cores", &opteron(16), 192, accesses);
+    for (kind, name) in ["streaming", "random", "shared updates", "stencil"]
+        .into_iter()
+        .enumerate()
+    {
+        measure(
+            &format!("8 of 48, {name}"),
+            &four_packages,
+            8,
+            accesses,
+            Some(kind as u64),
+        );
+    }
+    measure("8 of 48, mixed", &four_packages, 8, accesses, None);
+    measure("48 of 48, mixed", &four_packages, 48, accesses, None);
+    measure("192 of 192, mixed", &opteron(16), 192, accesses, None);
 }

@@ -3,7 +3,10 @@
 use super::Model;
 
 const MODELS: [(&str, &str); 3] = [
-    ("opteron-6164x4", include_str!("../../../../machines/opteron-6164x4.toml")),
+    (
+        "opteron-6164x4",
+        include_str!("../../../../machines/opteron-6164x4.toml"),
+    ),
     ("e5-2660v2x2", include_str!("../../../../machines/e5-2660v2x2.toml")),
     ("e5-4650x4", include_str!("../../../../machines/e5-4650x4.toml")),
 ];

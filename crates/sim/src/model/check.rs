@@ -19,9 +19,9 @@ pub struct ModelError {
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())]
-        .iter()
-        .filter(|&&byte| byte == b'\n')
+    text.char_indices()
+        .take_while(|&(at, _)| at < offset)
+        .filter(|&(_, character)| character == '\n')
         .count()
         + 1
 }
@@ -102,6 +102,9 @@ impl Model {
             "shape.nodes",
             || format!("{nodes} nodes cannot be spread over {packages} packages: give a multiple of {packages}, or 1"),
         )?;
+        checker.require(nodes <= 64, shape.nodes.span(), "shape.nodes", || {
+            format!("{nodes} nodes are more than the 64 that can be simulated")
+        })?;
         checker.require(
             self.cores().is_multiple_of(nodes),
             shape.cores_per_package.span(),
@@ -114,9 +117,12 @@ impl Model {
                 )
             },
         )?;
-        checker.require(self.cores() <= 1024, shape.cores_per_package.span(), "shape.cores_per_package", || {
-            format!("{} cores are more than the 1024 that can be simulated", self.cores())
-        })?;
+        checker.require(
+            self.cores() <= 1024,
+            shape.cores_per_package.span(),
+            "shape.cores_per_package",
+            || format!("{} cores are more than the 1024 that can be simulated", self.cores()),
+        )?;
         checker.present(
             self.core.smt_throughput.as_ref(),
             self.threads_per_core() > 1,
@@ -130,7 +136,11 @@ impl Model {
                 (1.0..=threads as f64).contains(&ratio),
                 throughput.span(),
                 "core.smt_throughput",
-                || format!("{ratio} cannot be: {threads} PUs of a core do between 1 and {threads} times the work of one"),
+                || {
+                    format!(
+                        "{ratio} cannot be: {threads} PUs of a core do between 1 and {threads} times the work of one"
+                    )
+                },
             )?;
         }
         let (entries, ways) = (self.tlb.entries.value().0, self.tlb.ways.value().0);
@@ -147,7 +157,12 @@ impl Model {
             (2..=4).contains(&self.caches.len()),
             self.tlb.entries.span(),
             "cache",
-            || format!("there are {} levels: give 2 to 4, nearest to the core first", self.caches.len()),
+            || {
+                format!(
+                    "there are {} levels: give 2 to 4, nearest to the core first",
+                    self.caches.len()
+                )
+            },
         )?;
         let last = self.caches.len() - 1;
         let frequency = self.frequency();
@@ -170,7 +185,9 @@ impl Model {
             let cores = cache.cores.value().0 as usize;
             if level < last {
                 checker.require(cores == 1, cache.cores.span(), key("cores"), || {
-                    format!("{cores} cores share a cache that is not the last: only the last level may be shared, give 1")
+                    format!(
+                        "{cores} cores share a cache that is not the last: only the last level may be shared, give 1"
+                    )
                 })?;
             } else {
                 let per_node = self.cores() / self.nodes().max(self.packages());
@@ -191,7 +208,9 @@ impl Model {
             }
             let latency = cache.latency.value().cycles(frequency);
             checker.require(latency > before, cache.latency.span(), key("latency"), || {
-                format!("{latency:.1} cycles is no more than the {before:.1} of the level before: give a longer latency")
+                format!(
+                    "{latency:.1} cycles is no more than the {before:.1} of the level before: give a longer latency"
+                )
             })?;
             before = latency;
         }
@@ -208,15 +227,51 @@ impl Model {
         let split = self.cores_per_domain() < self.shape.cores_per_package.value().0 as usize;
         let several = self.packages() > 1;
         let rows = [
-            ("same_domain_clean", &coherence.same_domain_clean, shared, "cores share the last cache"),
-            ("same_domain_modified", &coherence.same_domain_modified, shared, "cores share the last cache"),
-            ("same_package_clean", &coherence.same_package_clean, split, "a package has several last-level caches"),
-            ("same_package_modified", &coherence.same_package_modified, split, "a package has several last-level caches"),
-            ("other_package_clean", &coherence.other_package_clean, several, "there are several packages"),
-            ("other_package_modified", &coherence.other_package_modified, several, "there are several packages"),
+            (
+                "same_domain_clean",
+                &coherence.same_domain_clean,
+                shared,
+                "cores share the last cache",
+            ),
+            (
+                "same_domain_modified",
+                &coherence.same_domain_modified,
+                shared,
+                "cores share the last cache",
+            ),
+            (
+                "same_package_clean",
+                &coherence.same_package_clean,
+                split,
+                "a package has several last-level caches",
+            ),
+            (
+                "same_package_modified",
+                &coherence.same_package_modified,
+                split,
+                "a package has several last-level caches",
+            ),
+            (
+                "other_package_clean",
+                &coherence.other_package_clean,
+                several,
+                "there are several packages",
+            ),
+            (
+                "other_package_modified",
+                &coherence.other_package_modified,
+                several,
+                "there are several packages",
+            ),
         ];
         for (name, value, needed, reason) in rows {
-            checker.present(value.as_ref(), needed, beside.clone(), &format!("coherence.{name}"), reason)?;
+            checker.present(
+                value.as_ref(),
+                needed,
+                beside.clone(),
+                &format!("coherence.{name}"),
+                reason,
+            )?;
         }
         Ok(())
     }
@@ -239,12 +294,9 @@ impl Model {
         }
         let routes = self.routes();
         for node in 0..nodes {
-            checker.require(
-                routes.reaches(0, node),
-                self.memory.latency.span(),
-                "link",
-                || format!("no links lead from node 0 to node {node}: every node must be reached from every other"),
-            )?;
+            checker.require(routes.reaches(0, node), self.memory.latency.span(), "link", || {
+                format!("no links lead from node 0 to node {node}: every node must be reached from every other")
+            })?;
         }
         checker.require(
             self.memory.front_side_bus.is_none() || nodes == 1,

@@ -84,6 +84,8 @@ pub struct Core {
     pub base_cpi: Sourced<Cycles>,
     /// Instructions that may be in flight behind a load that misses.
     pub reorder_buffer: Sourced<Count>,
+    /// Stores that may wait for an earlier one that missed.
+    pub store_buffer: Sourced<Count>,
     /// Misses of the L1 that may be under way at once.
     pub line_fill_buffers: Sourced<Count>,
     /// Instructions a cycle of all PUs of a core together, relative to one alone; for more than one PU a core.

@@ -128,7 +128,11 @@ fn positive(given: Given) -> Result<f64, String> {
 fn whole(given: Given) -> Result<u64, String> {
     let number = positive(given)?;
     if number.fract() == 0.0 && number < 2f64.powi(53) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, positive, below 2^53")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole, positive, below 2^53"
+        )]
         let number = number as u64;
         Ok(number)
     } else {
@@ -443,7 +447,8 @@ impl<'de> Deserialize<'de> for Table {
                         value = Some((key, map.next_value::<Given>()?));
                     }
                 }
-                let (unit, given) = value.ok_or_else(|| de::Error::custom("the number is missing, beside its source"))?;
+                let (unit, given) =
+                    value.ok_or_else(|| de::Error::custom("the number is missing, beside its source"))?;
                 let source = source.ok_or_else(|| {
                     de::Error::custom("`source` is missing: name a paper, a data sheet or a measurement, or `assumed`")
                 })?;

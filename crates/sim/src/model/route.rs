@@ -85,8 +85,8 @@ impl Model {
                     let pair = from * nodes + to;
                     let through = latency[first] + latency[second];
                     let hops = ways[first].len() + ways[second].len();
-                    let shorter = through < latency[pair] - 1e-9
-                        || (through < latency[pair] + 1e-9 && hops < ways[pair].len());
+                    let shorter =
+                        through < latency[pair] - 1e-9 || (through < latency[pair] + 1e-9 && hops < ways[pair].len());
                     if through.is_finite() && shorter {
                         latency[pair] = through;
                         let mut way = ways[first].clone();

@@ -1,5 +1,10 @@
 //! A model's shape in the words of the rest of pinfold.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a checked model has at most 1024 cores and 64 nodes"
+)]
+
 use super::{LINE_BYTES, Model};
 use pinfold_core::{
     Cache, CacheType, Distances, NodeId, NumaNode, ObjectId, ObjectKind, PuId, PuSet, Topology, TopologyBuilder,
@@ -83,7 +88,11 @@ impl Model {
         let cache = &self.caches[level];
         Cache {
             level: level as u32 + 1,
-            cache_type: if level == 0 { CacheType::Data } else { CacheType::Unified },
+            cache_type: if level == 0 {
+                CacheType::Data
+            } else {
+                CacheType::Unified
+            },
             size: Some(cache.size.value().0),
             line_size: Some(LINE_BYTES as u32),
             ways: Some(cache.ways.value().0),
@@ -94,7 +103,11 @@ impl Model {
         let nodes = self.nodes();
         let routes = self.routes();
         let local = self.memory.latency.value().cycles(self.frequency());
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive ratio")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small positive ratio"
+        )]
         let distance = |from, to| ((local + routes.latency(from, to)) / local * 10.0).round() as u64;
         Distances {
             nodes: (0..nodes).map(|node| NodeId(node as u32)).collect(),

@@ -5,6 +5,8 @@
 //! insertion shifts the set by one and pushes out the last. That is true LRU without any time stamps, and a set of 16
 //! ways is one line of the host's cache.
 
+use super::warm::warm;
+
 /// The line is newer than the copies further out.
 pub(crate) const DIRTY: u32 = 1;
 /// The core may write it without asking: MESI's E and M.
@@ -89,6 +91,25 @@ impl Cache {
         self.words[base..base + self.ways]
             .iter_mut()
             .find(|word| **word & !FLAGS == tag)
+    }
+
+    /// Has the host fetch the set of `line`; nothing waits for it.
+    #[inline]
+    pub(crate) fn warm(&self, line: u32) {
+        let (base, _) = self.place(line);
+        // Sixteen words are a line of the host's.
+        for way in (0..self.ways).step_by(16) {
+            warm(&self.words[base + way]);
+        }
+        warm(&self.words[base + self.ways - 1]);
+    }
+
+    /// The line that would have to go for `line`.
+    #[inline]
+    pub(crate) fn candidate(&self, line: u32) -> Option<u32> {
+        let (base, _) = self.place(line);
+        let last = self.words[base + self.ways - 1];
+        (last != 0).then(|| self.line(base, last))
     }
 
     /// Whether `line` is here.

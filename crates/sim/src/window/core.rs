@@ -9,7 +9,8 @@
 //!   completes at `issue + latency`, until when the buffer is taken. So at most as many misses overlap as there are buffers.
 //! - `reorder_buffer` instructions after a load that missed, dispatch stops until it has completed: `now = max(now,
 //!   completion)`. That is the stall; everything before it is hidden.
-//! - A store that missed does not block the reorder buffer. It takes a buffer, and dispatch stops while none is free.
+//! - A store that missed does not block the reorder buffer. It takes a line-fill buffer, and dispatch stops while none is
+//!   free. Stores are done in order, so `store_buffer` stores after it dispatch stops until it has completed.
 //!
 //! Which load's address depends on which other load a recording without registers cannot tell. The rule here: a load
 //! whose address could be foretold by its stride depends on nothing. Any other took its address from the nearest load
@@ -37,9 +38,7 @@ pub(crate) struct FillBuffers {
 
 impl FillBuffers {
     pub(crate) fn new(number: usize) -> Self {
-        Self {
-            free: vec![0; number],
-        }
+        Self { free: vec![0; number] }
     }
 
     /// The buffer that is free first, and when.
@@ -102,34 +101,35 @@ impl InFlight {
     }
 }
 
-/// The loads of a thread that missed and have not left the reorder buffer.
+/// The accesses of a thread that missed and hold up a buffer: loads the reorder buffer, whose entries are instructions,
+/// or stores the store buffer, whose entries are stores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
-    /// The instruction that cannot be dispatched before it has completed, and its completion, in program order.
-    loads: VecDeque<(u64, Ticks)>,
+    /// The entry that has no room before it has completed, and its completion, in program order.
+    misses: VecDeque<(u64, Ticks)>,
 }
 
 impl Pending {
-    /// The instruction from which on `advance` has something to do.
+    /// The entry from which on `advance` has something to do.
     #[inline]
     pub(crate) fn next_block(&self) -> u64 {
-        self.loads.front().map_or(u64::MAX, |&(blocks, _)| blocks)
+        self.misses.front().map_or(u64::MAX, |&(blocks, _)| blocks)
     }
 
-    /// A load that instruction `blocks` cannot overtake.
+    /// A miss that entry `blocks` cannot overtake.
     #[inline]
     pub(crate) fn add(&mut self, blocks: u64, completion: Ticks) {
-        self.loads.push_back((blocks, completion));
+        self.misses.push_back((blocks, completion));
     }
 
-    /// The time at which instruction `instruction`, which would be dispatched at `now`, can be.
-    pub(crate) fn advance(&mut self, instruction: u64, mut now: Ticks) -> Ticks {
-        while let Some(&(blocks, completion)) = self.loads.front() {
-            if blocks > instruction && completion > now {
+    /// The time at which entry `entry`, which would be made at `now`, has room.
+    pub(crate) fn advance(&mut self, entry: u64, mut now: Ticks) -> Ticks {
+        while let Some(&(blocks, completion)) = self.misses.front() {
+            if blocks > entry && completion > now {
                 break;
             }
             now = now.max(completion);
-            self.loads.pop_front();
+            self.misses.pop_front();
         }
         now
     }

@@ -8,6 +8,8 @@
 //! The real directories of the modelled machines (snoop filters, HT Assist's probe filter, an inclusive LLC's core bits)
 //! forget lines when they are full; this one never does.
 
+use super::warm::warm;
+
 /// What is known of a line. `W` words hold a bit a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<const W: usize> {
@@ -124,6 +126,13 @@ impl<const W: usize> Directory<W> {
     /// Makes room for one more block, after the others.
     pub(crate) fn add_block(&mut self) {
         self.blocks.push(vec![0; BLOCK_LINES * (W + 1)]);
+    }
+
+    /// Has the host fetch the line's entry; nothing waits for it.
+    #[inline]
+    pub(crate) fn warm(&self, line: u32) {
+        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
+        warm(&self.blocks[(line >> BLOCK_SHIFT) as usize][at]);
     }
 
     #[inline]

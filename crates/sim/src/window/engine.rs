@@ -9,15 +9,14 @@
 //! in the wrong order. The times do not suffer, because a bandwidth is shared by arrival times, not by the order in which
 //! lines are simulated.
 
-use super::configuration::{PageMapping, WindowConfiguration};
 use super::cache::Cache;
+use super::configuration::{PageMapping, WindowConfiguration};
 use super::counters::{LinkTraffic, RegionSpan, WindowResult};
 use super::directory::{BLOCK_SHIFT, DOMAINS};
-use super::pages::PAGE_LINES;
-use super::runner::{CoreState, Runner, Settings, Stop, Thread};
-use super::server::Server;
 use super::profile::PageProfile;
+use super::runner::{CoreState, Runner, Settings, Stop, Thread};
 use super::schedule::{Pu, Queue, State, Waiting};
+use super::server::Server;
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
 use super::time::{Ticks, cycles, ticks};
@@ -117,8 +116,7 @@ pub fn simulate_with_pages(
     }
     match placement.cores.len() {
         0..=64 => run!(1),
-        65..=128 => run!(2),
-        129..=256 => run!(4),
+        65..=256 => run!(4),
         _ => run!(16),
     }
 }
@@ -242,6 +240,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             pace: ticks(pace),
             shared_pace: ticks(pace * together),
             reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
+            store_buffer: u64::from(model.core.store_buffer.value().0),
             walk: ticks(model.tlb.walk.value().cycles(frequency)),
             l1_latency: system.latency[0],
             most_blocks: (highest_line as usize + 1) >> BLOCK_SHIFT,
@@ -331,8 +330,8 @@ impl<'a, const W: usize> Engine<'a, W> {
             match stop {
                 Stop::Ahead => break,
                 Stop::TooMuchMemory => {
-                    let mebibytes = self.settings.most_blocks as u64 * (PAGE_LINES as u64 * LINE_BYTES * 512 >> 20);
-                    return Err(WindowError::TooMuchMemory(mebibytes));
+                    let bytes = (self.settings.most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
+                    return Err(WindowError::TooMuchMemory(bytes >> 20));
                 }
                 Stop::Ended => {
                     state.state = State::Ended;
@@ -403,19 +402,17 @@ impl<'a, const W: usize> Engine<'a, W> {
                 }
                 true
             }
-            EventKind::Wait => match self.waiting.wait(event.payload, thread) {
-                Some(since) => {
-                    let state = &mut self.threads[thread];
-                    let from = since.max(now);
-                    state.waited += from - now;
-                    state.clock = from;
-                    true
-                }
-                None => {
-                    self.threads[thread].state = State::Blocked;
-                    false
-                }
-            },
+            EventKind::Wait => {
+                let state = &mut self.threads[thread];
+                let Some(since) = self.waiting.wait(event.payload, thread) else {
+                    state.state = State::Blocked;
+                    return false;
+                };
+                let from = since.max(now);
+                state.waited += from - now;
+                state.clock = from;
+                true
+            }
         }
     }
 

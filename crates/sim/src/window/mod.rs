@@ -6,12 +6,18 @@
 //!
 //! Everything is deterministic: there are no random numbers, and equal clocks are ordered by PU.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "line, core, domain and node numbers are packed tightly; the limits are checked when a window begins"
+)]
+
 mod cache;
 mod configuration;
 mod core;
 mod counters;
 mod directory;
 mod engine;
+mod misses;
 mod pages;
 mod profile;
 mod runner;
@@ -22,11 +28,13 @@ pub mod synthetic;
 mod system;
 mod time;
 mod trainer;
+mod warm;
 
 pub use configuration::{PageMapping, ParsePrefetchersError, Prefetchers, WindowConfiguration};
 pub use counters::{
     Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
 };
 pub use engine::{Options, WindowError, simulate, simulate_with_pages};
+pub use misses::{Geometry, Misses, single_core_misses};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

@@ -16,7 +16,55 @@ pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
 const PAGE_LINE_SHIFT: u32 = 6;
 /// Pages of a block.
 const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
+/// Blocks whose numbers are found without hashing.
+const RECENT: usize = 1024;
 const UNPLACED: u8 = u8::MAX;
+
+/// The numbers of lines: blocks of 2 MiB in the order in which they are first asked for.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    numbers: HashMap<u64, u32>,
+    /// Some of `numbers`, by the low bits of the block: the block plus one (zero is empty) and its number.
+    recent: Vec<(u64, u32)>,
+}
+
+impl Blocks {
+    pub(crate) fn new() -> Self {
+        Self {
+            numbers: HashMap::new(),
+            recent: vec![(0, 0); RECENT],
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The number of a virtual line.
+    #[inline]
+    pub(crate) fn line(&mut self, virtual_line: u64) -> u32 {
+        if let Some(line) = self.glance(virtual_line) {
+            return line;
+        }
+        let block = virtual_line >> BLOCK_SHIFT;
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(block).or_insert(next);
+        self.recent[block as usize % RECENT] = (block + 1, number);
+        number << BLOCK_SHIFT | Self::within(virtual_line)
+    }
+
+    /// The number of a virtual line, where its block was used not long ago.
+    #[inline]
+    fn glance(&self, virtual_line: u64) -> Option<u32> {
+        let block = virtual_line >> BLOCK_SHIFT;
+        let (there, number) = self.recent[block as usize % RECENT];
+        (there == block + 1).then_some(number << BLOCK_SHIFT | Self::within(virtual_line))
+    }
+
+    fn within(virtual_line: u64) -> u32 {
+        virtual_line as u32 & ((1 << BLOCK_SHIFT) - 1)
+    }
+}
 
 /// The nodes of all pages.
 #[derive(Debug)]
@@ -27,13 +75,18 @@ pub(crate) struct Pages {
     remote: Vec<u8>,
     /// Where the profile wants pages, or where they are from earlier; empty for other mappings and for a new program.
     wanted: HashMap<u64, u8>,
-    blocks: HashMap<u64, u32>,
+    blocks: Blocks,
     /// By page number: the node, or `UNPLACED`.
     placed: Vec<u8>,
 }
 
 impl Pages {
-    pub(crate) fn new(model: &Model, mapping: PageMapping, profile: Option<&PageProfile>, node_of_thread: &[usize]) -> Self {
+    pub(crate) fn new(
+        model: &Model,
+        mapping: PageMapping,
+        profile: Option<&PageProfile>,
+        node_of_thread: &[usize],
+    ) -> Self {
         let routes = model.routes();
         let nodes = model.nodes();
         let wanted = match (mapping, profile) {
@@ -46,7 +99,7 @@ impl Pages {
             nodes: nodes as u64,
             remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
             wanted,
-            blocks: HashMap::new(),
+            blocks: Blocks::new(),
             placed: vec![],
         }
     }
@@ -65,17 +118,21 @@ impl Pages {
 
     /// The page number of virtual page `page`, which a thread on node `node` touches.
     pub(crate) fn number(&mut self, page: u64, node: usize) -> u32 {
-        let next = self.blocks.len() as u32;
-        let block = *self.blocks.entry(page >> BLOCK_PAGE_SHIFT).or_insert(next);
-        if block == next {
-            self.placed
-                .resize(self.placed.len() + (1 << BLOCK_PAGE_SHIFT), UNPLACED);
+        let number = self.blocks.line(page << PAGE_LINE_SHIFT) >> PAGE_LINE_SHIFT;
+        let pages = self.blocks.len() << BLOCK_PAGE_SHIFT;
+        if self.placed.len() < pages {
+            self.placed.resize(pages, UNPLACED);
         }
-        let number = block << BLOCK_PAGE_SHIFT | (page as u32 & ((1 << BLOCK_PAGE_SHIFT) - 1));
         if self.placed[number as usize] == UNPLACED {
             self.placed[number as usize] = self.place(page, node);
         }
         number
+    }
+
+    /// The number of a virtual line, where its block was used not long ago.
+    #[inline]
+    pub(crate) fn glance(&self, virtual_line: u64) -> Option<u32> {
+        self.blocks.glance(virtual_line)
     }
 
     fn place(&self, page: u64, toucher: usize) -> u8 {
@@ -155,6 +212,9 @@ mod tests {
         buffer.insert(2, 12);
         assert_eq!(buffer.find(0), Some(10));
         buffer.insert(4, 14);
-        assert_eq!((buffer.find(0), buffer.find(2), buffer.find(4)), (Some(10), None, Some(14)));
+        assert_eq!(
+            (buffer.find(0), buffer.find(2), buffer.find(4)),
+            (Some(10), None, Some(14))
+        );
     }
 }

@@ -95,7 +95,10 @@ mod tests {
         let mut streams: Vec<Box<dyn Stream>> = threads
             .into_iter()
             .map(|pages| {
-                let events = pages.into_iter().map(|page| Event::read(page * PAGE_BYTES, 8, 1)).collect();
+                let events = pages
+                    .into_iter()
+                    .map(|page| Event::read(page * PAGE_BYTES, 8, 1))
+                    .collect();
                 Box::new(Recorded::new(events)) as Box<dyn Stream>
             })
             .collect();

@@ -13,6 +13,9 @@ use super::time::Ticks;
 use super::trainer::{Streamer, Strides};
 use crate::model::{LINE_BYTES, Model, Prefetcher};
 
+/// How many events before its turn the last of what an access needs is fetched into the host's cache.
+const LOOK_AHEAD: usize = 4;
+
 /// What is the same for all turns.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
@@ -21,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) pace: Ticks,
     pub(crate) shared_pace: Ticks,
     pub(crate) reorder_buffer: u64,
+    pub(crate) store_buffer: u64,
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
@@ -57,7 +61,9 @@ pub(crate) struct Thread<'a> {
     pub(crate) state: State,
     pub(crate) pu: usize,
     pub(crate) instructions: u64,
-    pending: Pending,
+    stores: u64,
+    pending_loads: Pending,
+    pending_stores: Pending,
     strides: Strides,
     /// The line of the last access, by virtual address, while it is certain to be in the L1.
     pub(crate) last_line: u64,
@@ -84,7 +90,9 @@ impl<'a> Thread<'a> {
             state: State::Ready,
             pu,
             instructions: 0,
-            pending: Pending::default(),
+            stores: 0,
+            pending_loads: Pending::default(),
+            pending_stores: Pending::default(),
             strides: Strides::default(),
             last_line: u64::MAX,
             last_written: false,
@@ -110,6 +118,13 @@ pub(crate) enum Stop {
     Event(Event),
     /// There are no line numbers left.
     TooMuchMemory,
+}
+
+/// Accesses that needed no look at the caches.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quick {
+    reads: usize,
+    writes: usize,
 }
 
 /// A thread on its core.
@@ -158,12 +173,28 @@ impl<const W: usize> Runner<'_, '_, W> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
         let mut stop = None;
-        while let Some(&event) = events.get(next) {
+        loop {
+            let quick = self.run_quick(&events[next..], pace, limit);
+            next += quick.reads + quick.writes;
+            reads += quick.reads as u64;
+            writes += quick.writes as u64;
+            quick_hits += (quick.reads + quick.writes) as u64;
+            if self.thread.clock >= limit {
+                stop = Some(Stop::Ahead);
+                break;
+            }
+            let Some(&event) = events.get(next) else {
+                break;
+            };
             next += 1;
             self.thread.instructions += u64::from(event.instructions);
             self.thread.clock += u64::from(event.instructions) * pace;
-            if self.thread.instructions >= self.thread.pending.next_block() {
-                self.block(self.thread.instructions);
+            if self.thread.instructions >= self.thread.pending_loads.next_block() {
+                let until = self
+                    .thread
+                    .pending_loads
+                    .advance(self.thread.instructions, self.thread.clock);
+                self.stall_until(until);
             }
             let write = match event.kind {
                 EventKind::Read => {
@@ -172,15 +203,17 @@ impl<const W: usize> Runner<'_, '_, W> {
                 }
                 EventKind::Write => {
                     writes += 1;
+                    self.thread.stores += 1;
+                    if self.thread.stores >= self.thread.pending_stores.next_block() {
+                        let until = self
+                            .thread
+                            .pending_stores
+                            .advance(self.thread.stores, self.thread.clock);
+                        self.stall_until(until);
+                    }
                     true
                 }
-                EventKind::Instructions => {
-                    if self.thread.clock >= limit {
-                        stop = Some(Stop::Ahead);
-                        break;
-                    }
-                    continue;
-                }
+                EventKind::Instructions => continue,
                 _ => {
                     self.drain();
                     stop = Some(Stop::Event(event));
@@ -189,17 +222,11 @@ impl<const W: usize> Runner<'_, '_, W> {
             };
             let line = event.payload / LINE_BYTES;
             let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
-            if line == self.thread.last_line && last == line && (!write || self.thread.last_written) {
-                quick_hits += 1;
-            } else {
-                for line in line..=last {
-                    if !self.access(line, write, event.instructions) {
-                        stop = Some(Stop::TooMuchMemory);
-                    }
+            self.warm(events, next);
+            for line in line..=last {
+                if !self.access(line, write, event.instructions) {
+                    stop = Some(Stop::TooMuchMemory);
                 }
-            }
-            if self.thread.clock >= limit {
-                stop = stop.or(Some(Stop::Ahead));
             }
             if stop.is_some() {
                 break;
@@ -213,16 +240,64 @@ impl<const W: usize> Runner<'_, '_, W> {
         stop
     }
 
-    /// Stops dispatch until instruction `instruction` fits into the reorder buffer.
-    fn block(&mut self, instruction: u64) {
-        let until = self.thread.pending.advance(instruction, self.thread.clock);
-        self.stall_until(until);
+    /// Has the host fetch what accesses to come will need. An event to come may be no access: then its payload is no
+    /// address, and this does nothing useful.
+    #[inline]
+    fn warm(&self, events: &[Event], next: usize) {
+        let line = |distance: usize| {
+            let event = events.get(next + distance)?;
+            self.system.pages.glance(event.payload / LINE_BYTES)
+        };
+        if let Some(line) = line(2 * LOOK_AHEAD) {
+            self.system.warm_sets(self.index, line);
+        }
+        if let Some(line) = line(LOOK_AHEAD) {
+            self.system.warm_evicted(self.index, line);
+        }
+    }
+
+    /// Runs accesses to the line of the access before for as long as nothing else can happen.
+    #[inline]
+    fn run_quick(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Quick {
+        let thread = &mut *self.thread;
+        let line = thread.last_line;
+        let written = thread.last_written;
+        // Before these, nothing blocks.
+        let instruction = thread.pending_loads.next_block();
+        let store = thread.pending_stores.next_block();
+        let mut quick = Quick::default();
+        for event in events {
+            let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
+            if event.payload / LINE_BYTES != line || last != line {
+                break;
+            }
+            match event.kind {
+                EventKind::Read => quick.reads += 1,
+                EventKind::Write if written && thread.stores + 1 < store => {
+                    thread.stores += 1;
+                    quick.writes += 1;
+                }
+                _ => break,
+            }
+            thread.instructions += u64::from(event.instructions);
+            thread.clock += u64::from(event.instructions) * pace;
+            if thread.instructions >= instruction {
+                let until = thread.pending_loads.advance(thread.instructions, thread.clock);
+                self.stall_until(until);
+                break;
+            }
+            if thread.clock >= limit {
+                break;
+            }
+        }
+        quick
     }
 
     /// Waits for everything that is under way.
     fn drain(&mut self) {
-        let until = self.thread.pending.drain(self.thread.clock);
-        self.stall_until(until);
+        let loads = self.thread.pending_loads.drain(self.thread.clock);
+        let stores = self.thread.pending_stores.drain(loads);
+        self.stall_until(stores);
     }
 
     fn stall_until(&mut self, until: Ticks) {
@@ -299,7 +374,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     /// A hit of the L1 whose address comes from the load before: it has its value so much later, and the reorder buffer
     /// cannot run ahead of it any further than it is long.
     fn dependent_hit(&mut self) {
-        let thread = &mut self.thread;
+        let thread = &mut *self.thread;
         thread.last_value = thread.last_value.max(thread.clock) + self.settings.l1_latency;
         let ahead = self.settings.reorder_buffer * self.settings.pace;
         let until = thread.last_value.saturating_sub(ahead);
@@ -316,14 +391,14 @@ impl<const W: usize> Runner<'_, '_, W> {
         if write && flags & WRITABLE == 0 {
             let (buffer, free) = self.core.buffers.first_free();
             let issue = self.thread.clock.max(free);
-            let latency = self.system.upgrade(self.index, line);
-            self.core.buffers.take(buffer, issue + latency);
-            self.stall_until(issue);
+            let completion = issue + self.system.upgrade(self.index, line, issue);
+            self.core.buffers.take(buffer, completion);
+            self.store_missed(issue, completion);
         } else if !write {
             self.thread.last_value = completion;
             if completion > self.thread.clock {
                 let blocks = self.thread.instructions + self.settings.reorder_buffer;
-                self.thread.pending.add(blocks, completion);
+                self.thread.pending_loads.add(blocks, completion);
             }
         }
     }
@@ -352,13 +427,19 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
         self.core.buffers.take(buffer, completion);
         if write {
-            self.stall_until(issue);
+            self.store_missed(issue, completion);
         } else {
             self.thread.last_value = completion;
             let blocks = self.thread.instructions + self.settings.reorder_buffer;
-            self.thread.pending.add(blocks, completion);
+            self.thread.pending_loads.add(blocks, completion);
         }
         self.request(line, access.beyond, issue);
+    }
+
+    fn store_missed(&mut self, issue: Ticks, completion: Ticks) {
+        self.stall_until(issue);
+        let blocks = self.thread.stores + self.settings.store_buffer;
+        self.thread.pending_stores.add(blocks, completion);
     }
 
     /// What the L2's prefetchers do about a line that the L1 asked for.
@@ -393,7 +474,8 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.system.counters[self.number].dropped_prefetches += 1;
             return;
         }
-        let Some((latency, from_memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time) else {
+        let Some((latency, from_memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time)
+        else {
             return;
         };
         let counters = &mut self.system.counters[self.number];

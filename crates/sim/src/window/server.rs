@@ -18,15 +18,17 @@ const SLOTS: u64 = 1024;
 const HIGHEST_LOAD: f64 = 0.95;
 
 /// Lines of a slot: enough that a slot's load says something.
-const SLOT_LINES: Ticks = 32;
+const SLOT_LINES: u32 = 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// Of one line.
     service: Ticks,
     width: Ticks,
-    /// Ticks taken in each remembered slot; slot `s` is at `s % SLOTS`.
-    taken: Vec<Ticks>,
+    /// Lines served in each remembered slot; slot `s` is at `s % SLOTS`.
+    taken: Vec<u32>,
+    /// The M/D/1 wait after a slot with so many lines.
+    waits: Vec<Ticks>,
     /// The oldest remembered slot.
     oldest: u64,
     /// All slots from `full_from` up to this one are full.
@@ -41,8 +43,9 @@ impl Server {
         let service = service.max(1);
         Self {
             service,
-            width: service * SLOT_LINES,
+            width: service * Ticks::from(SLOT_LINES),
             taken: vec![0; SLOTS as usize],
+            waits: (0..=SLOT_LINES).map(|lines| wait_behind(service, lines)).collect(),
             oldest: 0,
             full_from: 0,
             full_to: 0,
@@ -80,27 +83,23 @@ impl Server {
             slot = self.full_to;
         }
         self.forget_until(slot);
-        while self.taken[(slot % SLOTS) as usize] >= self.width {
+        while self.taken[(slot % SLOTS) as usize] >= SLOT_LINES {
             slot += 1;
             self.forget_until(slot);
         }
         let index = (slot % SLOTS) as usize;
         let before = self.taken[index];
-        self.taken[index] += self.service;
-        if self.taken[index] >= self.width {
+        self.taken[index] += 1;
+        if self.taken[index] == SLOT_LINES {
             self.remember_full(slot);
         }
         if slot > arrival {
-            return (slot * self.width + before).saturating_sub(time);
+            return (slot * self.width + Ticks::from(before) * self.service).saturating_sub(time);
         }
-        let previous = match slot.checked_sub(1) {
-            Some(previous) if previous >= self.oldest => self.taken[(previous % SLOTS) as usize],
+        match slot.checked_sub(1) {
+            Some(previous) if previous >= self.oldest => self.waits[self.taken[(previous % SLOTS) as usize] as usize],
             _ => 0,
-        };
-        let load = (previous as f64 / self.width as f64).min(HIGHEST_LOAD);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
-        let wait = (self.service as f64 * load / (2.0 * (1.0 - load))) as Ticks;
-        wait
+        }
     }
 
     fn remember_full(&mut self, slot: u64) {
@@ -111,6 +110,14 @@ impl Server {
             self.full_to = slot + 1;
         }
     }
+}
+
+/// The mean wait of a line, by M/D/1, where the slot before served `lines`.
+fn wait_behind(service: Ticks, lines: u32) -> Ticks {
+    let load = (f64::from(lines) / f64::from(SLOT_LINES)).min(HIGHEST_LOAD);
+    #[expect(clippy::cast_sign_loss, reason = "positive and small")]
+    let wait = (service as f64 * load / (2.0 * (1.0 - load))) as Ticks;
+    wait
 }
 
 #[cfg(test)]
@@ -160,7 +167,7 @@ mod tests {
             for &time in &times {
                 server.serve(time);
                 let highest = server.taken.iter().max().copied().unwrap_or(0);
-                prop_assert!(highest <= server.width);
+                prop_assert!(highest <= SLOT_LINES);
             }
             prop_assert_eq!(server.served(), times.len() as u64);
         }

@@ -1,7 +1,7 @@
 //! Streams that are made up, for tests and benches: each is one access pattern whose behaviour in caches is known.
 
-use super::stream::{Event, EventKind, Stream};
 use super::stream::Generated;
+use super::stream::{Event, EventKind, Stream};
 use crate::model::LINE_BYTES;
 use crate::random::Random;
 

@@ -96,7 +96,12 @@ pub(crate) struct System<const W: usize> {
     pub(crate) counters: Vec<Counters>,
     /// By active core: the thread that runs on it now, for the counters.
     pub(crate) thread_on_core: Vec<usize>,
+    /// Lines that caches handed on lately, by their low bits, and until when.
+    transit: Vec<(u32, Ticks)>,
 }
+
+/// Lines that are remembered as handed on. One that another took the place of counts as arrived.
+const TRANSIT: usize = 4096;
 
 fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
     ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
@@ -116,7 +121,10 @@ impl<const W: usize> System<W> {
         let levels = model.caches.len() - 1;
         let mut domains: Vec<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
         domains.dedup();
-        assert!(domains.len() <= DOMAINS && cores.len() <= W * 64, "checked by the caller");
+        assert!(
+            domains.len() <= DOMAINS && cores.len() <= W * 64,
+            "checked by the caller"
+        );
         let domain_of_core: Vec<usize> = cores
             .iter()
             .map(|&core| domains.partition_point(|&domain| domain < model.domain_of_core(core)))
@@ -147,10 +155,7 @@ impl<const W: usize> System<W> {
             .map(|&domain| model.package_of_core(first_core(domain)))
             .collect();
         Self {
-            private: cores
-                .iter()
-                .flat_map(|_| (0..levels).map(cache))
-                .collect(),
+            private: cores.iter().flat_map(|_| (0..levels).map(cache)).collect(),
             levels,
             inclusion: model.caches.iter().map(|cache| cache.inclusion.value()).collect(),
             latency: model
@@ -184,6 +189,7 @@ impl<const W: usize> System<W> {
             }),
             counters: vec![Counters::default(); threads],
             thread_on_core: vec![0; cores.len()],
+            transit: vec![(0, 0); TRANSIT],
         }
     }
 
@@ -204,6 +210,55 @@ impl<const W: usize> System<W> {
         &mut self.private[core * self.levels + level]
     }
 
+    /// What a coming access of `core` to `line` will put into the LLC if it misses: the line itself, or what it will push
+    /// out of the private caches. `None` where it will not miss the L1, or push nothing out.
+    #[inline]
+    fn entering(&self, core: usize, line: u32) -> Option<u32> {
+        let private = &self.private[core * self.levels..(core + 1) * self.levels];
+        if private[0].holds(line) {
+            return None;
+        }
+        let mut gone = private[0].candidate(line);
+        for (cache, &inclusion) in private.iter().zip(&self.inclusion).skip(1) {
+            let enters = if inclusion == Inclusion::Victim {
+                gone
+            } else {
+                Some(line)
+            };
+            gone = enters.and_then(|enters| cache.candidate(enters));
+        }
+        if self.inclusion[self.levels] == Inclusion::Victim {
+            gone
+        } else {
+            if let Some(gone) = gone {
+                self.directory.warm(gone);
+            }
+            Some(line)
+        }
+    }
+
+    /// Has the host fetch what a coming access of `core` will need if it misses: first of two steps.
+    #[inline]
+    pub(crate) fn warm_sets(&self, core: usize, line: u32) {
+        let Some(enters) = self.entering(core, line) else {
+            return;
+        };
+        self.directory.warm(line);
+        self.directory.warm(enters);
+        self.shared[self.domain_of_core[core]].warm(enters);
+    }
+
+    /// Second step, some events later: what has to go from the LLC.
+    #[inline]
+    pub(crate) fn warm_evicted(&self, core: usize, line: u32) {
+        let Some(enters) = self.entering(core, line) else {
+            return;
+        };
+        if let Some(evicted) = self.shared[self.domain_of_core[core]].candidate(enters) {
+            self.directory.warm(evicted);
+        }
+    }
+
     /// The demand access of `core` to a line that its L1 does not hold. Afterwards it does.
     pub(crate) fn miss(&mut self, core: usize, line: u32, write: bool, time: Ticks) -> Access {
         let thread = self.thread_on_core[core];
@@ -216,7 +271,7 @@ impl<const W: usize> System<W> {
             self.counters[thread].levels[level].hits += 1;
             let mut latency = self.latency[level];
             if write && flags & WRITABLE == 0 {
-                latency += self.upgrade(core, line);
+                latency += self.upgrade(core, line, time);
             }
             let kept = if self.inclusion[level] == Inclusion::Victim {
                 DIRTY | WRITABLE
@@ -315,7 +370,7 @@ impl<const W: usize> System<W> {
         if entry != Entry::EMPTY {
             return None;
         }
-        let (_, latency) = self.from_memory(domain, line, time);
+        let (_, latency) = self.read_memory(domain, line, time);
         entry.add_domain(domain);
         self.directory.set(line, entry);
         self.insert_shared(core, domain, line, mark, time);
@@ -323,7 +378,7 @@ impl<const W: usize> System<W> {
     }
 
     /// Makes the core the only holder of a line that it holds; the latency.
-    pub(crate) fn upgrade(&mut self, core: usize, line: u32) -> Ticks {
+    pub(crate) fn upgrade(&mut self, core: usize, line: u32, time: Ticks) -> Ticks {
         let domain = self.domain_of_core[core];
         let thread = self.thread_on_core[core];
         self.counters[thread].upgrades += 1;
@@ -334,7 +389,16 @@ impl<const W: usize> System<W> {
         }
         entry.set_owner(Some(core));
         self.directory.set(line, entry);
-        acknowledged.max(self.latency[self.levels])
+        self.in_transit(line, time, acknowledged.max(self.latency[self.levels]))
+    }
+
+    /// The latency of a line that caches hand on, which begins when its last transfer has ended: cores that fight for a
+    /// line get it one after the other.
+    fn in_transit(&mut self, line: u32, time: Ticks, latency: Ticks) -> Ticks {
+        let (last, until) = &mut self.transit[line as usize % TRANSIT];
+        let begin = if *last == line { time.max(*until) } else { time };
+        (*last, *until) = (line, begin + latency);
+        begin + latency - time
     }
 
     /// Finds who serves the line, changes everybody's state, and puts the line into the LLC where that is filled on the
@@ -351,9 +415,12 @@ impl<const W: usize> System<W> {
                 *word &= !PREFETCH;
             }
         }
-        let (served, mut latency) = self.serve(domain, line, write, &mut entry, time);
+        let (served, mut latency) = self.serve(core, line, write, &mut entry, time);
         if write {
             latency = latency.max(self.invalidate_others(core, line, &mut entry));
+        }
+        if demand && !matches!(served, None | Some(Served::LocalMemory | Served::RemoteMemory)) {
+            latency = self.in_transit(line, time, latency);
         }
         let mut flags = self.settle_shared(core, domain, line, write, &mut entry, time);
         let alone = entry.no_core()
@@ -380,25 +447,19 @@ impl<const W: usize> System<W> {
     /// Who serves the line and how long it takes; owners and modified copies are made to share it where it is read.
     fn serve(
         &mut self,
-        domain: usize,
+        core: usize,
         line: u32,
         write: bool,
         entry: &mut Entry<W>,
         time: Ticks,
     ) -> (Option<Served>, Ticks) {
+        let domain = self.domain_of_core[core];
+        let thread = self.thread_on_core[core];
         let in_shared = entry.has_domain(domain);
         if let Some(owner) = entry.owner() {
             let from = self.domain_of_core[owner];
             let dirty = self.share_private(owner, line, write, write || self.shares_dirty);
-            if !dirty {
-                entry.set_owner(None);
-                if from != domain && self.forwards_clean && !in_shared {
-                    return self.transfer(from, domain, false, time);
-                }
-                if from == domain && (in_shared || self.forwards_clean) {
-                    return (Some(Served::SameDomainClean), self.same_domain_clean);
-                }
-            } else {
+            if dirty {
                 let served = if from == domain {
                     (Some(Served::SameDomainModified), self.same_domain_modified)
                 } else {
@@ -408,9 +469,16 @@ impl<const W: usize> System<W> {
                     entry.set_owner(None);
                 } else if !self.shares_dirty {
                     entry.set_owner(None);
-                    self.clean_owner(owner, from, domain, line, entry, time);
+                    self.clean_owner(core, from, line, entry, time);
                 }
                 return served;
+            }
+            entry.set_owner(None);
+            if from != domain && self.forwards_clean && !in_shared {
+                return self.transfer(from, domain, false, time);
+            }
+            if from == domain && (in_shared || self.forwards_clean) {
+                return (Some(Served::SameDomainClean), self.same_domain_clean);
             }
         }
         if in_shared {
@@ -423,7 +491,7 @@ impl<const W: usize> System<W> {
                     *word &= !DIRTY;
                 }
                 entry.set_dirty(None);
-                self.write_memory(self.node_of_domain[from], self.package_of_domain[from], line, time);
+                self.write_memory(thread, from, line, time);
             }
             return served;
         }
@@ -440,7 +508,7 @@ impl<const W: usize> System<W> {
                 return self.transfer(from, domain, false, time);
             }
         }
-        let (served, latency) = self.from_memory(domain, line, time);
+        let (served, latency) = self.read_memory(domain, line, time);
         (Some(served), latency)
     }
 
@@ -464,23 +532,15 @@ impl<const W: usize> System<W> {
 
     /// Where a protocol cannot share modified data: the newest data goes to the LLC, and to memory where another domain
     /// reads it.
-    fn clean_owner(
-        &mut self,
-        owner: usize,
-        from: usize,
-        to: usize,
-        line: u32,
-        entry: &mut Entry<W>,
-        time: Ticks,
-    ) {
-        if from != to {
+    fn clean_owner(&mut self, reader: usize, from: usize, line: u32, entry: &mut Entry<W>, time: Ticks) {
+        if from != self.domain_of_core[reader] {
             if entry.dirty() == Some(from) {
                 entry.set_dirty(None);
                 if let Some(word) = self.shared[from].peek(line) {
                     *word &= !DIRTY;
                 }
             }
-            self.write_memory(self.node_of_domain[from], self.package_of_domain[from], line, time);
+            self.write_memory(self.thread_on_core[reader], from, line, time);
             return;
         }
         entry.set_dirty(Some(from));
@@ -490,7 +550,7 @@ impl<const W: usize> System<W> {
             }
         } else {
             entry.add_domain(from);
-            self.insert_shared(owner, from, line, DIRTY, time);
+            self.insert_shared(reader, from, line, DIRTY, time);
         }
     }
 
@@ -587,7 +647,7 @@ impl<const W: usize> System<W> {
         (Some(served), latency + wait)
     }
 
-    fn from_memory(&mut self, domain: usize, line: u32, time: Ticks) -> (Served, Ticks) {
+    fn read_memory(&mut self, domain: usize, line: u32, time: Ticks) -> (Served, Ticks) {
         let home = self.pages.node_of_line(line);
         let node = self.node_of_domain[domain];
         let mut wait = self.memory[home].serve(time);
@@ -601,12 +661,13 @@ impl<const W: usize> System<W> {
         (served, self.memory_latency[node * self.nodes + home] + wait)
     }
 
-    /// A modified line goes to memory. Nobody waits for it.
-    fn write_memory(&mut self, node: usize, package: usize, line: u32, time: Ticks) {
+    /// A modified line goes from a domain to memory because of a thread's access. Nobody waits for it.
+    fn write_memory(&mut self, thread: usize, domain: usize, line: u32, time: Ticks) {
+        self.counters[thread].memory_writes += 1;
         let home = self.pages.node_of_line(line);
         self.memory[home].serve(time);
-        self.cross(node, home, time);
-        self.cross_bus(package, time);
+        self.cross(self.node_of_domain[domain], home, time);
+        self.cross_bus(self.package_of_domain[domain], time);
     }
 
     /// The wait on the links from one node to another.
@@ -720,9 +781,7 @@ impl<const W: usize> System<W> {
         }
         self.directory.set(line, entry);
         if dirty != 0 {
-            let thread = self.thread_on_core[core];
-            self.counters[thread].memory_writes += 1;
-            self.write_memory(self.node_of_domain[domain], self.package_of_domain[domain], line, time);
+            self.write_memory(self.thread_on_core[core], domain, line, time);
         }
     }
 }
@@ -774,4 +833,205 @@ fn transfers(
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The Opteron or the Sandy Bridge with caches of a few lines, so that everything is evicted all the time.
+    fn small(name: &str) -> Model {
+        let (text, replacements): (&str, &[(&str, &str)]) = match name {
+            "victim" => (
+                include_str!("../../../../machines/opteron-6164x4.toml"),
+                &[
+                    ("kib = 64", "bytes = 512"),
+                    ("kib = 512", "kib = 1"),
+                    ("count = 16, source = \"AMD S", "count = 4, source = \"AMD S"),
+                    ("{ mib = 5", "{ kib = 2"),
+                    ("count = 40", "count = 8"),
+                ],
+            ),
+            _ => (
+                include_str!("../../../../machines/e5-4650x4.toml"),
+                &[
+                    ("kib = 32", "bytes = 512"),
+                    ("count = 8, source = \"Intel 64", "count = 4, source = \"Intel 64"),
+                    ("kib = 256", "kib = 1"),
+                    ("mib = 20", "kib = 4"),
+                    ("count = 20, source = \"Intel Xeon", "count = 8, source = \"Intel Xeon"),
+                ],
+            ),
+        };
+        let mut text = text.to_owned();
+        for (from, to) in replacements {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        if name == "non_inclusive" {
+            text = text.replace("policy = \"inclusive\"", "policy = \"non_inclusive\"");
+        }
+        Model::parse(name, &text).unwrap()
+    }
+
+    /// Two cores each of three domains.
+    fn system(model: &Model) -> System<1> {
+        let apart = model.cores_per_domain();
+        let cores: Vec<usize> = (0..3).flat_map(|domain| [domain * apart, domain * apart + 1]).collect();
+        let mut system = System::new(model, &cores, cores.len(), PageMapping::FirstTouch, None, &[0; 6]);
+        system.thread_on_core = (0..cores.len()).collect();
+        system.pages.number(0, 0);
+        system.pages.number(1, 0);
+        system.directory.add_block();
+        system
+    }
+
+    fn access(system: &mut System<1>, core: usize, line: u32, write: bool) {
+        let Some(word) = system.l1(core).touch(line) else {
+            system.miss(core, line, write, 0);
+            return;
+        };
+        let writable = *word & WRITABLE != 0;
+        if write {
+            *word |= DIRTY | WRITABLE;
+            if !writable {
+                system.upgrade(core, line, 0);
+            }
+        }
+    }
+
+    /// What must hold after every access, for every line.
+    fn check(system: &System<1>, lines: u32) {
+        let cores = system.domain_of_core.len();
+        for line in 0..lines {
+            let entry = system.directory.get(line);
+            let flags: Vec<Option<u32>> = (0..cores)
+                .map(|core| {
+                    let private = &system.private[core * system.levels..(core + 1) * system.levels];
+                    let found = private
+                        .iter()
+                        .flat_map(Cache::contents)
+                        .filter(|&(held, _)| held == line);
+                    found.map(|(_, flags)| flags).reduce(|all, flags| all | flags)
+                })
+                .collect();
+            let holders: Vec<usize> = (0..cores).filter(|&core| flags[core].is_some()).collect();
+            assert_eq!(entry.each_core().collect::<Vec<_>>(), holders, "line {line}");
+            let shared: Vec<usize> = (0..system.shared.len())
+                .filter(|&domain| system.shared[domain].holds(line))
+                .collect();
+            assert_eq!(entry.each_domain().collect::<Vec<_>>(), shared, "line {line}");
+            for (core, &held) in flags.iter().enumerate() {
+                let held = held.unwrap_or(0);
+                let domain = system.domain_of_core[core];
+                if held & WRITABLE != 0 {
+                    assert_eq!(holders, [core], "line {line} has one writer");
+                    assert!(
+                        shared.iter().all(|&other| other == domain),
+                        "line {line} has one writer"
+                    );
+                }
+                if held & (DIRTY | WRITABLE) != 0 {
+                    assert_eq!(entry.owner(), Some(core), "line {line}");
+                }
+                if system.inclusion[system.levels] == Inclusion::Inclusive && holders.contains(&core) {
+                    assert!(shared.contains(&domain), "line {line} is in the inclusive LLC");
+                }
+            }
+        }
+    }
+
+    fn accesses() -> impl Strategy<Value = Vec<(usize, u32, u8)>> {
+        proptest::collection::vec((0usize..6, 0u32..96, 0u8..8), 1..250)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Loads, stores and prefetches by all cores: the directory is exact, a line has one writer or many readers, an
+        /// inclusive LLC includes, and every demand access hits or misses once.
+        #[test]
+        fn the_caches_stay_coherent(which in 0usize..3, accesses in accesses()) {
+            let model = small(["victim", "inclusive", "non_inclusive"][which]);
+            let mut system = system(&model);
+            let mut demanded = 0;
+            for (core, line, what) in accesses {
+                match what {
+                    0..=2 => access(&mut system, core, line, true),
+                    3 | 4 if system.is_near(core, line, usize::from(what) - 3) => {}
+                    3 | 4 => {
+                        system.prefetch(core, line, usize::from(what) - 3, 0, 0);
+                    }
+                    _ => access(&mut system, core, line, false),
+                }
+                demanded += u64::from(!(3..=4).contains(&what));
+                check(&system, 96);
+            }
+            let mut total = Counters::default();
+            for counters in &system.counters {
+                total += counters;
+            }
+            // The runner counts the L1; here it is what the L2 did not see.
+            let [_, second, third, _] = total.levels;
+            prop_assert!(second.hits + second.misses <= demanded);
+            prop_assert_eq!(third.hits + third.misses, second.misses);
+        }
+    }
+
+    #[test]
+    fn an_inclusive_cache_takes_what_it_evicts_from_the_cores() {
+        let model = small("inclusive");
+        let mut system = system(&model);
+        access(&mut system, 1, 0, true);
+        // Eight lines of the same set of the last level, read by the other core.
+        for line in 1..=8 {
+            access(&mut system, 0, line * 8, false);
+        }
+        assert_eq!(system.counters[1].back_invalidations, 1);
+        assert_eq!(system.counters[0].memory_writes, 1, "the modified line goes to memory");
+        assert_eq!(system.directory.get(0), Entry::EMPTY);
+    }
+
+    #[test]
+    fn a_line_moves_out_of_a_victim_cache_to_the_one_core_that_reads_it() {
+        let model = small("victim");
+        let mut system = system(&model);
+        // Lines of one set of every level: one way in the L1 (four sets of two), four in the L2.
+        for line in 0..7 {
+            access(&mut system, 0, line * 4, line == 0);
+        }
+        assert!(
+            system.shared[0].holds(0),
+            "the L1 and the L2 hold six lines, the seventh pushes the first out"
+        );
+        assert!(!system.shared[0].holds(24), "what comes from memory does not go there");
+        access(&mut system, 0, 0, false);
+        assert!(!system.shared[0].holds(0) && system.l1(0).holds(0));
+        assert_eq!(system.counters[0].levels[2].hits, 1);
+        assert_eq!(
+            *system.l1(0).peek(0).unwrap() & DIRTY,
+            DIRTY,
+            "modified it stays modified"
+        );
+    }
+
+    #[test]
+    fn a_victim_cache_keeps_its_copy_where_another_core_holds_the_line() {
+        let model = small("victim");
+        let mut system = system(&model);
+        for line in 0..7 {
+            access(&mut system, 0, line * 4, false);
+        }
+        access(&mut system, 1, 0, false);
+        assert!(!system.shared[0].holds(0));
+        // Core 0 reads it too, then core 1 pushes its copy out, and core 0 still holds the line when core 1 reads it.
+        access(&mut system, 0, 0, false);
+        for line in 7..14 {
+            access(&mut system, 1, line * 4, false);
+        }
+        assert!(system.shared[0].holds(0));
+        access(&mut system, 1, 0, false);
+        assert!(system.shared[0].holds(0));
+    }
 }

@@ -8,7 +8,11 @@ const PER_CYCLE: f64 = 1024.0;
 
 /// The nearest number of ticks.
 pub(crate) fn ticks(cycles: f64) -> Ticks {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "durations are positive; `as` saturates")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "durations are positive; `as` saturates"
+    )]
     let ticks = (cycles * PER_CYCLE).round() as Ticks;
     ticks
 }

@@ -26,7 +26,8 @@ struct Slot {
 /// What an access is to the accesses before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// It could have been foretold.
+    /// It could have been foretold: it goes on with a stride that was seen three times, or stays in the page's last line.
+    /// Less would take one in fifty steps of a random walk through a page for regular.
     pub(crate) regular: bool,
     /// The lines to the next access, where it can be foretold with confidence; otherwise 0.
     pub(crate) stride: i32,
@@ -61,7 +62,7 @@ impl Strides {
         if stride == slot.stride {
             slot.times = slot.times.saturating_add(1);
             return Step {
-                regular: true,
+                regular: slot.times > 1,
                 stride: if slot.times > 1 { stride } else { 0 },
                 ascending: stride == 1,
             };
@@ -69,7 +70,7 @@ impl Strides {
         slot.stride = if stride.abs() <= LONGEST_STRIDE { stride } else { 0 };
         slot.times = 0;
         Step {
-            regular: stride.abs() == 1,
+            regular: false,
             stride: 0,
             ascending: stride == 1,
         }
@@ -93,7 +94,7 @@ impl Strides {
         }
         self.slots[page as usize % SLOTS] = inherited;
         Step {
-            regular: inherited.times > 0,
+            regular: inherited.times > 1,
             stride: if inherited.times > 1 { inherited.stride } else { 0 },
             ascending: inherited.stride == 1,
         }
