@@ -181,12 +181,12 @@ def test_a_cpu_that_is_not_ours_is_named_and_so_are_ours(
 
 
 def test_the_variable_of_the_paper_is_a_schedule(
-    pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int]
+    pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int], cpu_time: tuple[str, str]
 ) -> None:
     if max(several_cpus) > 9:
         pytest.skip("the variable has one digit for each CPU, and ours have more")
     forwards, backwards = ("".join(map(str, order)) for order in (several_cpus, several_cpus[::-1]))
-    command = ("-e", "task-clock", "--", compiled("spin"), "2", "600")
+    command = (*cpu_time, "--", compiled("spin"), "2", "600")
     run = pinfold.record_until(" 1/2 ", *QUICK, *command, env={"SCHEDULE": f"{forwards},{backwards}"})
     assert [one["pus"] for one in run.json["candidates"]] == [several_cpus, several_cpus[::-1]]
 

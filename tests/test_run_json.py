@@ -12,9 +12,9 @@ from conftest import CPUS, PATIENCE, QUICK, Pinfold, cpu_list
 KEYS = {"machine", "simulated", "policy", "metric", "candidates", "chosen", "exit_status"}
 
 
-def test_a_whole_run_has_every_key(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_a_whole_run_has_every_key(pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]) -> None:
     schedules = [word for order in (CPUS, CPUS[::-1]) for word in ("--schedule", cpu_list(order))]
-    run = pinfold.record_until("chosen: ", *QUICK, *schedules, "-e", "task-clock", "--", compiled("spin"), "2", "600")
+    run = pinfold.record_until("chosen: ", *QUICK, *schedules, *cpu_time, "--", compiled("spin"), "2", "600")
     record = run.json
     assert record.keys() >= KEYS
     assert record["simulated"] is False
@@ -43,11 +43,11 @@ def test_a_program_that_ends_at_once_leaves_a_complete_record(pinfold: Pinfold, 
 
 
 def test_a_program_that_ends_during_the_search_has_what_was_learned_told(
-    pinfold: Pinfold, compiled: Callable[..., Path]
+    pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]
 ) -> None:
     """It gets a thousand candidates and the time for two."""
     schedules = ["--schedule", cpu_list(CPUS)] * 1000
-    run = pinfold.record_until(" 2/1000 ", *QUICK, *schedules, "-e", "task-clock", "--", compiled("spin"), "1", "600")
+    run = pinfold.record_until(" 2/1000 ", *QUICK, *schedules, *cpu_time, "--", compiled("spin"), "1", "600")
     measured = [one["rate"] for one in run.json["candidates"] if one["rate"] is not None]
     assert len(run.json["candidates"]) == 1000
     assert 0 < len(measured) < 1000

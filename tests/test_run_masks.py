@@ -193,11 +193,11 @@ def test_a_variable_that_binds_nothing_is_no_reason_to_stop(
     assert team(run)[1] == [{cpu} for cpu in CPUS[::-1]]
 
 
-def test_fewer_cpus_than_threads_are_allowed_and_said_once(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_fewer_cpus_than_threads_are_allowed_and_said_once(
+    pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]
+) -> None:
     threads = len(CPUS) + 2
     schedules = ("--schedule", cpu_list(CPUS), "--schedule", cpu_list(CPUS[::-1]))
-    run = pinfold.record_until(
-        "chosen: ", *QUICK, *schedules, "-e", "task-clock", "--", compiled("spin"), str(threads), "600"
-    )
+    run = pinfold.record_until("chosen: ", *QUICK, *schedules, *cpu_time, "--", compiled("spin"), str(threads), "600")
     assert run.said("fewer CPUs than threads") == 1
     assert run.json["threads"] == threads

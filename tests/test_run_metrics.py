@@ -84,13 +84,16 @@ def test_a_uprobe_counts_the_calls_of_a_function(
     assert all(STEPS / 3 < rate < STEPS * 3 for rate in rates(run))
 
 
-def test_processor_time_is_an_event_of_each_thread(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
-    run = pinfold.record_until("chosen: ", *QUICK, "-e", "task-clock", "--", compiled("spin"), "2", "600")
+def test_processor_time_is_an_event_of_each_thread(
+    pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]
+) -> None:
+    run = pinfold.record_until("chosen: ", *QUICK, *cpu_time, "--", compiled("spin"), "2", "600")
     assert run.json["metric"]["scope"] == "task"
     # Nobody gets more than a second of it in a second; a twentieth is for clocks that are not read at once.
     assert all(0 < rate < 1.05e9 for rate in rates(run))
 
 
+@pytest.mark.usefixtures("cpu_time")
 def test_events_beside_the_first_are_counted_too(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     events = ("-e", "page-faults", "-e", "task-clock")
     run = pinfold.record_until("chosen: ", *QUICK, *events, "--", compiled("spin"), "1", "600")
@@ -132,12 +135,12 @@ def test_a_program_that_sleeps_is_waited_for(pinfold: Pinfold) -> None:
 
 
 def test_the_best_of_several_candidates_is_kept(
-    pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int]
+    pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int], cpu_time: tuple[str, str]
 ) -> None:
     """Two threads on one CPU get half of it each."""
     one, other = several_cpus[:2]
     schedules = ("--schedule", f"{one},{one}", "--schedule", f"{one},{other}", "--search-again", "0")
-    run = pinfold.record_until("chosen: ", *QUICK, *schedules, "-e", "task-clock", "--", compiled("spin"), "2", "600")
+    run = pinfold.record_until("chosen: ", *QUICK, *schedules, *cpu_time, "--", compiled("spin"), "2", "600")
     assert [candidate["pus"] for candidate in run.json["candidates"]] == [[one, one], [one, other]]
     together, apart = (candidate["rate"] for candidate in run.json["candidates"])
     assert run.json["chosen"]["candidate"] == (0 if together > apart else 1)

@@ -68,10 +68,7 @@ impl Selected {
         let source = match self {
             Self::Here => &Source::Live,
             Self::Described(source) => source,
-            Self::Scripted(file) => bail!(
-                "`scripted:{}` is a machine for `pinfold run` alone; name its topology here",
-                file.display()
-            ),
+            Self::Scripted(file) => return crate::run::scripted_topology(file),
             Self::Builtin(_) | Self::ModelFile(_) => return Ok(self.model()?.topology()),
         };
         Ok(topology::read(source)?)

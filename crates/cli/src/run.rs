@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use pinfold_core::{Machine, Topology};
 use pinfold_linux::machine::LinuxMachine;
+use pinfold_linux::topology::EXAMPLE;
 use pinfold_runtime::Record;
 use pinfold_sim::{Script, Scripted};
 use plan::Plan;
@@ -222,18 +223,28 @@ fn json_file(arguments: &Arguments) -> Result<Option<json::File>> {
     arguments.json.as_deref().map(json::File::open).transpose()
 }
 
-/// Reads the script of a scripted machine.
-pub(crate) fn read_script(file: &Path) -> Result<Script> {
+fn read_script(file: &Path) -> Result<Script> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the script `{}`", file.display()))?;
     text.parse()
         .with_context(|| format!("`{}` is no script of a machine", file.display()))
 }
 
 /// The topology that a script names.
-pub(crate) fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
-    Selected::parse(script.topology())
-        .and_then(|selected| selected.topology())
+fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
+    let named = script.topology();
+    Selected::parse(named)
+        .and_then(|selected| match selected {
+            Selected::Scripted(_) => {
+                bail!("`{named}` is another script; name a machine by its shape, such as synthetic:{EXAMPLE}")
+            }
+            Selected::Here | Selected::Described(_) => selected.topology(),
+        })
         .with_context(|| format!("the key `topology` of `{}`", file.display()))
+}
+
+/// The topology of a scripted machine.
+pub(crate) fn scripted_topology(file: &Path) -> Result<Topology> {
+    script_topology(file, &read_script(file)?)
 }
 
 /// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.

@@ -73,7 +73,7 @@ fn json_of_a_count_has_no_list_and_a_huge_count_is_a_string() {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_list_quietly() {
-    let mut child = pinfold(EPYC, "192", &[])
+    let mut child = pinfold(EPYC, "96", &[])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -81,7 +81,7 @@ fn a_reader_that_goes_away_ends_the_list_quietly() {
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
-    assert!(line.starts_with("0,1,2,"), "{line}");
+    assert!(line.starts_with("0-95\t"), "{line}");
     drop(reader);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());

@@ -209,10 +209,15 @@ impl Autopin {
         }
         let (mut pinnings, source) = match &self.options.candidates {
             Candidates::Schedule(pinnings) => (pinnings.clone(), "the pinnings that were asked for"),
-            Candidates::Topology { most } => (
-                candidates::from_topology(topology, threads, *most),
-                "from the topology, the most different first",
-            ),
+            Candidates::Topology { most } => {
+                let pinnings = candidates::from_topology(topology, threads, *most);
+                let source = if pinnings.len() == 1 && *most > 1 {
+                    "from the topology, on which no other pinning differs from it"
+                } else {
+                    "from the topology, the most different first"
+                };
+                (pinnings, source)
+            }
         };
         if pinnings.is_empty() {
             // The pinning in force is as good as none to choose from.

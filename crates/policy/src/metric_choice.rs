@@ -136,7 +136,11 @@ impl MetricRequest {
             .filter_map(|&index| Some((index, per_second(index).filter(|&rate| rate > 0.0)?)))
             .collect();
         let Some(&(first_index, first_rate)) = counting.first() else {
-            return nothing("no source has counted anything so far".to_owned());
+            let names: Vec<&str> = order.iter().map(|&index| metrics[index].name.as_str()).collect();
+            return nothing(match names.as_slice() {
+                [] => "there is no source of counts".to_owned(),
+                names => format!("nothing has counted so far ({})", names.join(", ")),
+            });
         };
         let enough = counting.iter().find(|(_, rate)| rate * probe.as_secs_f64() >= ENOUGH);
         let &(index, rate) = enough.unwrap_or(&(first_index, first_rate));
@@ -157,9 +161,9 @@ impl MetricRequest {
                 }
             })
             .collect();
-        let mut why = "the nearest to the program's own progress that counts".to_owned();
+        let mut why = "the nearest to the program's own progress".to_owned();
         if !passed_over.is_empty() {
-            why = format!("{why}: {}", passed_over.join(", "));
+            why = format!("{why} that counts here ({})", passed_over.join(", "));
         }
         chosen(index, rate, format!("{why}{}", coarse(rate, probe).unwrap_or_default()))
     }

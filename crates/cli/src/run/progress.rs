@@ -3,7 +3,8 @@
 //! It is drawn when standard error is a terminal and standard output is not the same one: the program's own output and
 //! a line that is drawn again and again would spoil each other.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::{IsTerminal, stderr, stdout};
 use std::time::Duration;
 
@@ -17,9 +18,7 @@ impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
         let drawn = !quiet && stderr().is_terminal() && !stdout().is_terminal();
         let bar = drawn.then(|| {
-            let style = ProgressStyle::with_template("pinfold: {msg} {wide_bar} {pos}/{len} ms")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4)).with_style(style)
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4)).with_style(style("{msg}"))
         });
         Self {
             bar,
@@ -31,6 +30,7 @@ impl Progress {
     pub(super) fn step(&mut self, text: &str, began: Duration, lasts: Duration) {
         self.began = began;
         if let Some(bar) = &self.bar {
+            bar.set_style(style("{msg} {wide_bar} {times}"));
             bar.set_length(milliseconds(lasts));
             bar.set_position(0);
             bar.set_message(text.to_owned());
@@ -40,7 +40,7 @@ impl Progress {
     /// Something begins that has no end.
     pub(super) fn rest(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.unset_length();
+            bar.set_style(style("{msg}"));
             bar.set_message(text.to_owned());
         }
     }
@@ -66,6 +66,23 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// How the line looks; `{times}` is how much of the time has passed.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(&format!("pinfold: {template}"))
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("times", |state: &ProgressState, line: &mut dyn fmt::Write| {
+            let seconds = |milliseconds: u64| Duration::from_millis(milliseconds).as_secs_f64();
+            let lasts = state.len().unwrap_or(0);
+            // Nobody can do anything about a line that cannot be drawn.
+            let _ = write!(
+                line,
+                "{:.1} of {:.1} s",
+                seconds(state.pos().min(lasts)),
+                seconds(lasts)
+            );
+        })
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -180,7 +180,7 @@ impl Recorder for Report {
                     .cloned();
                 match (&self.metric, &self.without_counters) {
                     (Some(metric), _) => self.say(&format!("metric: {}: {why}", metric.name)),
-                    (None, Some(counters)) => self.say(&format!("nothing is measured: {why}; {counters}")),
+                    (None, Some(counters)) => self.say(&format!("nothing is measured: {why}\n  {counters}")),
                     (None, None) => self.say(&format!("nothing is measured: {why}")),
                 }
             }
@@ -230,14 +230,18 @@ impl Recorder for Report {
                 let rate = self.rates.get(*candidate).copied().flatten();
                 let mut text = format!("chosen: {}", self.candidate(*candidate));
                 if rate.is_some() {
-                    text += &format!(": {}", self.rate(rate));
+                    let _ = write!(text, ": {}", self.rate(rate));
                 }
-                if let (Some(first), Some(worst), true) = (gain_over_first, gain_over_worst, self.pinnings.len() > 1) {
-                    text += &format!(
-                        "; {} over the first, {} over the worst",
-                        percent(*first),
-                        percent(*worst)
-                    );
+                let rivals = self.pinnings.len() > 1;
+                match gain_over_first {
+                    Some(_) if rivals && *candidate == 0 => text += "; it is the first",
+                    Some(gain) if rivals => {
+                        let _ = write!(text, "; {} over the first", percent(*gain));
+                    }
+                    _ => {}
+                }
+                if let Some(gain) = gain_over_worst.filter(|_| rivals) {
+                    let _ = write!(text, ", {} over the worst", percent(gain));
                 }
                 self.say(&text);
                 self.progress.rest("watching the rate");

@@ -56,8 +56,13 @@ impl Blocked {
     }
 }
 
+/// What came for the program and found it gone is not for us: a Ctrl-C, for one, that has ended the program already.
 impl Drop for Blocked {
     fn drop(&mut self) {
+        let forwardable = forwardable();
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call reads the two structures, and a null signal information is allowed.
+        while unsafe { libc::sigtimedwait(&raw const forwardable, std::ptr::null_mut(), &raw const at_once) } > 0 {}
         // SAFETY: the set was filled by `new`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
