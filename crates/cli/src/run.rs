@@ -237,7 +237,9 @@ fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
             Selected::Scripted(_) => {
                 bail!("`{named}` is another script; name a machine by its shape, such as synthetic:{EXAMPLE}")
             }
-            Selected::Here | Selected::Described(_) | Selected::Builtin(_) | Selected::ModelFile(_) => selected.topology(),
+            Selected::Here | Selected::Described(_) | Selected::Builtin(_) | Selected::ModelFile(_) => {
+                selected.topology()
+            }
         })
         .with_context(|| format!("the key `topology` of `{}`", file.display()))
 }

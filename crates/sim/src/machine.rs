@@ -102,10 +102,11 @@ impl SimulatedMachine {
         }));
         let mut notes = vec![];
         let pus = topology.allowed_pus().len();
-        if threads > pus {
+        let at_once = program.threads_at_once();
+        if at_once > pus {
             notes.push(format!(
-                "The recording has {threads} threads and the machine {pus} CPUs: threads take turns, in time slices of \
-                 3 ms."
+                "The recording has {at_once} threads at once and the machine {pus} CPUs: they take turns, in time slices \
+                 of 3 ms."
             ));
         }
         let tasks = (0..threads)
@@ -252,18 +253,15 @@ impl Machine for SimulatedMachine {
                 (Some(pinning), Some(rank)) => Some(pinning.pu(rank)),
                 _ => None,
             };
-            match pin.and_then(|pu| self.refusal(task, pu)) {
-                Some(refusal) => {
-                    applied.refused.push(refusal);
-                    pins.push(before);
-                }
-                None => {
-                    if pin != before {
-                        applied.moved.push(id);
-                    }
-                    pins.push(pin);
-                }
+            if let Some(refusal) = pin.and_then(|pu| self.refusal(task, pu)) {
+                applied.refused.push(refusal);
+                pins.push(before);
+                continue;
             }
+            if pin != before {
+                applied.moved.push(id);
+            }
+            pins.push(pin);
         }
         self.timeline.set_pins(pins);
         applied

@@ -25,7 +25,7 @@ impl Random {
 
     /// A whole number below `bound`, which is above 0; as good as uniform for bounds far below 2^64.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
     }
 
     /// Normal with mean 0 and variance 1, by the method of Box and Muller.

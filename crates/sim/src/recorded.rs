@@ -26,6 +26,7 @@ pub struct RecordedProgram {
     orders: Vec<Orders>,
     owners: Vec<(u64, u32)>,
     regions: u64,
+    threads_at_once: usize,
     error: Mutex<Option<String>>,
 }
 
@@ -71,6 +72,7 @@ impl RecordedProgram {
             orders,
             owners,
             regions,
+            threads_at_once: threads_at_once(&events),
             error: Mutex::new(None),
         })
     }
@@ -85,12 +87,32 @@ impl RecordedProgram {
     }
 }
 
+/// How many threads live at the same time at most.
+fn threads_at_once(threads: &[ThreadEvents]) -> usize {
+    let mut changes: Vec<(u64, bool)> = threads
+        .iter()
+        .flat_map(|thread| &thread.events)
+        .filter_map(|event| match event.kind {
+            RecordedKind::ThreadBegin { .. } => Some((event.sequence, true)),
+            RecordedKind::ThreadEnd { .. } => Some((event.sequence, false)),
+            _ => None,
+        })
+        .collect();
+    changes.sort_unstable();
+    let (mut living, mut most) = (0usize, 0);
+    for (_, begins) in changes {
+        living = if begins { living + 1 } else { living.saturating_sub(1) };
+        most = most.max(living);
+    }
+    most
+}
+
 /// Each page and the thread that touches it first: the one whose last event before the touch came first in the order of
 /// all events, and of those the one that was born first.
 fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> Result<Vec<(u64, u32)>, TraceError> {
     let mut first: HashMap<u64, (u64, u32)> = HashMap::new();
     let mut batch = pinfold_trace::Batch::default();
-    for (number, thread) in recording.threads().iter().enumerate() {
+    for ((number, thread), owner) in recording.threads().iter().enumerate().zip(0u32..) {
         let mut reader = recording.read(thread);
         let mut next_event = 0;
         let mut sequence = 0;
@@ -106,7 +128,7 @@ fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> 
                 let page = access.address / PAGE_BYTES;
                 if page != last_page && !orders[number].silent(next_event) {
                     last_page = page;
-                    let touch = (sequence, number as u32);
+                    let touch = (sequence, owner);
                     first
                         .entry(page)
                         .and_modify(|kept| *kept = touch.min(*kept))
@@ -128,6 +150,10 @@ fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> 
 impl Program for RecordedProgram {
     fn threads(&self) -> usize {
         self.recording.threads().len()
+    }
+
+    fn threads_at_once(&self) -> usize {
+        self.threads_at_once
     }
 
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {

@@ -227,7 +227,9 @@ fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> 
     let file = kept.clone().unwrap_or_else(|| directory.path().join("recording.pft"));
     let variables = threads_wanted(arguments);
     if !arguments.quiet {
-        let assignments = variables.iter().map(|(name, value)| format!("{}={}", name.display(), value.display()));
+        let assignments = variables
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()));
         let shown: Vec<String> = assignments.chain(words(&arguments.command)).collect();
         eprintln!("pinfold: recording {}", shown.join(" "));
     }

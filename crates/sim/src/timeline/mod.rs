@@ -165,8 +165,7 @@ impl Timeline {
 
     fn node(&self, pu: PuId) -> u8 {
         let core = self.model.core_of_pu(pu.0).map_or(0, |(core, _)| core);
-        // No more than 256 nodes: the window keeps them in a byte, too.
-        self.model.node_of_core(core) as u8
+        u8::try_from(self.model.node_of_core(core)).expect("the window keeps nodes in a byte, too")
     }
 
     /// Tasks without a place get one, and pages are touched where their owners are.

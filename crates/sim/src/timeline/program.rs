@@ -7,6 +7,11 @@ pub trait Program: Send + Sync {
     /// How many threads it has, at least one, in the order of their creation.
     fn threads(&self) -> usize;
 
+    /// How many of them live at the same time at most.
+    fn threads_at_once(&self) -> usize {
+        self.threads()
+    }
+
     /// What thread `thread` does in one repetition. Identities of barriers and tokens are below 2^48, and tokens and
     /// barriers are used by all threads alike in each repetition.
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_>;

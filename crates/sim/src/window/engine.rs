@@ -23,6 +23,7 @@ use super::time::{Ticks, cycles, ticks};
 use crate::model::{LINE_BYTES, Model};
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 /// What of the simulation may be set.
@@ -93,16 +94,16 @@ pub fn simulate(
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<WindowResult, WindowError> {
-    simulate_with_pages(model, configuration, profile, &HashMap::new(), streams, options)
+    simulate_with_pages(model, configuration, profile, &HashMap::<u64, u8>::new(), streams, options)
 }
 
 /// As `simulate`, for a program that has run before: `placed` has, by virtual page, the node on which the page already
 /// is. The page mappings `FirstTouch` and `Local` leave these pages there; the others say for themselves where pages are.
-pub fn simulate_with_pages(
+pub fn simulate_with_pages<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
     profile: Option<&PageProfile>,
-    placed: &HashMap<u64, u8>,
+    placed: &HashMap<u64, u8, S>,
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<WindowResult, WindowError> {

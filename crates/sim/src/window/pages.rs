@@ -10,6 +10,7 @@ use super::directory::BLOCK_SHIFT;
 use super::profile::PageProfile;
 use crate::model::{Model, Routes};
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 /// Lines of a page.
 pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
@@ -105,9 +106,9 @@ impl Pages {
     }
 
     /// These pages have been touched before, and are on these nodes.
-    pub(crate) fn are_placed(&mut self, placed: &HashMap<u64, u8>) {
+    pub(crate) fn are_placed<S: BuildHasher>(&mut self, placed: &HashMap<u64, u8, S>) {
         if matches!(self.mapping, PageMapping::FirstTouch | PageMapping::Local) {
-            self.wanted.clone_from(placed);
+            self.wanted = placed.iter().map(|(&page, &node)| (page, node)).collect();
         }
     }
 
