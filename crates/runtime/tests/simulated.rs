@@ -14,6 +14,8 @@ const MIB: u64 = 1 << 20;
 
 /// Threads of which each goes through its own memory and, now and then, adds to a word that all of them share.
 struct Sharers {
+    /// The last of them only waits for the others.
+    last_sleeps: bool,
     threads: u16,
     own_bytes: u64,
     owners: Vec<(u64, u32)>,
@@ -26,6 +28,7 @@ impl Sharers {
             .collect();
         owners.sort_unstable();
         Arc::new(Self {
+            last_sleeps: false,
             threads,
             own_bytes,
             owners,
@@ -43,6 +46,9 @@ impl Program for Sharers {
     }
 
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+        if self.last_sleeps && thread + 1 == self.threads() {
+            return Box::new(Recorded::new(vec![Event::barrier(1, self.threads)]));
+        }
         let mut own = synthetic::streaming(base(u32::try_from(thread).unwrap()), self.own_bytes, 1, 4);
         let mut events = vec![];
         let mut batch = pinfold_sim::window::Batch::default();
@@ -301,4 +307,24 @@ fn counters_are_those_of_the_threads_and_of_no_one_else() {
     for task in machine.observe().tasks {
         assert_eq!(task.counts[instructions].unwrap().value, 5 * expected);
     }
+}
+
+#[test]
+fn a_task_that_sleeps_is_left_where_it_is() {
+    let program = Arc::new(Sharers {
+        last_sleeps: true,
+        threads: 3,
+        own_bytes: 4096,
+        owners: vec![],
+    });
+    let mut machine = machine(program, None, forever(), 0);
+    let helper = machine.observe().tasks[2].id;
+    let configuration = Configuration {
+        pinning: Some(pinning("0,1")),
+        left_alone: [helper].into(),
+    };
+    machine.apply(&configuration);
+    machine.wait(Duration::from_secs(3600)).unwrap();
+    assert_eq!(machine.windows(), 1);
+    assert!(machine.observe().tasks[2].cpu_time.unwrap() < Duration::from_secs(36));
 }

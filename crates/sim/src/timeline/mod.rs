@@ -31,6 +31,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use windows::{Rates, Setting, Windows};
 
+/// A task that runs for less than this share of the time is found asleep whenever the scheduler looks. Assumed.
+const SLEEPING_SHARE: f64 = 0.01;
+
 /// A program's run on a model. Tasks are the program's threads, by number.
 pub(crate) struct Timeline {
     model: Model,
@@ -202,10 +205,22 @@ impl Timeline {
         Ok(self.progress >= repetitions)
     }
 
+    /// Whether a task hardly runs, so that the scheduler has no reason to move it.
+    fn sleeps(&self, task: usize) -> bool {
+        self.rates.as_ref().is_some_and(|rates| {
+            let cycles = rates.warm.counts[task][Counter::Cycles as usize];
+            cycles < SLEEPING_SHARE * rates.warm.seconds * self.model.frequency().0
+        })
+    }
+
     fn balance(&mut self) {
         self.next_balance = self.clock + self.scheduler.interval();
-        let pins = &self.pins;
-        if let Some((task, pu)) = self.scheduler.balance(&self.assignment, |task| pins[task].is_some()) {
+        let tasks = 0..self.pins.len();
+        let stays: Vec<bool> = tasks
+            .map(|task| self.pins[task].is_some() || self.sleeps(task))
+            .collect();
+        let moved = self.scheduler.balance(&self.assignment, &stays);
+        if let Some((task, pu)) = moved {
             self.assignment[task] = Some(pu);
             self.caches_are_cold();
         }

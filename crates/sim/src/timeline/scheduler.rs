@@ -102,10 +102,10 @@ impl Scheduler {
         equals[self.random.below(equals.len())]
     }
 
-    /// One balancing: which task moves where, if any. Tasks for which `pinned` says yes are not touched.
-    pub(crate) fn balance(&mut self, assignment: &Assignment, pinned: impl Fn(usize) -> bool) -> Option<(usize, PuId)> {
+    /// One balancing: which task moves where, if any. Tasks of which `stays` says so are not touched.
+    pub(crate) fn balance(&mut self, assignment: &Assignment, stays: &[bool]) -> Option<(usize, PuId)> {
         let free: Vec<usize> = (0..assignment.len())
-            .filter(|&task| !pinned(task) && assignment[task].is_some())
+            .filter(|&task| !stays[task] && assignment[task].is_some())
             .collect();
         if free.is_empty() {
             return None;
