@@ -23,8 +23,8 @@ check: setup ## formats, lints and types
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 
-build: setup ## the binary target/release/pinfold, the agent, the workloads and the Python package
-	cargo build --release --package pinfold-cli
+build: setup ## the binary target/release/pinfold, the recording plugin, the agent, the workloads and the Python package
+	cargo build --release --package pinfold-cli --package pinfold-plugin
 	$(MAKE) -C agent
 	$(MAKE) -C workloads
 	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \

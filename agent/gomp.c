@@ -27,6 +27,7 @@
  * that uses another copy is loaded at its address.
  */
 #define _GNU_SOURCE
+#include "marks.h"
 #include "ompt.h"
 #include "pinfold.h"
 
@@ -232,37 +233,78 @@ static void count_barrier(const struct runtime *runtime)
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }
 
-/* Parallel regions. */
+/* A region's body, with a mark at each end of every thread's share. */
+struct marked {
+    body run;
+    void *data;
+};
+
+static void run_marked(void *argument)
+{
+    const struct marked *marked = argument;
+    pinfold_mark(PINFOLD_MARK_WORK_BEGIN, (const void *)marked->run, 0);
+    marked->run(marked->data);
+    pinfold_mark(PINFOLD_MARK_WORK_END, (const void *)marked->run, 0);
+}
+
+/* Whether it is here that the recording plugin is told of this runtime's regions and barriers. The OMPT tool tells it
+ * of libomp's. */
+static bool marks_here(const struct runtime *runtime)
+{
+    return pinfold_marks_wanted() && !(runtime->is_libomp && __atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED));
+}
+
+/* Parallel regions. Where marks are wanted, the runtime runs `run_marked` in place of the program's function. */
+
+#define BEGIN_REGION                                                                                                  \
+    const struct runtime *runtime = RUNTIME;                                                                          \
+    const struct marked marked = {run, data};                                                                         \
+    const bool marks = marks_here(runtime);                                                                           \
+    if (marks) {                                                                                                      \
+        pinfold_mark(PINFOLD_MARK_REGION_BEGIN, (const void *)marked.run, threads);                                   \
+        run = run_marked;                                                                                             \
+        data = (void *)&marked;                                                                                       \
+    }
+#define END_REGION                                                                                                    \
+    if (marks)                                                                                                        \
+        pinfold_mark(PINFOLD_MARK_REGION_END, (const void *)marked.run, 0);                                           \
+    count_region(runtime);
 
 void GOMP_parallel(body run, void *data, unsigned threads, unsigned flags)
 {
-    const struct runtime *runtime = RUNTIME;
+    BEGIN_REGION
     runtime->parallel(run, data, threads, flags);
-    count_region(runtime);
+    END_REGION
 }
 
 unsigned GOMP_parallel_reductions(body run, void *data, unsigned threads, unsigned flags)
 {
+    /* The runtime finds the reductions in the data, which must reach it as they are. */
     const struct runtime *runtime = RUNTIME;
+    const bool marks = marks_here(runtime);
+    if (marks)
+        pinfold_mark(PINFOLD_MARK_REGION_BEGIN, (const void *)run, threads);
     unsigned team = runtime->parallel_reductions(run, data, threads, flags);
+    if (marks)
+        pinfold_mark(PINFOLD_MARK_REGION_END, (const void *)run, 0);
     count_region(runtime);
     return team;
 }
 
 void GOMP_parallel_sections(body run, void *data, unsigned threads, unsigned count, unsigned flags)
 {
-    const struct runtime *runtime = RUNTIME;
+    BEGIN_REGION
     runtime->parallel_sections(run, data, threads, count, flags);
-    count_region(runtime);
+    END_REGION
 }
 
 #define LOOP_WITH_CHUNK(name)                                                                                         \
     void GOMP_##name(body run, void *data, unsigned threads, long start, long end, long step, long chunk,             \
                      unsigned flags)                                                                                  \
     {                                                                                                                 \
-        const struct runtime *runtime = RUNTIME;                                                                      \
+        BEGIN_REGION                                                                                                  \
         runtime->name(run, data, threads, start, end, step, chunk, flags);                                            \
-        count_region(runtime);                                                                                        \
+        END_REGION                                                                                                    \
     }
 LOOP_WITH_CHUNK(parallel_loop_static)
 LOOP_WITH_CHUNK(parallel_loop_dynamic)
@@ -273,9 +315,9 @@ LOOP_WITH_CHUNK(parallel_loop_nonmonotonic_guided)
 #define LOOP_OF_RUNTIME_SCHEDULE(name)                                                                                \
     void GOMP_##name(body run, void *data, unsigned threads, long start, long end, long step, unsigned flags)         \
     {                                                                                                                 \
-        const struct runtime *runtime = RUNTIME;                                                                      \
+        BEGIN_REGION                                                                                                  \
         runtime->name(run, data, threads, start, end, step, flags);                                                   \
-        count_region(runtime);                                                                                        \
+        END_REGION                                                                                                    \
     }
 LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_runtime)
 LOOP_OF_RUNTIME_SCHEDULE(parallel_loop_nonmonotonic_runtime)
@@ -291,11 +333,19 @@ void GOMP_parallel_end(void)
 
 /* Barriers. A cancelled one was not passed. */
 
+static void mark_barrier(const struct runtime *runtime, enum pinfold_mark kind)
+{
+    if (marks_here(runtime))
+        pinfold_mark(kind, NULL, 0);
+}
+
 #define BARRIER(name)                                                                                                 \
     void GOMP_##name(void)                                                                                            \
     {                                                                                                                 \
         const struct runtime *runtime = RUNTIME;                                                                      \
+        mark_barrier(runtime, PINFOLD_MARK_BARRIER_BEGIN);                                                            \
         runtime->name();                                                                                              \
+        mark_barrier(runtime, PINFOLD_MARK_BARRIER_END);                                                              \
         count_barrier(runtime);                                                                                       \
     }
 BARRIER(barrier)
@@ -306,7 +356,9 @@ BARRIER(sections_end)
     bool GOMP_##name(void)                                                                                            \
     {                                                                                                                 \
         const struct runtime *runtime = RUNTIME;                                                                      \
+        mark_barrier(runtime, PINFOLD_MARK_BARRIER_BEGIN);                                                            \
         bool cancelled = runtime->name();                                                                             \
+        mark_barrier(runtime, PINFOLD_MARK_BARRIER_END);                                                              \
         if (!cancelled)                                                                                               \
             count_barrier(runtime);                                                                                   \
         return cancelled;                                                                                             \

@@ -11,6 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "affinity.h"
+#include "marks.h"
 #include "ompt.h"
 #include "pinfold.h"
 
@@ -34,8 +35,8 @@ struct ompt_start_tool_result {
     ompt_data tool_data;
 };
 
-enum { EVENT_PARALLEL_END = 4, EVENT_SYNC_REGION = 23 };
-enum { SCOPE_END = 2 };
+enum { EVENT_PARALLEL_BEGIN = 3, EVENT_PARALLEL_END = 4, EVENT_IMPLICIT_TASK = 7, EVENT_SYNC_REGION = 23 };
+enum { SCOPE_BEGIN = 1, SCOPE_END = 2 };
 enum { INFO_AVAILABLE = 2 };
 enum { TASK_INITIAL = 0x1 };
 #define PARALLEL_TEAM 0x80000000u
@@ -46,10 +47,37 @@ enum { BARRIER = 1, BARRIER_IMPLICIT = 2, BARRIER_EXPLICIT = 3, BARRIER_IMPLICIT
 static ompt_get_task_info get_task_info;
 bool ompt_tool_in_force;
 
+/* A region begins. Where regions are marked, it is known by the address of its call. */
+static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt_data *parallel, unsigned threads,
+                           int flags, const void *code)
+{
+    (void)encountering_task, (void)frame;
+    parallel->pointer = (void *)code;
+    if (((unsigned)flags & PARALLEL_TEAM) != 0)
+        pinfold_mark(PINFOLD_MARK_REGION_BEGIN, code, threads);
+}
+
+/* A thread of the team begins or has ended its share. At its end the region is gone already. */
+static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, unsigned threads, unsigned index,
+                          int flags)
+{
+    (void)threads, (void)index;
+    if ((flags & TASK_INITIAL) != 0)
+        return;
+    if (endpoint == SCOPE_BEGIN) {
+        task->pointer = parallel->pointer;
+        pinfold_mark(PINFOLD_MARK_WORK_BEGIN, task->pointer, 0);
+    } else {
+        pinfold_mark(PINFOLD_MARK_WORK_END, task->pointer, 0);
+    }
+}
+
 /* A region has ended; a league of teams is not one, the regions inside it are. */
 static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int flags, const void *code)
 {
-    (void)parallel, (void)encountering_task, (void)code;
+    (void)parallel, (void)encountering_task;
+    if (((unsigned)flags & PARALLEL_TEAM) != 0)
+        pinfold_mark(PINFOLD_MARK_REGION_END, code, 0);
     struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_OMPT);
     if (slot != NULL && ((unsigned)flags & PARALLEL_TEAM) != 0)
         __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
@@ -59,10 +87,11 @@ static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int 
 static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *task, const void *code)
 {
     (void)task, (void)code;
+    if (kind != BARRIER && kind != BARRIER_IMPLICIT && kind != BARRIER_EXPLICIT && kind != BARRIER_IMPLICIT_WORKSHARE)
+        return;
+    pinfold_mark(endpoint == SCOPE_BEGIN ? PINFOLD_MARK_BARRIER_BEGIN : PINFOLD_MARK_BARRIER_END, NULL, 0);
     /* The barrier that ends a region has lost its region by the time it is passed. */
     if (endpoint != SCOPE_END || parallel == NULL)
-        return;
-    if (kind != BARRIER && kind != BARRIER_IMPLICIT && kind != BARRIER_EXPLICIT && kind != BARRIER_IMPLICIT_WORKSHARE)
         return;
     int flags, thread_num;
     if (get_task_info(0, &flags, NULL, NULL, NULL, &thread_num) != INFO_AVAILABLE || thread_num != 0 ||
@@ -81,6 +110,10 @@ static int initialize(ompt_function_lookup lookup, int initial_device_num, ompt_
     if (set_callback == NULL || get_task_info == NULL)
         return 0;
     set_callback(EVENT_PARALLEL_END, (ompt_interface)parallel_end);
+    if (pinfold_marks_wanted()) {
+        set_callback(EVENT_PARALLEL_BEGIN, (ompt_interface)parallel_begin);
+        set_callback(EVENT_IMPLICIT_TASK, (ompt_interface)implicit_task);
+    }
     set_callback(EVENT_SYNC_REGION, (ompt_interface)sync_region);
     pinfold_get_channel(PINFOLD_SOURCE_OMPT); /* From now on, no region means zero regions. */
     __atomic_store_n(&ompt_tool_in_force, true, __ATOMIC_RELAXED);

@@ -53,9 +53,23 @@ pub(crate) const ALL: &[Promise] = &[
         at_most: 100.0,
         measure: counting,
     },
+    Promise {
+        name: "recording a two-thread streaming loop, with/without",
+        unit: "ratio",
+        at_most: 60.0,
+        measure: |root| slow_down(root, "12M", 50, &[PINFOLD, "record", "-o", "target/bench.pft", "--"]),
+    },
+    Promise {
+        name: "for comparison: that loop under valgrind's lackey",
+        unit: "ratio",
+        at_most: f64::INFINITY,
+        measure: |root| slow_down(root, "384K", 4, LACKEY),
+    },
 ];
 
 const PINFOLD: &str = "target/release/pinfold";
+/// What people record accesses with that have nothing else. It is so slow that its loop is small.
+const LACKEY: &[&str] = &["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-file=/dev/null"];
 
 /// What a two-thread program takes under `pinfold run`, as ratios of what it takes alone.
 struct Overhead {
@@ -104,6 +118,26 @@ fn work(times: &Times) -> Result<f64> {
         .and_then(|(_, rest)| rest.split_once(" s,"));
     let (seconds, _) = seconds.with_context(|| format!("the workload tells no time: {}", times.output))?;
     Ok(seconds.parse()?)
+}
+
+/// How many times as long each iteration of a streaming loop of two threads takes when `recorder` records it. Two runs of
+/// different lengths are subtracted, so that start-up and initialisation, which both have, do not count.
+fn slow_down(root: &Path, size: &str, more: u32, recorder: &[&str]) -> Result<f64> {
+    const PAIRS: usize = 3;
+    const MORE_ALONE: u32 = 2000;
+    let wall = |recorder: &[&str], iterations: u32| -> Result<f64> {
+        let iterations = iterations.to_string();
+        let program = ["target/workloads/stream", "--threads", "2", "--size", size];
+        let command = [recorder, &program, &["--iterations", &iterations]].concat();
+        Ok(time(root, &command)?.wall.as_secs_f64())
+    };
+    let mut ratios = vec![];
+    for _ in 0..PAIRS {
+        let alone = (wall(&[], 1 + MORE_ALONE)? - wall(&[], 1)?) / f64::from(MORE_ALONE);
+        let under = (wall(recorder, 1 + more)? - wall(recorder, 1)?) / f64::from(more);
+        ratios.push(under / alone);
+    }
+    Ok(median(ratios))
 }
 
 /// What `pinfold run` adds to the wall time of a program that does nothing, in milliseconds.

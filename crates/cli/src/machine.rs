@@ -1,9 +1,11 @@
 //! `--machine`: which machine a command is about.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::Topology;
 use pinfold_linux::topology::{self, Source};
+use pinfold_sim::model::{self, Model};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which machine a command is about.
@@ -26,6 +28,10 @@ pub(crate) enum Selected {
     Described(Source),
     /// A machine whose rates a script tells.
     Scripted(PathBuf),
+    /// A machine that can be simulated: a model that comes with pinfold.
+    Builtin(String),
+    /// A machine that can be simulated: a model of the user's.
+    ModelFile(PathBuf),
 }
 
 /// Each kind of machine: what its text begins with, what follows, and what that is.
@@ -45,6 +51,10 @@ impl Selected {
             "fsroot" => Self::Described(Source::FsRoot(rest.into())),
             "synthetic" => Self::Described(Source::Synthetic(rest.to_owned())),
             "scripted" => Self::Scripted(rest.into()),
+            _ if model::builtin_names().any(|name| name == text) => return Ok(Self::Builtin(text.to_owned())),
+            _ if Path::new(text).extension().is_some_and(|extension| extension == "toml") => {
+                return Ok(Self::ModelFile(text.into()));
+            }
             _ => bail!("there is no machine `{text}`{}", suggestion(text, kind)),
         };
         if let Some((kind, operand, what)) = KINDS.iter().find(|(name, _, _)| *name == kind && rest.is_empty()) {
@@ -59,9 +69,36 @@ impl Selected {
             Self::Here => &Source::Live,
             Self::Described(source) => source,
             Self::Scripted(file) => return crate::run::scripted_topology(file),
+            Self::Builtin(_) | Self::ModelFile(_) => return Ok(self.model()?.topology()),
         };
         Ok(topology::read(source)?)
     }
+
+    /// The model of a machine that can be simulated.
+    pub(crate) fn model(&self) -> Result<Model> {
+        match self {
+            Self::Builtin(name) => model::builtin(name).with_context(|| format!("there is no model `{name}`")),
+            Self::ModelFile(file) => {
+                let shown = file.display().to_string();
+                let text = fs::read_to_string(file).with_context(|| format!("cannot read the model `{shown}`"))?;
+                Ok(Model::parse(&shown, &text)?)
+            }
+            Self::Here | Self::Described(_) | Self::Scripted(_) => bail!("this machine has no model"),
+        }
+    }
+}
+
+/// The names of the models that resemble `text`, the nearest first.
+pub(crate) fn nearest_models(text: &str) -> Vec<&'static str> {
+    /// Names whose Jaro-Winkler similarity is lower are not mistaken for each other.
+    const SIMILAR: f64 = 0.7;
+    let text = text.to_lowercase();
+    let mut near: Vec<(f64, &str)> = model::builtin_names()
+        .map(|name| (strsim::jaro_winkler(&text, name), name))
+        .filter(|&(similarity, _)| similarity >= SIMILAR)
+        .collect();
+    near.sort_by(|one, other| other.0.total_cmp(&one.0));
+    near.into_iter().map(|(_, name)| name).collect()
 }
 
 /// What may have been meant by a text that names no machine, and what can be named.
@@ -70,7 +107,9 @@ fn suggestion(text: &str, kind: &str) -> String {
         .iter()
         .find(|(name, _, _)| strsim::damerau_levenshtein(name, &kind.to_lowercase()) <= 2)
         .map(|(name, operand, _)| format!("{name}:{operand}"));
+    let model = || (!text.contains(':')).then(|| nearest_models(text).first().map(|&name| name.to_owned()))?;
     let guess = near
+        .or_else(model)
         .or_else(|| fitting(Path::new(text)).map(|kind| format!("{kind}:{text}")))
         .map(|guess| format!("; did you mean `{guess}`?"))
         .unwrap_or_default();
@@ -79,6 +118,13 @@ fn suggestion(text: &str, kind: &str) -> String {
         .map(|(name, operand, what)| format!("  {:16} {what}", format!("{name}:{operand}")))
         .collect();
     let list = list.join("\n");
+    let models: Vec<&str> = model::builtin_names().collect();
+    let list = format!(
+        "  {:16} a model: {}\n  {:16} a model of your own\n{list}",
+        "NAME",
+        models.join(", "),
+        "FILE.toml"
+    );
     format!("{guess}\nWhat can be named:\n{list}\nWithout --machine it is this machine.")
 }
 
@@ -89,7 +135,6 @@ fn fitting(path: &Path) -> Option<&'static str> {
     }
     match path.extension()?.to_str()? {
         "xml" => Some("xml"),
-        "toml" => Some("scripted"),
         _ => None,
     }
 }
@@ -135,7 +180,6 @@ mod tests {
     fn a_file_is_told_by_its_name() {
         for (text, guess) in [
             ("my.xml", "did you mean `xml:my.xml`?"),
-            ("my.toml", "did you mean `scripted:my.toml`?"),
             ("XML:my.xml", "did you mean `xml:FILE`?"),
         ] {
             let error = Selected::parse(text).unwrap_err().to_string();
@@ -145,8 +189,28 @@ mod tests {
 
     #[test]
     fn a_name_that_is_like_none_gets_the_list_alone() {
-        let error = Selected::parse("opteron-6164x4").unwrap_err().to_string();
+        let error = Selected::parse("zzz").unwrap_err().to_string();
         assert!(!error.contains("did you mean"), "{error}");
         assert!(error.contains("synthetic:SPEC"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_model_gets_the_nearest_name() {
+        for (text, guess) in [("opteron-6164", "opteron-6164x4"), ("E5-4650X2", "e5-4650x4")] {
+            let error = Selected::parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean `{guess}`?")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_named_by_itself_or_by_its_file() {
+        assert_eq!(
+            Selected::parse("e5-4650x4").unwrap(),
+            Selected::Builtin("e5-4650x4".to_owned())
+        );
+        assert_eq!(
+            Selected::parse("my.toml").unwrap(),
+            Selected::ModelFile("my.toml".into())
+        );
     }
 }

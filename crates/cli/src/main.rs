@@ -5,9 +5,12 @@
 
 mod events;
 mod machine;
+mod machines;
 mod placements;
+mod record;
 mod run;
 mod topo;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,7 +34,10 @@ enum Command {
     Run(Box<run::Arguments>),
     Topo(topo::Arguments),
     Placements(placements::Arguments),
+    Machines(machines::Arguments),
     Events(events::Arguments),
+    Record(record::Arguments),
+    Trace(trace::Arguments),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -43,7 +49,10 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
+        Command::Machines(arguments) => machines::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("pinfold: {error:#}");

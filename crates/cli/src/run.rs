@@ -11,6 +11,7 @@ mod plan;
 mod progress;
 mod report;
 mod schedule;
+mod simulated;
 
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
@@ -126,8 +127,11 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     quiet: bool,
 
+    #[command(flatten)]
+    simulated: simulated::Arguments,
+
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present_any = ["list_events", "machine"], value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recording"], value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -154,11 +158,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return crate::events::run(&crate::events::Arguments::default());
     }
     match arguments.machine.selected()? {
-        Selected::Here => run_here(arguments),
-        Selected::Scripted(file) => run_scripted(arguments, &file),
+        Selected::Here => {
+            simulated::refuse(arguments)?;
+            run_here(arguments)
+        }
+        Selected::Scripted(file) => {
+            simulated::refuse(arguments)?;
+            run_scripted(arguments, &file)
+        }
+        selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => simulated::run(arguments, selected.model()?),
         Selected::Described(source) => bail!(
             "{source} tells the shape of a machine and not how fast anything runs on it, so no program can be run there; \
-             leave --machine out to run here, or name a scripted machine (scripted:FILE)"
+             leave --machine out to run here, or name a model (`pinfold machines` lists them)"
         ),
     }
 }
@@ -181,7 +192,7 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     refuse_what_needs_a_program(arguments)?;
     let script = read_script(file)?;
     let topology = script_topology(file, &script)?;
-    let plan = Plan::new(arguments, topology.clone(), plan::Where::Scripted)?;
+    let plan = Plan::new(arguments, topology.clone(), plan::Where::Simulated)?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
     drive(arguments, &plan, &mut machine, json_file(arguments)?)
 }
@@ -226,7 +237,9 @@ fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
             Selected::Scripted(_) => {
                 bail!("`{named}` is another script; name a machine by its shape, such as synthetic:{EXAMPLE}")
             }
-            Selected::Here | Selected::Described(_) => selected.topology(),
+            Selected::Here | Selected::Described(_) | Selected::Builtin(_) | Selected::ModelFile(_) => {
+                selected.topology()
+            }
         })
         .with_context(|| format!("the key `topology` of `{}`", file.display()))
 }
@@ -238,21 +251,57 @@ pub(crate) fn scripted_topology(file: &Path) -> Result<Topology> {
 
 /// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.
 fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine, json: Option<json::File>) -> Result<ExitCode> {
+    let mut about = About {
+        command: words(&arguments.command),
+        events: None,
+        ending: simulated::Ending::default(),
+        simulation: |_: &_| None,
+    };
+    drive_about(arguments, plan, machine, json, &mut about)
+}
+
+/// What differs between a program that really runs and one that is simulated.
+struct About<S> {
+    /// The program's.
+    command: Vec<String>,
+    /// The events that a person hears of; `None` for all that are counted.
+    events: Option<Vec<String>>,
+    ending: simulated::Ending,
+    /// What there is to be said of the simulation, after it.
+    simulation: S,
+}
+
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn drive_about<M: Machine>(
+    arguments: &Arguments,
+    plan: &Plan,
+    machine: &mut M,
+    json: Option<json::File>,
+    about: &mut About<impl Fn(&M) -> Option<simulated::Simulation>>,
+) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
     let mut policy = plan.policy();
     let mut record = Record::new(machine, policy.name());
     let mut report = Report::new(plan, machine, arguments.quiet);
-    let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut (&mut record, &mut report));
+    if let Some(events) = about.events.take() {
+        report.only(events);
+    }
+    let mut recorders = (&mut record, (&mut report, &mut about.ending));
+    let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
+    let simulation = (about.simulation)(machine);
+    if let Some(simulation) = &simulation {
+        report.say(&simulation.to_string());
+    }
     if let Some(json) = json {
         json.write(&Document {
             pinfold: env!("CARGO_PKG_VERSION"),
-            command: arguments
-                .command
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
+            command: about.command.clone(),
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
+            simulation,
             record: &record,
         })?;
     }
@@ -266,6 +315,9 @@ struct Document<'a> {
     command: Vec<String>,
     topology: String,
     allowed_pus: String,
+    /// How the program was simulated, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulation: Option<simulated::Simulation>,
     #[serde(flatten)]
     record: &'a Record,
 }

@@ -27,6 +27,8 @@ pub enum MetricSource {
     Regions,
     /// The in-process agent counts the team barriers passed inside parallel regions.
     Barriers,
+    /// A simulated machine counts how often the recorded piece of the program is done.
+    Iterations,
     /// A probe in the program's text counts how often a function is entered.
     Uprobe,
     /// The kernel or the processor counts events for each task.

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod channel;
+pub mod child;
 pub mod counters;
 mod guard;
 pub mod launch;

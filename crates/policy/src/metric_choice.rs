@@ -175,7 +175,7 @@ fn absent(metric: &Metric) -> String {
         MetricSource::Heartbeat => "the program reports no heartbeats".to_owned(),
         MetricSource::Regions => "the program has no parallel regions that the agent sees".to_owned(),
         MetricSource::Barriers => "the program has no barriers that the agent sees".to_owned(),
-        MetricSource::Event | MetricSource::Uprobe | MetricSource::Scripted => {
+        MetricSource::Iterations | MetricSource::Event | MetricSource::Uprobe | MetricSource::Scripted => {
             format!("`{}` could not be read", metric.name)
         }
     }
@@ -184,7 +184,11 @@ fn absent(metric: &Metric) -> String {
 /// Whether `auto` may take this metric.
 fn is_automatic(metric: &Metric) -> bool {
     match metric.source {
-        MetricSource::Heartbeat | MetricSource::Regions | MetricSource::Barriers | MetricSource::Scripted => true,
+        MetricSource::Heartbeat
+        | MetricSource::Regions
+        | MetricSource::Barriers
+        | MetricSource::Iterations
+        | MetricSource::Scripted => true,
         MetricSource::Event => metric.unit == "instruction",
         MetricSource::Uprobe => false,
     }

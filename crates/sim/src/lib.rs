@@ -1,9 +1,24 @@
-//! Simulated machines. The scripted one has its rates given, for tests of the loop and of policies, and for trying
-//! out what a policy would do.
+//! Simulated machines: those of a model, on which a recording runs with the counters that a real machine would show, and
+//! the scripted one, whose rates are given, for tests of the loop and of policies.
+//!
+//! - [`model`] describes a machine; [`window`] simulates a piece of a program on it in detail;
+//! - [`RecordedProgram`] makes such a piece of a recording;
+//! - `timeline` strings repetitions of the piece together at the rates of windows;
+//! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
+mod events;
+mod machine;
+pub mod model;
 mod random;
+mod recorded;
 mod script;
 mod scripted;
+mod timeline;
+pub mod window;
 
+pub use events::{EventDefinition, EventSet};
+pub use machine::{EndSwitch, Repeat, Run, SimulatedMachine};
+pub use recorded::RecordedProgram;
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
+pub use timeline::{Counter, Program};

@@ -22,7 +22,7 @@ const OWN_METRICS: [&str; 3] = ["heartbeat", "regions", "barriers"];
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     Here,
-    Scripted,
+    Simulated,
 }
 
 /// What is going to be done.

@@ -22,6 +22,8 @@ pub(super) struct Report {
     pinnings: Vec<Pinning>,
     rates: Vec<Option<f64>>,
     totals: Totals,
+    /// The events that a person hears of; `None` for all that are counted.
+    events: Option<Vec<String>>,
 }
 
 impl Report {
@@ -36,6 +38,7 @@ impl Report {
             pinnings: vec![],
             rates: vec![],
             totals: Totals::default(),
+            events: None,
         };
         let simulated = if machine.simulated() { "simulated: " } else { "" };
         report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
@@ -45,7 +48,13 @@ impl Report {
         report
     }
 
-    fn say(&self, text: &str) {
+    /// Of the events that are counted, tells only of these: a simulated machine counts all that it has.
+    pub(super) fn only(&mut self, events: Vec<String>) {
+        self.events = Some(events);
+    }
+
+    /// Tells a person, line by line.
+    pub(super) fn say(&self, text: &str) {
         if self.quiet {
             return;
         }
@@ -80,7 +89,7 @@ impl Report {
             let scaled = if rate.multiplexed { " (scaled)" } else { "" };
             if deciding == Some(metric.name.as_str()) {
                 text.insert_str(0, scaled);
-            } else if metric.source == MetricSource::Event {
+            } else if metric.source == MetricSource::Event && self.wanted(&metric.name) {
                 let rate = rate
                     .rate
                     .map_or_else(|| "not measured".to_owned(), |rate| format!("{}/s", significant(rate)));
@@ -88,6 +97,12 @@ impl Report {
             }
         }
         text
+    }
+
+    fn wanted(&self, event: &str) -> bool {
+        self.events
+            .as_ref()
+            .is_none_or(|events| events.iter().any(|wanted| wanted == event))
     }
 
     /// A step of a candidate's begins.

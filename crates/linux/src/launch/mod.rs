@@ -8,7 +8,7 @@ mod counting;
 pub(crate) mod exec;
 pub(crate) mod inherited;
 mod program;
-mod signals;
+pub(crate) mod signals;
 mod trace;
 mod tracer;
 mod watching;

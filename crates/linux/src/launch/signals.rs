@@ -123,7 +123,7 @@ impl Drop for Forwarder {
 /// # Safety
 ///
 /// The descriptor must belong to nobody else.
-unsafe fn owned(descriptor: RawFd) -> io::Result<File> {
+pub(crate) unsafe fn owned(descriptor: RawFd) -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -132,7 +132,7 @@ unsafe fn owned(descriptor: RawFd) -> io::Result<File> {
 }
 
 /// The next signal; `None` when there is to be none any more.
-fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_siginfo> {
+pub(crate) fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_siginfo> {
     let poll = |file: &File| libc::pollfd {
         fd: file.as_raw_fd(),
         events: libc::POLLIN,

@@ -1,0 +1,322 @@
+//! `pinfold record`: the memory accesses of an unmodified program.
+//!
+//! 1. Find what is to be run (`record/program.rs`), QEMU and the plugin.
+//! 2. Write the recording's header; make the memory that is shared with the plugin.
+//! 3. Run the program under QEMU with our standard streams.
+//! 4. If it did not end in an orderly way, finish the blocks that it left behind.
+
+mod program;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pinfold_linux::channel::{AgentError, Channel, find_agent};
+use pinfold_trace::shared::{self, Settings, Status};
+use pinfold_trace::{FORMAT_VERSION, Header, Output, Recording, Region, Window, Writer};
+use program::Program;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Record the data accesses of an unmodified x86-64 program, which runs under qemu-user.
+///
+/// The program's exit status is ours. Of a program that forks, the first process is recorded; of one that calls exec,
+/// what came before.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The recording.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Record from this instruction on, counted over all threads together (exact to 1000 a thread): 2000000, 2M.
+    #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
+    from: Option<u64>,
+
+    /// Record for so many instructions.
+    #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
+    length: Option<u64>,
+
+    /// Record the executions of one parallel region: its number in the order in which regions first begin, from 0, or
+    /// the address of its function, 0x...
+    #[arg(long, value_name = "REGION", value_parser = region)]
+    region: Option<Region>,
+
+    /// With --for, record again every so many instructions; with --region, one in so many of its executions.
+    #[arg(long, value_name = "N", value_parser = count)]
+    every: Option<u64>,
+
+    /// Say what was recorded and how large it is.
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+
+    /// What the program finds in its environment besides.
+    #[arg(skip)]
+    variables: Vec<(OsString, OsString)>,
+}
+
+/// Parses a number that may end in k, M or G.
+fn count(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .ok_or_else(|| "not a number; write 2000000, 2000k or 2M".to_owned())
+}
+
+fn region(text: &str) -> Result<Region, String> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(Region::Address),
+        None => text.parse().ok().map(Region::Number),
+    }
+    .ok_or_else(|| "not a region; write its number from 0, or the address of its function as 0x401234".to_owned())
+}
+
+impl Arguments {
+    /// A recording of a whole program, which finds `variables` in its environment besides.
+    pub(crate) fn whole(output: PathBuf, command: Vec<OsString>, variables: Vec<(OsString, OsString)>) -> Self {
+        Self {
+            output,
+            from: None,
+            length: None,
+            region: None,
+            every: None,
+            verbose: false,
+            command,
+            variables,
+        }
+    }
+
+    fn window(&self) -> Result<Option<Window>> {
+        if self.every == Some(0) || self.length == Some(0) {
+            bail!("--every and --for take at least 1");
+        }
+        if let Some(region) = &self.region {
+            return Ok(Some(Window::Region {
+                region: region.clone(),
+                every: self.every.unwrap_or(1),
+            }));
+        }
+        match (self.length, self.every) {
+            (None, Some(_)) => bail!("--every needs --for, which says how long each stretch is, or --region"),
+            (Some(length), Some(every)) if length >= every => {
+                bail!("--for {length} leaves nothing out between stretches that begin --every {every}")
+            }
+            _ => {}
+        }
+        if self.from.is_none() && self.length.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Window::Instructions {
+            from: self.from.unwrap_or(0),
+            length: self.length,
+            every: self.every,
+        }))
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    record(arguments).map(ExitCode::from)
+}
+
+/// Records, and gives the exit status: the program's, or that of a command that could not be run.
+pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
+    let window = arguments.window()?;
+    let program = match Program::find(&arguments.command) {
+        Ok(program) => program,
+        Err(error) => {
+            eprintln!("pinfold: {error}");
+            return Ok(error.exit_status());
+        }
+    };
+    let qemu = program::search_path("qemu-x86_64")
+        .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
+    let plugin = beside_us("PINFOLD_PLUGIN", "libpinfold_record.so")
+        .context("the recording plugin libpinfold_record.so is neither beside pinfold nor in ../lib/pinfold; name it in PINFOLD_PLUGIN")?;
+    let channel = Channel::create().context("no channel for the agent")?;
+    let mut environment = environment(&channel)?;
+    environment.extend_from_slice(&arguments.variables);
+
+    let header = Header {
+        recorder: format!("pinfold {}", env!("CARGO_PKG_VERSION")),
+        architecture: "x86_64".to_owned(),
+        page_size: 4096,
+        command: arguments
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        program: program.file.to_string_lossy().into_owned(),
+        window: window.clone(),
+    };
+    let mut file = File::create(&arguments.output)
+        .and_then(|mut file| Writer::header(&mut file, &header).map(|()| file))
+        .with_context(|| format!("{} cannot be written", arguments.output.display()))?;
+    file.flush()?;
+    let output = arguments.output.canonicalize()?;
+    let memory = shared_memory(&Settings {
+        output: output.clone(),
+        window,
+    })
+    .context("no memory to share with the recorded program")?;
+
+    let started = std::time::Instant::now();
+    let mut command = program.command(&qemu, &plugin, &memory_name(&memory), &environment);
+    let status =
+        pinfold_linux::child::run(&mut command).with_context(|| format!("{} cannot be run", qemu.display()))?;
+    let elapsed = started.elapsed();
+    finish(&memory, &output, status)?;
+    if arguments.verbose {
+        let (recording, _) = Recording::salvage(&output)?;
+        let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
+        eprintln!(
+            "pinfold: recorded {accesses} accesses of {} threads in {:.2} s: {} bytes, {:.3} an access (format {FORMAT_VERSION})",
+            recording.threads().len(),
+            elapsed.as_secs_f64(),
+            recording.file_size(),
+            recording.file_size() as f64 / accesses.max(1) as f64,
+        );
+    }
+    let code = status
+        .code()
+        .or(status.signal().map(|signal| 128 + signal))
+        .unwrap_or(1);
+    Ok(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// What the recorded program gets into its environment: the agent, asked for marks. Without an agent a recording holds
+/// no regions, so that `--region` records nothing.
+fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
+    let named = std::env::var_os("PINFOLD_AGENT");
+    let executable = std::env::current_exe()?;
+    let agent = match find_agent(executable.parent().unwrap_or(Path::new("/")), named.as_deref()) {
+        Ok(agent) => Some(agent),
+        Err(AgentError::NotFound(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let mut environment = channel.environment(|name: &str| std::env::var_os(name), agent.as_deref());
+    if agent.is_some() {
+        environment.push(("PINFOLD_MARKS".into(), "1".into()));
+    }
+    Ok(environment)
+}
+
+/// A file that was installed with pinfold, or built with it.
+fn beside_us(variable: &str, name: &str) -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os(variable) {
+        return Some(path.into());
+    }
+    let ours = std::env::current_exe().ok()?;
+    let directory = ours.parent()?;
+    ["", "../lib/pinfold"]
+        .iter()
+        .map(|place| directory.join(place).join(name))
+        .find(|path| path.is_file())
+}
+
+/// A file that lives in memory and has no name.
+fn shared_memory(settings: &Settings) -> Result<File> {
+    let file = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile())?;
+    file.set_len(shared::SIZE as u64)?;
+    let text = serde_json::to_vec(settings)?;
+    file.write_all_at(&(text.len() as u64).to_ne_bytes(), 0)?;
+    file.write_all_at(&text, 8)?;
+    Ok(file)
+}
+
+fn memory_name(memory: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd())
+}
+
+/// Completes the recording of a program that did not end in an orderly way, and says what went wrong.
+fn finish(memory: &File, output: &Path, status: std::process::ExitStatus) -> Result<()> {
+    let word = |which: Status| -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        memory.read_exact_at(&mut bytes, which.offset() as u64)?;
+        Ok(u64::from_ne_bytes(bytes))
+    };
+    if word(Status::Started)? == 0 {
+        bail!(
+            "QEMU ended ({status}) before it ran the program; it must be Debian 12's qemu-user 7.2, later ones take no plugins"
+        );
+    }
+    let error = word(Status::WriteError)?;
+    if error != 0 {
+        bail!(
+            "{} could not be written: {}; the recording ends there",
+            output.display(),
+            io::Error::from_raw_os_error(i32::try_from(error)?)
+        );
+    }
+    let unrecorded = word(Status::Unrecorded)?;
+    if unrecorded > 0 {
+        eprintln!(
+            "pinfold: {unrecorded} threads are not in the recording: it holds {} at one time",
+            shared::SLOTS
+        );
+    }
+    let forks = word(Status::Forks)?;
+    if forks > 0 {
+        eprintln!("pinfold: the program created {forks} processes; only its first one is recorded");
+    }
+    if word(Status::Complete)? == 1 {
+        return Ok(());
+    }
+    complete(memory, output).with_context(|| format!("{} could not be completed", output.display()))?;
+    if word(Status::Exec)? == 1 {
+        eprintln!("pinfold: the program replaced itself by exec; what it did before is recorded");
+    } else if let Some(signal) = status.signal() {
+        eprintln!(
+            "pinfold: the program was killed by signal {signal} while it was recorded; what it did before is kept"
+        );
+    } else {
+        eprintln!("pinfold: the program ended ({status}) before its recording did; what was recorded is kept");
+    }
+    Ok(())
+}
+
+/// Appends the blocks that the program left unfinished, and the end mark.
+fn complete(memory: &File, output: &Path) -> Result<()> {
+    let (recording, _) = Recording::salvage(output)?;
+    let mut file = OpenOptions::new().append(true).open(output)?;
+    // A frame that was cut off in the middle.
+    file.set_len(recording.file_size())?;
+    let mut slot = vec![0; shared::SLOT];
+    for index in 0..shared::SLOTS {
+        let offset = shared::SLOTS_BEGIN + index * shared::SLOT;
+        memory.read_exact_at(&mut slot[..24], offset as u64)?;
+        if slot[..24].iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        memory.read_exact_at(&mut slot, offset as u64)?;
+        let Some((thread, first_instruction, block)) = Output::from_memory(&slot).and_then(|block| block.salvaged())
+        else {
+            continue;
+        };
+        // The program may have been killed between writing a block and beginning the next.
+        let written = recording
+            .threads()
+            .iter()
+            .find(|known| known.number == thread)
+            .and_then(|known| known.blocks.last())
+            .is_some_and(|last| last.first_instruction + last.instructions > first_instruction);
+        if !written && let Ok(frame) = Writer::salvaged_block(thread, first_instruction, &block) {
+            file.write_all(&frame)?;
+        }
+    }
+    file.write_all(&Writer::end())?;
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! What QEMU is to run for a command: the way from a word on the command line to an ELF file.
+//!
+//! QEMU runs ELF files of its architecture alone: it does not search `PATH`, nor does it know `#!`. So both are done
+//! here, as the kernel does them, and what QEMU would stumble over is refused with its name.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program that QEMU can run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// The ELF file.
+    pub(crate) file: PathBuf,
+    /// All arguments, the zeroth first.
+    arguments: Vec<OsString>,
+}
+
+/// Why a command cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProgramError {
+    #[error("{0}: command not found")]
+    NotFound(String),
+    #[error("{}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{} is not executable", .0.display())]
+    NotExecutable(PathBuf),
+    #[error("{} is set-uid or set-gid: it would run without its privilege under QEMU; record a copy without these bits", .0.display())]
+    Privileged(PathBuf),
+    #[error("{} is an ELF file for {architecture}; only x86-64 programs can be recorded", path.display())]
+    Foreign { path: PathBuf, architecture: String },
+    #[error("{} is neither an ELF file nor a script that begins with #!", .0.display())]
+    Unknown(PathBuf),
+    #[error("{}: its interpreter is a script whose interpreter is a script, and so on", .0.display())]
+    Endless(PathBuf),
+}
+
+impl ProgramError {
+    /// As shells have it: 127 for what is not there, 126 for what cannot be run.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => 127,
+            _ => 126,
+        }
+    }
+}
+
+/// How many interpreters may stand behind each other, as in Linux.
+const INTERPRETERS: usize = 5;
+/// The longest `#!` line, as in Linux.
+const LINE: usize = 256;
+
+impl Program {
+    /// The program for a command, which has at least one word.
+    pub(crate) fn find(command: &[OsString]) -> Result<Self, ProgramError> {
+        let name = &command[0];
+        let file = if name.as_bytes().contains(&b'/') {
+            PathBuf::from(name)
+        } else {
+            search_path(name).ok_or_else(|| ProgramError::NotFound(name.to_string_lossy().into_owned()))?
+        };
+        Self::resolve(file, command.to_vec())
+    }
+
+    fn resolve(mut file: PathBuf, mut arguments: Vec<OsString>) -> Result<Self, ProgramError> {
+        for _ in 0..INTERPRETERS {
+            let mut head = Vec::with_capacity(LINE);
+            let unreadable = |source: std::io::Error| match source.kind() {
+                std::io::ErrorKind::NotFound => ProgramError::NotFound(file.display().to_string()),
+                _ => ProgramError::Unreadable {
+                    path: file.clone(),
+                    source,
+                },
+            };
+            let metadata = file.metadata().map_err(unreadable)?;
+            if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
+                return Err(ProgramError::NotExecutable(file));
+            }
+            File::open(&file)
+                .and_then(|opened| opened.take(LINE as u64).read_to_end(&mut head))
+                .map_err(unreadable)?;
+            if let Some(architecture) = elf_architecture(&head) {
+                if architecture != "x86-64" {
+                    return Err(ProgramError::Foreign {
+                        path: file,
+                        architecture,
+                    });
+                }
+                if metadata.mode() & 0o6000 != 0 {
+                    return Err(ProgramError::Privileged(file));
+                }
+                return Ok(Self { file, arguments });
+            }
+            let Some((interpreter, argument)) = interpreter(&head) else {
+                return Err(ProgramError::Unknown(file));
+            };
+            arguments[0] = file.into_os_string();
+            arguments.splice(0..0, [interpreter.clone().into_os_string()].into_iter().chain(argument));
+            file = interpreter;
+        }
+        Err(ProgramError::Endless(file))
+    }
+
+    /// The command that runs it under QEMU, with this plugin, its shared memory, and these variables in the program's
+    /// environment.
+    pub(crate) fn command(
+        &self,
+        qemu: &Path,
+        plugin: &Path,
+        memory: &str,
+        environment: &[(OsString, OsString)],
+    ) -> Command {
+        let mut option = OsString::new();
+        for byte in plugin.as_os_str().as_bytes() {
+            // QEMU takes two commas for one that separates nothing.
+            let piece: &[u8] = if *byte == b',' {
+                b",,"
+            } else {
+                std::slice::from_ref(byte)
+            };
+            option.push(OsStr::from_bytes(piece));
+        }
+        option.push(format!(",memory={memory}"));
+        let mut command = Command::new(qemu);
+        // Everything that QEMU can emulate, so that programs find the vector instructions that they were made for;
+        // but not "fast strings": memcpy would move single bytes.
+        command.args(["-cpu", "max,erms=off", "-plugin"]).arg(option);
+        for (name, value) in environment {
+            // QEMU takes a comma for the beginning of the next variable. What has one is left out.
+            if !value.as_bytes().contains(&b',') {
+                let mut variable = name.clone();
+                variable.push("=");
+                variable.push(value);
+                command.arg("-E").arg(variable);
+            }
+        }
+        command
+            .arg("-0")
+            .arg(&self.arguments[0])
+            .arg(&self.file)
+            .args(&self.arguments[1..]);
+        command
+    }
+}
+
+/// The executable file of this name in `PATH`.
+pub(crate) fn search_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name.as_ref()))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
+        })
+}
+
+/// The architecture of an ELF file, by its machine and class; `None` if it is none.
+fn elf_architecture(head: &[u8]) -> Option<String> {
+    if !head.starts_with(b"\x7fELF") || head.len() < 20 {
+        return None;
+    }
+    let number = |at: usize| u16::from(head[at]) | u16::from(head[at + 1]) << 8;
+    let machine = if head[5] == 2 {
+        number(18).swap_bytes()
+    } else {
+        number(18)
+    };
+    // Numbers from the ELF specification's e_machine; class 1 with machine 62 is the x32 ABI.
+    Some(match (machine, head[4]) {
+        (62, 2) => "x86-64".to_owned(),
+        (62, _) => "x32 (x86-64 with 32-bit addresses)".to_owned(),
+        (3, _) => "i386".to_owned(),
+        (183, _) => "AArch64".to_owned(),
+        (40, _) => "Arm".to_owned(),
+        (243, _) => "RISC-V".to_owned(),
+        (21, _) => "PowerPC 64".to_owned(),
+        (22, _) => "s390".to_owned(),
+        (8, _) => "MIPS".to_owned(),
+        (258, _) => "LoongArch".to_owned(),
+        (other, _) => format!("the machine number {other}"),
+    })
+}
+
+/// The interpreter that a script names, and its argument: all that follows, as one word.
+fn interpreter(head: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = line.trim_ascii();
+    let end = line
+        .iter()
+        .position(|byte| matches!(byte, b' ' | b'\t'))
+        .unwrap_or(line.len());
+    let (interpreter, argument) = line.split_at(end);
+    let argument = argument.trim_ascii();
+    if interpreter.is_empty() {
+        return None;
+    }
+    Some((
+        PathBuf::from(OsString::from_vec(interpreter.to_vec())),
+        (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec())),
+    ))
+}

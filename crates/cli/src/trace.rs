@@ -1,0 +1,205 @@
+//! `pinfold trace`: what a recording holds.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use pinfold_trace::{Header, Metrics, Recording, Summary, Thread};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what a recording holds.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    /// Threads, regions, accesses, footprint and sharing.
+    Info(File),
+    /// What can be said of the program's memory behaviour without a machine: reuse distances, strides, reads and
+    /// writes, communication.
+    Metrics(File),
+}
+
+#[derive(Args)]
+struct File {
+    /// The recording.
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+
+    /// Read what precedes the damage of a damaged recording.
+    #[arg(long)]
+    salvage: bool,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl File {
+    fn open(&self) -> Result<Recording> {
+        if !self.salvage {
+            return Ok(Recording::open(&self.path)?);
+        }
+        let (recording, damage) = Recording::salvage(&self.path)?;
+        if let Some(damage) = damage {
+            eprintln!("pinfold: {damage}");
+        }
+        Ok(recording)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    match &arguments.question {
+        Question::Info(file) => {
+            let recording = file.open()?;
+            let summary = Summary::of(&recording)?;
+            if file.json {
+                print_json(&recording, &summary)?;
+            } else {
+                print_info(recording.header(), &summary);
+            }
+        }
+        Question::Metrics(file) => {
+            let recording = file.open()?;
+            let metrics = Metrics::of(&recording)?;
+            if file.json {
+                print_json(&recording, &metrics)?;
+            } else {
+                print_metrics(recording.threads(), &metrics);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_json<T: Serialize>(recording: &Recording, content: &T) -> Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a, T> {
+        header: &'a Header,
+        #[serde(flatten)]
+        content: &'a T,
+    }
+    let document = Document {
+        header: recording.header(),
+        content,
+    };
+    println!("{}", serde_json::to_string_pretty(&document)?);
+    Ok(())
+}
+
+fn print_info(header: &Header, summary: &Summary) {
+    println!("command    {}", header.command.join(" "));
+    if let Some(window) = &header.window {
+        println!("window     {window:?}");
+    }
+    let accesses: u64 = summary.threads.iter().map(|thread| thread.accesses).sum();
+    let instructions: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
+    println!(
+        "accesses   {accesses} in {instructions} instructions of {} threads",
+        summary.threads.len()
+    );
+    let about = if summary.exact_footprint { "" } else { "about " };
+    println!(
+        "footprint  {about}{} lines of 64 bytes, {about}{} pages of 4 KiB",
+        summary.lines, summary.pages
+    );
+    println!(
+        "sharing    {about}{} lines touched by two threads or more, {about}{} of them written",
+        summary.shared_lines, summary.written_shared_lines
+    );
+    let per_access = if accesses > 0 {
+        format!(", {:.3} an access", summary.stored as f64 / accesses as f64)
+    } else {
+        String::new()
+    };
+    println!("file       {} bytes{per_access}\n", summary.stored);
+
+    println!(
+        "{:>6} {:>6} {:>14} {:>14} {:>14} {:>10} {:>9} {:>8} {:>8}",
+        "thread", "parent", "instructions", "reads", "writes", "lines", "pages", "barriers", "waits"
+    );
+    for thread in &summary.threads {
+        println!(
+            "{:>6} {:>6} {:>14} {:>14} {:>14} {:>10} {:>9} {:>8} {:>8}",
+            thread.number,
+            thread
+                .parent
+                .map_or_else(|| "-".to_owned(), |parent| parent.to_string()),
+            thread.instructions,
+            thread.reads,
+            thread.writes,
+            thread.lines,
+            thread.pages,
+            thread.barriers,
+            thread.futex_waits,
+        );
+    }
+    if !summary.regions.is_empty() {
+        println!(
+            "\n{:>6} {:>18} {:>10} {:>8}",
+            "region", "function", "executions", "threads"
+        );
+    }
+    for region in &summary.regions {
+        println!(
+            "{:>6} {:>#18x} {:>10} {:>8}",
+            region.number,
+            region.address,
+            region.executions,
+            region
+                .threads
+                .map_or_else(|| "-".to_owned(), |threads| threads.to_string()),
+        );
+    }
+}
+
+fn print_metrics(threads: &[Thread], metrics: &Metrics) {
+    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    println!("reads per write           {}", ratio(metrics.reads_per_write));
+    println!(
+        "accesses per instruction  {}\n",
+        ratio(metrics.accesses_per_instruction)
+    );
+    println!("uses of lines by reuse distance (other lines between)");
+    print_histogram(&metrics.reuse_distances);
+    println!("{:>22} {:>16}\n", "first use", metrics.first_uses);
+    println!("accesses by stride (bytes from the same instruction's last)");
+    print_histogram(&metrics.strides);
+    if threads.len() < 2 {
+        return;
+    }
+    let about = if metrics.exact_communication {
+        ""
+    } else {
+        " (estimates)"
+    };
+    println!("\nlines that one thread (row) wrote and another (column) read{about}");
+    print!("{:>8}", "");
+    for thread in threads {
+        print!(" {:>10}", thread.number);
+    }
+    println!();
+    for (thread, row) in threads.iter().zip(&metrics.communication) {
+        print!("{:>8}", thread.number);
+        for lines in row {
+            print!(" {lines:>10}");
+        }
+        println!();
+    }
+}
+
+/// A histogram whose first bucket is 0 and whose others go up to the powers of two.
+fn print_histogram(counts: &[u64]) {
+    let all: u64 = counts.iter().sum();
+    for (bucket, count) in counts.iter().enumerate() {
+        let range = match bucket {
+            0 => "0".to_owned(),
+            1 => "1".to_owned(),
+            _ => format!("{} - {}", 1_u64 << (bucket - 1), (1_u128 << bucket) - 1),
+        };
+        println!("{range:>22} {count:>16} {:>6.1} %", *count as f64 / all as f64 * 100.0);
+    }
+}

@@ -1,0 +1,414 @@
+//! The plugin of qemu-user that records a program's data accesses. `pinfold record` loads it.
+//!
+//! QEMU calls, in the thread that runs the recorded code: at each translation block's beginning, at each data access,
+//! before and after each system call; and where a block is translated, where a thread is created, and at the end.
+//! A thread is told by its vcpu index. An index is used again when its thread has gone, so a thread's state is made
+//! anew when QEMU says that a vcpu begins; that call comes in the thread that creates it. QEMU 7.2 does not say when
+//! a thread ends: the system call `exit` does.
+//!
+//! No state is shared between threads on the path of an access, and no lock is taken there.
+//!
+//! Known limits: what the kernel itself reads and writes for a system call is not recorded. A process that the program
+//! forks is not recorded, nor is a program that takes the process's place by `exec`.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "this is for x86-64, and a site's number has 32 bits in the datum"
+)]
+
+mod qemu;
+mod recorder;
+mod thread;
+
+use pinfold_trace::shared::{self, Status};
+use pinfold_trace::{EventKind, NO_PARENT, Output, Writer};
+use recorder::WINDOW;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use thread::Thread;
+
+/// The version of QEMU's plugin interface that this plugin is made for; QEMU looks for it.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = qemu::VERSION;
+
+/// The thread of each vcpu index.
+static STATES: [AtomicPtr<Thread>; shared::SLOTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; shared::SLOTS];
+/// Held by a thread in a callback outside translated code, and by the end of the process.
+static BUSY: [AtomicBool; shared::SLOTS] = [const { AtomicBool::new(false) }; shared::SLOTS];
+
+thread_local! {
+    /// The thread that this one creates, during the system call.
+    static CREATING: Cell<Option<Creating>> = const { Cell::new(None) };
+}
+
+/// A thread in the making.
+#[derive(Clone, Copy)]
+struct Creating {
+    parent: u32,
+    /// The word that the kernel clears when it ends.
+    clear_at_end: u64,
+    /// Its number, when QEMU has told of it.
+    child: Option<u32>,
+}
+
+/// The system calls of x86-64 that order threads.
+mod syscall {
+    pub(super) const MMAP: i64 = 9;
+    pub(super) const MUNMAP: i64 = 11;
+    pub(super) const MADVISE: i64 = 28;
+    pub(super) const CLONE: i64 = 56;
+    pub(super) const FORK: i64 = 57;
+    pub(super) const VFORK: i64 = 58;
+    pub(super) const EXECVE: i64 = 59;
+    pub(super) const EXIT: i64 = 60;
+    pub(super) const FUTEX: i64 = 202;
+    pub(super) const SET_TID_ADDRESS: i64 = 218;
+    pub(super) const EXECVEAT: i64 = 322;
+}
+
+/// QEMU calls this once, with the arguments from the command line: `memory=FILE`.
+///
+/// # Safety
+///
+/// As QEMU promises: `info` and `count` strings in `arguments` are there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: qemu::Id,
+    info: *const qemu::Info,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU hands over a valid description.
+    let info = unsafe { &*info };
+    // SAFETY: its name is a string that stays.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    if info.system_emulation || target.to_bytes() != b"x86_64" || info.version_min > qemu::VERSION {
+        eprintln!("pinfold: the recording plugin works in qemu-x86_64 (user mode, plugin interface 1) alone");
+        return 1;
+    }
+    let memory = (0..usize::try_from(count).unwrap_or(0)).find_map(|i| {
+        // SAFETY: there are `count` strings.
+        let argument = unsafe { CStr::from_ptr(*arguments.add(i)) };
+        argument.to_str().ok()?.strip_prefix("memory=")
+    });
+    let Some(memory) = memory else {
+        eprintln!("pinfold: the recording plugin lacks memory=FILE; `pinfold record` gives it");
+        return 1;
+    };
+    if let Err(error) = recorder::start(memory) {
+        eprintln!("pinfold: the recording plugin cannot use its memory: {error}");
+        return 1;
+    }
+    // SAFETY: the callbacks have the types that QEMU's interface prescribes, and stay: a plugin is never unloaded.
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_init_cb(id, on_thread);
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+        qemu::qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+        qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
+        qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
+    }
+    0
+}
+
+/// The calling thread's state.
+#[inline]
+fn state<'a>(vcpu: c_uint) -> Option<&'a mut Thread> {
+    let state = STATES.get(vcpu as usize)?.load(Ordering::Relaxed);
+    // SAFETY: a state is made before its thread runs, is freed only when its thread has gone, and is used by this
+    // thread alone: callbacks for a vcpu come in its thread, one at a time. The end of the process, which also looks,
+    // stops translated code first and waits for BUSY.
+    unsafe { state.as_mut() }
+}
+
+/// A vcpu begins. We are in the thread that creates it.
+#[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of pages")]
+extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
+    if recorder::stopped() {
+        return;
+    }
+    let Some(memory) = recorder::slot(vcpu as usize) else {
+        recorder::add_to_status(Status::Unrecorded);
+        return;
+    };
+    let number = recorder::next_thread();
+    let creating = CREATING.get();
+    let parent = creating.map(|creating| creating.parent);
+    // SAFETY: the slot is large enough and aligned to pages; an Output is plain numbers; the thread that had this
+    // index is gone, so nobody else uses the slot.
+    let output = unsafe { &mut *memory.cast::<Output>() };
+    let window = WINDOW.load(Ordering::Relaxed);
+    let mut thread = Box::new(Thread::new(number, output, window, window % 2 == 1));
+    thread.event(EventKind::ThreadBegin {
+        parent: u64::from(parent.unwrap_or(NO_PARENT)),
+    });
+    if window % 2 == 1 && recorder::windowed() {
+        thread.event(EventKind::WindowBegin {});
+    }
+    match creating {
+        Some(creating) => {
+            thread.clear_at_end = creating.clear_at_end;
+            CREATING.set(Some(Creating {
+                child: Some(number),
+                ..creating
+            }));
+        }
+        None => recorder::append(Ok(Writer::thread(number, std::process::id(), NO_PARENT))),
+    }
+    let gone = STATES[vcpu as usize].swap(Box::into_raw(thread), Ordering::Relaxed);
+    if !gone.is_null() {
+        // SAFETY: it came from a box, and its thread has gone.
+        drop(unsafe { Box::from_raw(gone) });
+    }
+}
+
+/// What is told of an instruction with each access: its number, and its index in its block.
+const INDEX_BITS: u32 = 16;
+
+extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
+    if recorder::stopped() {
+        return;
+    }
+    // SAFETY: QEMU's block is there during this call, and has so many instructions; a user datum is a number of ours.
+    unsafe {
+        let count = qemu::qemu_plugin_tb_n_insns(block);
+        qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, qemu::NO_REGISTERS, count as *mut c_void);
+        for index in 0..count {
+            let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
+            let number = u64::from(recorder::Pc::number(qemu::qemu_plugin_insn_vaddr(instruction)));
+            let datum = (number << INDEX_BITS | index as u64) as *mut c_void;
+            qemu::qemu_plugin_register_vcpu_mem_cb(
+                instruction,
+                on_access,
+                qemu::NO_REGISTERS,
+                qemu::READS_AND_WRITES,
+                datum,
+            );
+        }
+    }
+}
+
+extern "C" fn on_block(vcpu: c_uint, length: *mut c_void) {
+    let Some(thread) = state(vcpu) else { return };
+    let window = WINDOW.load(Ordering::Relaxed);
+    if window != thread.window {
+        thread.window = window;
+        thread.set_active(window % 2 == 1);
+    }
+    let begun = thread.begin_block(length as u64);
+    if begun >= thread.next_look {
+        look(thread, begun);
+    }
+}
+
+#[cold]
+fn look(thread: &mut Thread, begun: u64) {
+    if recorder::window_is_of_instructions() {
+        recorder::add_instructions(begun - thread.published);
+        thread.published = begun;
+        thread.next_look = begun + recorder::LOOK;
+    } else {
+        thread.next_look = u64::MAX;
+    }
+}
+
+extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_void) {
+    let Some(thread) = state(vcpu) else { return };
+    // SAFETY: functions of their argument alone.
+    let (size, write) = unsafe {
+        (
+            1 << qemu::qemu_plugin_mem_size_shift(info),
+            qemu::qemu_plugin_mem_is_store(info),
+        )
+    };
+    let datum = datum as u64;
+    let site = (datum >> INDEX_BITS) as u32 * 2 + u32::from(write);
+    thread.access(site, datum & ((1 << INDEX_BITS) - 1), address, size);
+}
+
+/// Does something with the calling thread's state that must not fall together with the end of the process.
+fn outside_code(vcpu: c_uint, act: impl FnOnce(&mut Thread)) {
+    let Some(busy) = BUSY.get(vcpu as usize) else { return };
+    while busy.swap(true, Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
+    if !recorder::stopped()
+        && let Some(thread) = state(vcpu)
+    {
+        act(thread);
+    }
+    busy.store(false, Ordering::Release);
+}
+
+const FUTEX_COMMAND: u64 = 0x7f;
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_WAKE: u64 = 1;
+const FUTEX_REQUEUE: u64 = 3;
+const FUTEX_CMP_REQUEUE: u64 = 4;
+const FUTEX_WAKE_OP: u64 = 5;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_UNLOCK_PI: u64 = 7;
+const FUTEX_WAIT_BITSET: u64 = 9;
+const FUTEX_WAKE_BITSET: u64 = 10;
+const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
+const FUTEX_LOCK_PI2: u64 = 13;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const MADV_DONTNEED: u64 = 4;
+const MAP_FIXED: u64 = 0x10;
+
+/// Whether a call of `clone` makes a thread. QEMU treats `vfork` as `fork`.
+fn makes_thread(flags: u64) -> bool {
+    flags & CLONE_VM != 0 && flags & CLONE_VFORK == 0
+}
+
+extern "C" fn on_syscall(
+    _: qemu::Id,
+    vcpu: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) {
+    outside_code(vcpu, |thread| {
+        thread.waits_for = None;
+        match number {
+            syscall::CLONE if makes_thread(a1) => {
+                CREATING.set(Some(Creating {
+                    parent: thread.number,
+                    clear_at_end: if a1 & CLONE_CHILD_CLEARTID != 0 { a4 } else { 0 },
+                    child: None,
+                }));
+            }
+            syscall::FUTEX => match a2 & FUTEX_COMMAND {
+                FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => {
+                    thread.waits_for = Some(a1);
+                    thread.event(EventKind::FutexWait { address: a1 });
+                }
+                FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP => {
+                    thread.event(EventKind::FutexWake {
+                        address: a1,
+                        limit: a3 & 0xffff_ffff,
+                    });
+                }
+                FUTEX_UNLOCK_PI => thread.event(EventKind::FutexWake { address: a1, limit: 1 }),
+                _ => {}
+            },
+            syscall::EXIT => {
+                if !thread.ended {
+                    thread.ended = true;
+                    let futex = thread.clear_at_end;
+                    thread.event(EventKind::ThreadEnd { futex });
+                }
+                thread.flush();
+            }
+            syscall::SET_TID_ADDRESS => thread.clear_at_end = a1,
+            syscall::MUNMAP => thread.event(EventKind::Unmap {
+                address: a1,
+                length: a2,
+            }),
+            syscall::MADVISE if a3 == MADV_DONTNEED => thread.event(EventKind::Unmap {
+                address: a1,
+                length: a2,
+            }),
+            syscall::MMAP if a4 & MAP_FIXED != 0 => thread.event(EventKind::Unmap {
+                address: a1,
+                length: a2,
+            }),
+            syscall::EXECVE | syscall::EXECVEAT => {
+                thread.flush();
+                recorder::set_status(Status::Exec, 1);
+            }
+            shared::MARK_SYSCALL if a1 == shared::MARK_MAGIC => mark(thread, a2, a3, a4),
+            _ => {}
+        }
+    });
+}
+
+/// The agent tells something. The kinds are in agent/marks.h.
+fn mark(thread: &mut Thread, kind: u64, identity: u64, threads: u64) {
+    match kind {
+        1 => {
+            thread.event(EventKind::RegionBegin {
+                region: identity,
+                threads,
+            });
+            recorder::region(identity, true);
+        }
+        2 => {
+            thread.event(EventKind::RegionEnd { region: identity });
+            recorder::region(identity, false);
+        }
+        3 => thread.event(EventKind::BarrierBegin {}),
+        4 => thread.event(EventKind::BarrierEnd {}),
+        5 => thread.event(EventKind::WorkBegin { region: identity }),
+        6 => thread.event(EventKind::WorkEnd { region: identity }),
+        _ => {}
+    }
+}
+
+extern "C" fn on_syscall_return(_: qemu::Id, vcpu: c_uint, number: i64, result: i64) {
+    let creating = CREATING.take();
+    let forks = matches!(number, syscall::FORK | syscall::VFORK) || (number == syscall::CLONE && creating.is_none());
+    if forks && result == 0 {
+        // We are the new process. Its threads' states are copies, but its blocks lie in the memory that is shared.
+        recorder::stop();
+        for state in &STATES {
+            state.store(std::ptr::null_mut(), Ordering::Relaxed);
+        }
+        return;
+    }
+    outside_code(vcpu, |thread| {
+        if forks && result > 0 {
+            recorder::add_to_status(Status::Forks);
+        }
+        if let Some(Creating {
+            parent,
+            child: Some(child),
+            ..
+        }) = creating
+            && let Ok(kernel_id @ 1..) = u32::try_from(result)
+        {
+            thread.event(EventKind::ThreadCreate {
+                thread: u64::from(child),
+            });
+            recorder::append(Ok(Writer::thread(child, kernel_id, parent)));
+        }
+        if let Some(address) = thread.waits_for.take() {
+            thread.event(EventKind::FutexWaitEnd {
+                address,
+                error: if result < 0 { result.unsigned_abs() } else { 0 },
+            });
+        }
+        if matches!(number, syscall::EXECVE | syscall::EXECVEAT) {
+            recorder::set_status(Status::Exec, 0);
+        }
+    });
+}
+
+/// The process ends in an orderly way. QEMU has stopped translated code and thrown away all that calls us.
+extern "C" fn on_exit(_: qemu::Id, _: *mut c_void) {
+    if recorder::stopped() {
+        return;
+    }
+    for (state, busy) in STATES.iter().zip(&BUSY) {
+        let state = state.load(Ordering::Relaxed);
+        // SAFETY: translated code that calls us is gone, and BUSY keeps other callbacks away; it is not given back.
+        if let Some(thread) = unsafe { state.as_mut() } {
+            while busy.swap(true, Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            thread.flush();
+        }
+    }
+    recorder::append(Ok(Writer::end()));
+    recorder::set_status(Status::Complete, 1);
+    recorder::stop();
+}

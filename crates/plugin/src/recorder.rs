@@ -1,0 +1,246 @@
+//! What the threads of the recorded program share: the memory shared with pinfold, the order of events, the numbers of
+//! instructions, the window, the file.
+//!
+//! Nothing here is on the path of an access: threads meet at events, at translations, when a block is full, and every
+//! [`LOOK`] instructions when there is a window.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "this is for x86-64, and fewer than 2^32 instructions are translated"
+)]
+
+use pinfold_trace::shared::{self, Settings, Status};
+use pinfold_trace::{Finished, Region, Window, Writer};
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Instructions of a thread between two looks at the window's bounds: how exact `--from` and `--for` are.
+pub(crate) const LOOK: u64 = 1000;
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static MEMORY: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static SEQUENCE: AtomicU64 = AtomicU64::new(0);
+static THREADS: AtomicU32 = AtomicU32::new(0);
+/// Odd while accesses are recorded. It grows by one with every change.
+pub(crate) static WINDOW: AtomicU64 = AtomicU64::new(0);
+/// Instructions of all threads together, kept where the window is one of instructions.
+static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+/// Set in a process that the recorded one forked: what it does is not recorded.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+static FILE: Mutex<()> = Mutex::new(());
+static REGIONS: Mutex<Regions> = Mutex::new(Regions {
+    order: vec![],
+    executions: 0,
+    recorded_depth: 0,
+});
+static INSTRUCTION_NUMBERS: Mutex<Option<HashMap<u64, u32>>> = Mutex::new(None);
+static PCS: Mutex<Vec<u64>> = Mutex::new(vec![]);
+
+/// A panic never unwinds into QEMU, so a poisoned lock is one whose data are as good as they can be.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Maps the shared memory, which is the file of this name, and reads the settings.
+pub(crate) fn start(file: &str) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(file)?;
+    // SAFETY: a new mapping of SIZE bytes at an address of the kernel's choice; no memory of ours is touched.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            shared::SIZE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let memory = memory.cast::<u8>();
+    // SAFETY: the mapping is larger than STATUS and stays; pinfold wrote the settings before QEMU was started.
+    let head = unsafe { std::slice::from_raw_parts(memory, shared::STATUS) };
+    let length = u64::from_ne_bytes(std::array::from_fn(|i| head[i])) as usize;
+    let text = head[8..].get(..length).ok_or(io::ErrorKind::InvalidData)?;
+    let settings: Settings = serde_json::from_slice(text)?;
+    let recording_from_the_start = match &settings.window {
+        None | Some(Window::Instructions { from: 0, .. }) => 1,
+        Some(_) => 0,
+    };
+    WINDOW.store(recording_from_the_start, Ordering::Relaxed);
+    SETTINGS.set(settings).map_err(|_| io::ErrorKind::AlreadyExists)?;
+    MEMORY.store(memory, Ordering::Release);
+    set_status(Status::Started, 1);
+    Ok(())
+}
+
+/// The memory in which the thread with this vcpu index makes its blocks.
+pub(crate) fn slot(index: usize) -> Option<*mut u8> {
+    let memory = MEMORY.load(Ordering::Acquire);
+    // SAFETY: SLOTS slots lie inside the mapping.
+    (index < shared::SLOTS && !memory.is_null())
+        .then(|| unsafe { memory.add(shared::SLOTS_BEGIN + index * shared::SLOT) })
+}
+
+#[expect(
+    clippy::cast_ptr_alignment,
+    reason = "the mapping begins a page, and the words lie at multiples of 8"
+)]
+fn status(which: Status) -> &'static AtomicU64 {
+    // SAFETY: the words lie inside the mapping, and are only used as atomics.
+    unsafe { &*MEMORY.load(Ordering::Acquire).add(which.offset()).cast::<AtomicU64>() }
+}
+
+pub(crate) fn set_status(which: Status, value: u64) {
+    status(which).store(value, Ordering::Relaxed);
+}
+
+pub(crate) fn add_to_status(which: Status) {
+    status(which).fetch_add(1, Ordering::Relaxed);
+}
+
+/// The next position in the order of events.
+pub(crate) fn next_sequence() -> u64 {
+    SEQUENCE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The number of a thread that is born.
+pub(crate) fn next_thread() -> u32 {
+    THREADS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Records nothing more, in this process.
+pub(crate) fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
+/// Instructions by their address: numbers are dense, and the same when QEMU translates an instruction again.
+pub(crate) struct Pc;
+
+impl Pc {
+    /// The number of the instruction at this address.
+    pub(crate) fn number(pc: u64) -> u32 {
+        let mut numbers = lock(&INSTRUCTION_NUMBERS);
+        *numbers.get_or_insert_default().entry(pc).or_insert_with(|| {
+            let mut pcs = lock(&PCS);
+            pcs.push(pc);
+            pcs.len() as u32 - 1
+        })
+    }
+
+    /// The address of the instruction with this number.
+    pub(crate) fn of(number: u32) -> u64 {
+        lock(&PCS)[number as usize]
+    }
+}
+
+struct Regions {
+    /// Their identities in the order of their first beginnings.
+    order: Vec<u64>,
+    /// Executions of the region that the window is about.
+    executions: u64,
+    /// How often it is open inside an execution that is recorded.
+    recorded_depth: u64,
+}
+
+/// A parallel region begins (`true`) or has ended: the window may open or close.
+pub(crate) fn region(identity: u64, begins: bool) {
+    let Some(Window::Region { region, every }) = SETTINGS.get().and_then(|settings| settings.window.as_ref()) else {
+        return;
+    };
+    let mut regions = lock(&REGIONS);
+    if !regions.order.contains(&identity) {
+        regions.order.push(identity);
+    }
+    let wanted = match region {
+        Region::Number(number) => regions.order.get(*number as usize) == Some(&identity),
+        Region::Address(address) => *address == identity,
+    };
+    if !wanted {
+        return;
+    }
+    if begins {
+        let recorded = regions.executions.is_multiple_of(*every);
+        regions.executions += 1;
+        if recorded || regions.recorded_depth > 0 {
+            regions.recorded_depth += 1;
+            if regions.recorded_depth == 1 {
+                WINDOW.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    } else if regions.recorded_depth > 0 {
+        regions.recorded_depth -= 1;
+        if regions.recorded_depth == 0 {
+            WINDOW.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether a part of the run is recorded and not all of it.
+pub(crate) fn windowed() -> bool {
+    SETTINGS.get().is_some_and(|settings| settings.window.is_some())
+}
+
+/// Whether the window has bounds at which threads must look as they run.
+pub(crate) fn window_is_of_instructions() -> bool {
+    matches!(
+        SETTINGS.get().and_then(|settings| settings.window.as_ref()),
+        Some(Window::Instructions { .. })
+    )
+}
+
+/// So many more instructions were begun: the window may open or close.
+pub(crate) fn add_instructions(more: u64) {
+    let Some(Window::Instructions { from, length, every }) =
+        SETTINGS.get().and_then(|settings| settings.window.as_ref())
+    else {
+        return;
+    };
+    let total = INSTRUCTIONS.fetch_add(more, Ordering::Relaxed) + more;
+    let inside = total.checked_sub(*from).is_some_and(|passed| {
+        let passed = every.map_or(passed, |every| passed % every);
+        length.is_none_or(|length| passed < length)
+    });
+    let window = WINDOW.load(Ordering::Relaxed);
+    if (window % 2 == 1) != inside {
+        // Where another thread was quicker, it has done what was to be done.
+        let _ = WINDOW.compare_exchange(window, window + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Appends a block to the file.
+pub(crate) fn append_block(block: &Finished<'_>) {
+    append(Writer::block(block));
+}
+
+/// Appends a frame to the file. The file is opened by its name each time, so that the recorded program can close
+/// every descriptor that it finds.
+pub(crate) fn append(frame: io::Result<Vec<u8>>) {
+    if stopped() {
+        return;
+    }
+    let Some(settings) = SETTINGS.get() else { return };
+    let _guard = lock(&FILE);
+    let written = frame.and_then(|frame| {
+        OpenOptions::new()
+            .append(true)
+            .open(&settings.output)?
+            .write_all(&frame)
+    });
+    if let Err(error) = written {
+        set_status(
+            Status::WriteError,
+            u64::from(error.raw_os_error().unwrap_or(libc::EIO).unsigned_abs()),
+        );
+        stop();
+    }
+}

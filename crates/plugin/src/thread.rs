@@ -1,0 +1,207 @@
+//! One thread of the recorded program: counts its instructions, joins the pieces of an access, and hands both to the
+//! encoder.
+//!
+//! QEMU calls once a translation block and once a piece of an access. An instruction's position is that of its block,
+//! which the block's callback keeps, and its index in the block, which comes with the access. A block counts whole,
+//! also where a fault ends it early; each repetition of a `rep` string instruction counts as an instruction.
+//!
+//! QEMU splits what is wider than 8 bytes: a 16-byte load is two of 8. Pieces of one instruction that adjoin are joined
+//! again, up to 64 bytes; what is then no power of two (the 10 bytes of x87) is cut into the largest ones.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes are at most WIDEST, and larger counts of instructions are told otherwise"
+)]
+
+use crate::recorder::{self, Pc};
+use pinfold_trace::{Encoder, Event, EventKind, Output, Site};
+
+/// The widest access, in bytes.
+const WIDEST: u64 = 64;
+
+/// An access that may still grow.
+struct Pending {
+    /// The recorder's number of the instruction, times two, plus one for a write.
+    site: u32,
+    size: u32,
+    address: u64,
+    /// The instructions that the thread had begun, this one included.
+    position: u64,
+}
+
+/// One thread.
+pub(crate) struct Thread {
+    /// Whether accesses are recorded at present.
+    active: bool,
+    pending: Pending,
+    /// The instructions that the thread had begun before the present translation block.
+    block_begin: u64,
+    block_length: u64,
+    /// The position of what the encoder got last.
+    encoded: u64,
+    /// When to look at the window's bounds again.
+    pub(crate) next_look: u64,
+    /// The instructions that were added to the sum over all threads.
+    pub(crate) published: u64,
+    /// The recorder's window when this thread last looked.
+    pub(crate) window: u64,
+    encoder: Encoder<'static>,
+    /// The recording's number of the thread.
+    pub(crate) number: u32,
+    /// The word that the kernel clears when the thread ends.
+    pub(crate) clear_at_end: u64,
+    /// The futex for which the thread waits.
+    pub(crate) waits_for: Option<u64>,
+    /// Whether it has asked to end.
+    pub(crate) ended: bool,
+}
+
+impl Thread {
+    /// A thread whose blocks are made in `output`.
+    pub(crate) fn new(number: u32, output: &'static mut Output, window: u64, active: bool) -> Self {
+        Self {
+            active,
+            pending: Pending {
+                site: 0,
+                size: 0,
+                address: 0,
+                position: 0,
+            },
+            block_begin: 0,
+            block_length: 0,
+            encoded: 0,
+            next_look: 0,
+            published: 0,
+            window,
+            encoder: Encoder::new(number, output),
+            number,
+            clear_at_end: 0,
+            waits_for: None,
+            ended: false,
+        }
+    }
+
+    /// A translation block of so many instructions begins. Gives the instructions that the thread has begun before.
+    #[inline]
+    pub(crate) fn begin_block(&mut self, length: u64) -> u64 {
+        self.block_begin += self.block_length;
+        self.block_length = length;
+        self.block_begin
+    }
+
+    /// The instruction of this index in the present block accesses memory.
+    #[inline]
+    pub(crate) fn access(&mut self, site: u32, index: u64, address: u64, size: u32) {
+        if !self.active {
+            return;
+        }
+        let position = self.block_begin + index + 1;
+        let pending = &mut self.pending;
+        if pending.site == site
+            && pending.position == position
+            && pending.address + u64::from(pending.size) == address
+            && u64::from(pending.size + size) <= WIDEST
+        {
+            pending.size += size;
+            return;
+        }
+        self.flush_pending();
+        self.pending = Pending {
+            site,
+            size,
+            address,
+            position,
+        };
+    }
+
+    /// Something other than an access happens.
+    pub(crate) fn event(&mut self, kind: EventKind) {
+        self.flush_pending();
+        let position = self.block_begin + self.block_length;
+        let event = Event {
+            sequence: recorder::next_sequence(),
+            instructions: position - self.encoded,
+            kind,
+        };
+        self.encoded = position;
+        if self.encoder.event(&event) {
+            self.end_block(0);
+        }
+    }
+
+    /// The window opens or closes for this thread.
+    pub(crate) fn set_active(&mut self, active: bool) {
+        if self.active == active {
+            return;
+        }
+        self.event(if active {
+            EventKind::WindowBegin {}
+        } else {
+            EventKind::WindowEnd {}
+        });
+        self.active = active;
+    }
+
+    /// Hands everything over.
+    pub(crate) fn flush(&mut self) {
+        self.flush_pending();
+        let position = self.block_begin + self.block_length;
+        let rest = position - self.encoded;
+        self.encoded = position;
+        if rest > 0 || !self.encoder.is_empty() {
+            self.end_block(rest);
+        }
+    }
+
+    #[inline]
+    fn flush_pending(&mut self) {
+        let mut size = self.pending.size;
+        if size.is_power_of_two() {
+            self.encode(self.pending.address, size);
+        } else {
+            let mut address = self.pending.address;
+            while size > 0 {
+                let piece = 1 << size.ilog2();
+                self.encode(address, piece);
+                address += u64::from(piece);
+                size -= piece;
+            }
+        }
+        self.pending.size = 0;
+    }
+
+    #[inline]
+    fn encode(&mut self, address: u64, size: u32) {
+        let Pending { site, position, .. } = self.pending;
+        // After an event, or where a fault cut a block, the encoder may be ahead of the instruction.
+        let mut instructions = position.saturating_sub(self.encoded);
+        self.encoded = self.encoded.max(position);
+        if instructions > u64::from(u32::MAX) {
+            let event = Event {
+                sequence: recorder::next_sequence(),
+                instructions,
+                kind: EventKind::Compute {},
+            };
+            instructions = 0;
+            if self.encoder.event(&event) {
+                self.end_block(0);
+            }
+        }
+        let full = self
+            .encoder
+            .access(site, size as u8, address, instructions as u32, || Site {
+                pc: Pc::of(site / 2),
+                size: size as u8,
+                write: site % 2 == 1,
+            });
+        if full {
+            self.end_block(0);
+        }
+    }
+
+    #[cold]
+    fn end_block(&mut self, instructions: u64) {
+        recorder::append_block(&self.encoder.finish(instructions));
+        self.encoder.restart();
+    }
+}

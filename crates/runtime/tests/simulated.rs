@@ -1,0 +1,330 @@
+//! Policies on simulated machines, with programs that are made up.
+
+use pinfold_core::{Configuration, Machine, Pinning, PuId, PuSet, Wait};
+use pinfold_policy::{Autopin, Candidates, Fixed, MetricRequest, Options, Policy, Search, Skip, Times};
+use pinfold_runtime::{Record, Recorder};
+use pinfold_sim::model::builtin;
+use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
+use pinfold_sim::{EndSwitch, Program, Repeat, Run, SimulatedMachine};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// Threads of which each goes through its own memory and, now and then, adds to a word that all of them share.
+struct Sharers {
+    /// The last of them only waits for the others.
+    last_sleeps: bool,
+    threads: u16,
+    own_bytes: u64,
+    owners: Vec<(u64, u32)>,
+}
+
+impl Sharers {
+    fn new(threads: u16, own_bytes: u64) -> Arc<Self> {
+        let mut owners: Vec<(u64, u32)> = (0..u32::from(threads))
+            .flat_map(|thread| (0..own_bytes / 4096).map(move |page| (base(thread) / 4096 + page, thread)))
+            .collect();
+        owners.sort_unstable();
+        Arc::new(Self {
+            last_sleeps: false,
+            threads,
+            own_bytes,
+            owners,
+        })
+    }
+}
+
+fn base(thread: u32) -> u64 {
+    u64::from(thread + 1) << 32
+}
+
+impl Program for Sharers {
+    fn threads(&self) -> usize {
+        usize::from(self.threads)
+    }
+
+    fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+        if self.last_sleeps && thread + 1 == self.threads() {
+            return Box::new(Recorded::new(vec![Event::barrier(1, self.threads)]));
+        }
+        let mut own = synthetic::streaming(base(u32::try_from(thread).unwrap()), self.own_bytes, 1, 4);
+        let mut events = vec![];
+        let mut batch = pinfold_sim::window::Batch::default();
+        while own.next_batch(&mut batch) {
+            for (index, event) in batch.events.iter().enumerate() {
+                events.push(*event);
+                if index % 64 == 0 {
+                    events.push(Event::read(1 << 20, 8, 2));
+                    events.push(Event::write(1 << 20, 8, 2));
+                }
+            }
+        }
+        events.push(Event::barrier(1, self.threads));
+        Box::new(Recorded::new(events))
+    }
+
+    fn regions(&self) -> Option<u64> {
+        None
+    }
+
+    fn page_owners(&self) -> &[(u64, u32)] {
+        &self.owners
+    }
+
+    fn take_error(&self) -> Option<String> {
+        None
+    }
+}
+
+fn pinning(list: &str) -> Pinning {
+    Pinning::new(PuSet::parse_ordered(list).unwrap()).unwrap()
+}
+
+fn machine(program: Arc<dyn Program>, pus: Option<&str>, repeat: Repeat, seed: u64) -> SimulatedMachine {
+    let model = builtin("opteron-6164x4").unwrap();
+    let mut topology = model.topology();
+    if let Some(pus) = pus {
+        topology = topology.restricted_to(&pus.parse().unwrap()).unwrap();
+    }
+    let run = Run {
+        name: "sharers".to_owned(),
+        repeat,
+        exit_status: 0,
+        seed,
+    };
+    SimulatedMachine::new(model, topology, program, run)
+}
+
+fn forever() -> Repeat {
+    Repeat::UntilAsked(EndSwitch::default())
+}
+
+fn pin(machine: &mut SimulatedMachine, pinning: &Pinning) -> usize {
+    let configuration = Configuration {
+        pinning: Some(pinning.clone()),
+        ..Configuration::default()
+    };
+    machine.apply(&configuration).moved.len()
+}
+
+/// Repetitions in ten virtual seconds, pinned from the beginning.
+fn pinned_rate(program: &Arc<Sharers>, pinning: &Pinning) -> f64 {
+    let mut machine = machine(program.clone(), None, forever(), 0);
+    pin(&mut machine, pinning);
+    machine.wait(Duration::from_secs(10)).unwrap();
+    machine.repetitions()
+}
+
+/// Asks for the end at the first rate line.
+struct AtFirstLine(EndSwitch);
+
+impl Recorder for AtFirstLine {
+    fn finding(&mut self, _at: Duration, finding: &pinfold_core::Finding) {
+        if matches!(finding, pinfold_core::Finding::Rate { .. }) {
+            self.0.end();
+        }
+    }
+}
+
+fn run(program: &Arc<Sharers>, policy: &mut dyn Policy, seed: u64) -> Record {
+    let switch = EndSwitch::default();
+    let mut machine = machine(program.clone(), None, Repeat::UntilAsked(switch.clone()), seed);
+    let mut recorders = (Record::new(&machine, policy.name()), AtFirstLine(switch));
+    pinfold_runtime::run(&mut machine, policy, &mut recorders).unwrap();
+    recorders.0
+}
+
+fn autopin(candidates: &[Pinning], probe: Duration) -> Autopin {
+    Autopin::new(Options {
+        times: Times::new(Some(probe), None, None),
+        search: Search::Exhaustive,
+        candidates: Candidates::Schedule(candidates.to_vec()),
+        threads: None,
+        skip: Skip::default(),
+        metric: MetricRequest::Auto,
+        watch: None,
+    })
+}
+
+fn none() -> Fixed {
+    Fixed::new(None, Times::default(), MetricRequest::Auto, Skip::default())
+}
+
+#[test]
+fn autopin_keeps_the_pinning_under_which_the_window_is_quickest() {
+    let program = Sharers::new(4, 64 << 10);
+    let candidates = ["0,12,24,36", "0-3", "0,1,12,13"].map(pinning);
+    let rates = candidates.each_ref().map(|candidate| pinned_rate(&program, candidate));
+    let best = (0..3).max_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap();
+    let record = run(&program, &mut autopin(&candidates, Duration::from_secs(30)), 0);
+    assert_eq!(record.search.chosen.unwrap().candidate, best, "{rates:?}");
+    assert!(record.simulated);
+}
+
+#[test]
+fn ten_virtual_minutes_of_autopin_need_one_window_a_candidate() {
+    let program = Sharers::new(2, 16 << 10);
+    let candidates: Vec<Pinning> = (1..9).map(|other| pinning(&format!("0,{}", 5 * other))).collect();
+    let switch = EndSwitch::default();
+    let mut machine = machine(program, None, Repeat::UntilAsked(switch.clone()), 0);
+    let mut policy = autopin(&candidates, Duration::from_secs(50));
+    let mut recorders = (Record::new(&machine, policy.name()), AtFirstLine(switch));
+    pinfold_runtime::run(&mut machine, &mut policy, &mut recorders).unwrap();
+    assert!(recorders.0.ran.unwrap() > 600.0, "{:?}", recorders.0.ran);
+    assert_eq!(machine.windows(), candidates.len());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let program = Sharers::new(4, 16 << 10);
+    let bytes = |seed| serde_json::to_string(&run(&program, &mut none(), seed)).unwrap();
+    assert_eq!(bytes(7), bytes(7));
+}
+
+#[test]
+fn without_a_policy_the_seed_decides_and_the_best_pinning_is_at_least_as_good() {
+    let program = Sharers::new(4, 64 << 10);
+    let rates: Vec<f64> = (0..6)
+        .map(|seed| run(&program, &mut none(), seed).rates[0].rate.unwrap())
+        .collect();
+    assert!(
+        rates.iter().any(|rate| (rate / rates[0] - 1.0).abs() > 1e-6),
+        "{rates:?}"
+    );
+    let average = rates.iter().sum::<f64>() / rates.len() as f64;
+    let best = pinned_rate(&program, &pinning("0-3")) / 10.0;
+    assert!(best >= average, "{best} {rates:?}");
+}
+
+#[test]
+fn threads_that_move_run_with_cold_caches_and_wait_for_their_pages() {
+    let program = Sharers::new(2, MIB);
+    let here = pinning("0,1");
+    let mut still = machine(program.clone(), None, forever(), 0);
+    let mut moving = machine(program.clone(), None, forever(), 0);
+    let mut inside = machine(program, None, forever(), 0);
+    for (machine, there) in [
+        (&mut still, &here),
+        (&mut moving, &pinning("12,13")),
+        (&mut inside, &pinning("2,3")),
+    ] {
+        pin(machine, &here);
+        for step in 0..20 {
+            machine.wait(Duration::from_millis(100)).unwrap();
+            pin(machine, if step % 2 == 0 { there } else { &here });
+        }
+    }
+    assert_eq!(still.paused(), Duration::ZERO);
+    assert_eq!(inside.paused(), Duration::ZERO);
+    // Twenty times 256 pages, each of which takes at least as long as the fastest link needs for it.
+    let least = 20.0 * 256.0 * 4096.0 / 12.5e9;
+    assert!(moving.paused().as_secs_f64() > least, "{:?}", moving.paused());
+    assert!(inside.repetitions() < still.repetitions());
+    assert!(moving.repetitions() < inside.repetitions());
+}
+
+#[test]
+fn a_program_ends_after_the_repetitions_that_were_asked_for() {
+    let mut machine = machine(
+        Sharers::new(2, 4096),
+        None,
+        Repeat::Times(NonZeroU64::new(3).unwrap()),
+        0,
+    );
+    assert_eq!(machine.wait(Duration::from_secs(100)).unwrap(), Wait::Ended(0));
+    assert!((machine.repetitions() - 3.0).abs() < 1e-12);
+    assert!(machine.now() < Duration::from_secs(1));
+    let sample = machine.observe();
+    assert_eq!(sample.program[0].unwrap().value, 3);
+    assert!(sample.tasks.iter().all(|task| !task.alive));
+}
+
+#[test]
+fn more_threads_than_pus_take_turns_and_the_user_hears_of_it_once() {
+    let program = Sharers::new(6, 4096);
+    let mut crowded = machine(program.clone(), Some("0,1"), forever(), 0);
+    let mut free = machine(program, None, forever(), 0);
+    let mut notes = vec![];
+    for machine in [&mut free, &mut crowded] {
+        for _ in 0..3 {
+            machine.wait(Duration::from_secs(1)).unwrap();
+            notes.extend(machine.take_notes());
+        }
+    }
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].contains("6 threads") && notes[0].contains("2 CPUs"),
+        "{}",
+        notes[0]
+    );
+    let seconds = |machine: &mut SimulatedMachine| {
+        let tasks = machine.observe().tasks;
+        tasks
+            .iter()
+            .map(|task| task.cpu_time.unwrap().as_secs_f64())
+            .sum::<f64>()
+    };
+    // Two PUs for three seconds.
+    assert!(seconds(&mut crowded) <= 6.001 && seconds(&mut free) > 6.0);
+    let used: PuSet = crowded.observe().tasks.iter().filter_map(|task| task.last_pu).collect();
+    assert_eq!(used.to_string(), "0-1");
+}
+
+#[test]
+fn tasks_that_nobody_pinned_get_cores_of_their_own_in_different_packages_first() {
+    for seed in 0..8 {
+        let mut machine = machine(Sharers::new(4, 4096), None, forever(), seed);
+        machine.wait(Duration::from_millis(1)).unwrap();
+        let packages: PuSet = machine
+            .observe()
+            .tasks
+            .iter()
+            .map(|task| PuId(task.last_pu.unwrap().0 / 12))
+            .collect();
+        assert_eq!(packages.to_string(), "0-3", "seed {seed}");
+    }
+}
+
+#[test]
+fn counters_are_those_of_the_threads_and_of_no_one_else() {
+    let program = Sharers::new(2, 4096);
+    let mut machine = machine(program.clone(), None, Repeat::Times(NonZeroU64::new(5).unwrap()), 0);
+    machine.wait(Duration::from_secs(100)).unwrap();
+    let instructions = machine
+        .metrics()
+        .iter()
+        .position(|metric| metric.name == "event:instructions")
+        .unwrap();
+    let mut stream = program.stream(0);
+    let mut batch = pinfold_sim::window::Batch::default();
+    let mut expected = 0;
+    while stream.next_batch(&mut batch) {
+        let counted = batch.events.iter().filter(|event| event.kind != EventKind::Barrier);
+        expected += counted.map(|event| u64::from(event.instructions)).sum::<u64>();
+    }
+    for task in machine.observe().tasks {
+        assert_eq!(task.counts[instructions].unwrap().value, 5 * expected);
+    }
+}
+
+#[test]
+fn a_task_that_sleeps_is_left_where_it_is() {
+    let program = Arc::new(Sharers {
+        last_sleeps: true,
+        threads: 3,
+        own_bytes: 4096,
+        owners: vec![],
+    });
+    let mut machine = machine(program, None, forever(), 0);
+    let helper = machine.observe().tasks[2].id;
+    let configuration = Configuration {
+        pinning: Some(pinning("0,1")),
+        left_alone: [helper].into(),
+    };
+    machine.apply(&configuration);
+    machine.wait(Duration::from_secs(3600)).unwrap();
+    assert_eq!(machine.windows(), 1);
+    assert!(machine.observe().tasks[2].cpu_time.unwrap() < Duration::from_secs(36));
+}

@@ -1,0 +1,93 @@
+//! Event sets: under which names a processor's counters are known, and which of a simulated machine's counters stand for
+//! them. One file a microarchitecture in events/, with the events' names in libpfm4, what each is made of, and what it
+//! tells; `generic.toml` has the events that the kernel names alike on every processor.
+
+use crate::timeline::Counter;
+use serde::Deserialize;
+
+const GENERIC: &str = include_str!("../../../events/generic.toml");
+
+const SETS: [&str; 3] = [
+    include_str!("../../../events/amd-family-10h.toml"),
+    include_str!("../../../events/ivybridge-ep.toml"),
+    include_str!("../../../events/sandybridge-ep.toml"),
+];
+
+/// The events of a processor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventSet {
+    /// The microarchitecture.
+    pub name: String,
+    /// libpfm4's name of its PMU; `None` for the kernel's generic events.
+    pub pmu: Option<String>,
+    /// The machine models that have it.
+    #[serde(default)]
+    pub machines: Vec<String>,
+    /// The events.
+    #[serde(rename = "event")]
+    pub events: Vec<EventDefinition>,
+}
+
+/// One event.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventDefinition {
+    /// Its name in libpfm4, as `--event` takes it.
+    pub name: String,
+    /// What one count is, in the singular.
+    pub unit: String,
+    /// A simulated machine shows the sum of these.
+    pub counters: Vec<Counter>,
+    /// What it tells, and where simulated and real counts differ.
+    pub explanation: String,
+}
+
+impl EventSet {
+    /// All sets, the generic one first.
+    pub fn all() -> Vec<Self> {
+        std::iter::once(GENERIC)
+            .chain(SETS)
+            .map(|text| toml::from_str(text).expect("the event sets are tested"))
+            .collect()
+    }
+
+    /// The events that the machine of this name shows: the generic ones, and those of its processor where a set is known.
+    pub fn of_machine(machine: &str) -> Vec<EventDefinition> {
+        Self::all()
+            .into_iter()
+            .filter(|set| set.pmu.is_none() || set.machines.iter().any(|name| name == machine))
+            .flat_map(|set| set.events)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::builtin_names;
+
+    #[test]
+    fn every_built_in_model_has_events_of_its_processor() {
+        let generic = EventSet::of_machine("no such machine").len();
+        for name in builtin_names() {
+            assert!(EventSet::of_machine(name).len() > generic, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_event_is_made_of_something_and_its_name_is_there_once() {
+        for name in builtin_names() {
+            let events = EventSet::of_machine(name);
+            for event in &events {
+                assert!(!event.counters.is_empty(), "{}", event.name);
+                assert_eq!(
+                    events.iter().filter(|other| other.name == event.name).count(),
+                    1,
+                    "{}",
+                    event.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Whether the numbers of a model agree with each other. What one number can say wrong alone (no unit, no source,
+//! negative, zero) is found where it is parsed.
+
+use super::{Inclusion, LINE_BYTES, Model, Sourced};
+use std::ops::Range;
+
+/// Why a text is no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {key}: {why}")]
+pub struct ModelError {
+    /// The file, or the name of the built-in model.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The key, such as `cache[1].ways`; the line's text where the parser does not tell the key.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.char_indices()
+        .take_while(|&(at, _)| at < offset)
+        .filter(|&(_, character)| character == '\n')
+        .count()
+        + 1
+}
+
+impl ModelError {
+    /// The parser's error in our form.
+    pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        let words = text.lines().nth(line - 1).unwrap_or("").trim();
+        let key = words.split_once('=').map_or(words, |(key, _)| key.trim());
+        Self {
+            file: file.to_owned(),
+            line,
+            key: key.to_owned(),
+            why: error.message().to_owned(),
+        }
+    }
+}
+
+struct Checker<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Checker<'_> {
+    fn require(
+        &self,
+        holds: bool,
+        span: Range<usize>,
+        key: impl Into<String>,
+        why: impl FnOnce() -> String,
+    ) -> Result<(), ModelError> {
+        if holds {
+            return Ok(());
+        }
+        Err(ModelError {
+            file: self.file.to_owned(),
+            line: line_at(self.text, span.start),
+            key: key.into(),
+            why: why(),
+        })
+    }
+
+    fn present<T>(
+        &self,
+        value: Option<&Sourced<T>>,
+        needed: bool,
+        beside: Range<usize>,
+        key: &str,
+        reason: &str,
+    ) -> Result<(), ModelError> {
+        self.require(value.is_some() || !needed, beside.clone(), key, || {
+            format!("is missing, and {reason}")
+        })?;
+        let span = value.map_or(beside, Sourced::span);
+        self.require(value.is_none() || needed, span, key, || {
+            format!("means nothing here unless {reason}; remove it")
+        })
+    }
+}
+
+impl Model {
+    /// Checks the numbers against each other.
+    pub(super) fn check(&self, file: &str, text: &str) -> Result<(), ModelError> {
+        let checker = Checker { file, text };
+        self.check_shape(&checker)?;
+        self.check_caches(&checker)?;
+        self.check_coherence(&checker)?;
+        self.check_links(&checker)
+    }
+
+    fn check_shape(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let shape = &self.shape;
+        let (packages, nodes) = (self.packages(), self.nodes());
+        checker.require(
+            nodes == 1 || nodes.is_multiple_of(packages),
+            shape.nodes.span(),
+            "shape.nodes",
+            || format!("{nodes} nodes cannot be spread over {packages} packages: give a multiple of {packages}, or 1"),
+        )?;
+        checker.require(nodes <= 64, shape.nodes.span(), "shape.nodes", || {
+            format!("{nodes} nodes are more than the 64 that can be simulated")
+        })?;
+        checker.require(
+            self.cores().is_multiple_of(nodes),
+            shape.cores_per_package.span(),
+            "shape.cores_per_package",
+            || {
+                format!(
+                    "{} cores cannot be spread over {nodes} nodes: give a multiple of {}",
+                    self.cores(),
+                    nodes / packages.min(nodes)
+                )
+            },
+        )?;
+        checker.require(
+            self.cores() <= 1024,
+            shape.cores_per_package.span(),
+            "shape.cores_per_package",
+            || format!("{} cores are more than the 1024 that can be simulated", self.cores()),
+        )?;
+        checker.present(
+            self.core.smt_throughput.as_ref(),
+            self.threads_per_core() > 1,
+            self.core.frequency.span(),
+            "core.smt_throughput",
+            "shape.threads_per_core is above 1",
+        )?;
+        if let Some(throughput) = &self.core.smt_throughput {
+            let (ratio, threads) = (throughput.value().0, self.threads_per_core());
+            checker.require(
+                (1.0..=threads as f64).contains(&ratio),
+                throughput.span(),
+                "core.smt_throughput",
+                || {
+                    format!(
+                        "{ratio} cannot be: {threads} PUs of a core do between 1 and {threads} times the work of one"
+                    )
+                },
+            )?;
+        }
+        let (entries, ways) = (self.tlb.entries.value().0, self.tlb.ways.value().0);
+        checker.require(
+            entries.is_multiple_of(ways) && (entries / ways).is_power_of_two(),
+            self.tlb.ways.span(),
+            "tlb.ways",
+            || format!("{entries} entries in {ways} ways are no power of two of sets"),
+        )
+    }
+
+    fn check_caches(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        checker.require(
+            (2..=4).contains(&self.caches.len()),
+            self.tlb.entries.span(),
+            "cache",
+            || {
+                format!(
+                    "there are {} levels: give 2 to 4, nearest to the core first",
+                    self.caches.len()
+                )
+            },
+        )?;
+        let last = self.caches.len() - 1;
+        let frequency = self.frequency();
+        let mut before = 0.0;
+        for (level, cache) in self.caches.iter().enumerate() {
+            let key = |name: &str| format!("cache[{level}].{name}");
+            let (size, ways) = (cache.size.value().0, u64::from(cache.ways.value().0));
+            checker.require(
+                size.is_multiple_of(ways * LINE_BYTES),
+                cache.ways.span(),
+                key("ways"),
+                || {
+                    format!(
+                        "{size} bytes are no whole number of sets of {ways} lines of {LINE_BYTES} bytes: give ways that \
+                         divide {}",
+                        size / LINE_BYTES
+                    )
+                },
+            )?;
+            let cores = cache.cores.value().0 as usize;
+            if level < last {
+                checker.require(cores == 1, cache.cores.span(), key("cores"), || {
+                    format!(
+                        "{cores} cores share a cache that is not the last: only the last level may be shared, give 1"
+                    )
+                })?;
+            } else {
+                let per_node = self.cores() / self.nodes().max(self.packages());
+                checker.require(per_node.is_multiple_of(cores), cache.cores.span(), key("cores"), || {
+                    format!("{cores} cores do not divide the {per_node} of a node: give a divisor of {per_node}")
+                })?;
+                checker.require(cores <= 64, cache.cores.span(), key("cores"), || {
+                    format!("{cores} cores are more than the 64 that may share a cache here")
+                })?;
+            }
+            if level == 0 {
+                checker.require(
+                    cache.inclusion.value() == Inclusion::NonInclusive,
+                    cache.inclusion.span(),
+                    key("inclusion"),
+                    || "no cache is nearer to the core: write non_inclusive".to_owned(),
+                )?;
+            }
+            let latency = cache.latency.value().cycles(frequency);
+            checker.require(latency > before, cache.latency.span(), key("latency"), || {
+                format!(
+                    "{latency:.1} cycles is no more than the {before:.1} of the level before: give a longer latency"
+                )
+            })?;
+            before = latency;
+        }
+        let memory = self.memory.latency.value().cycles(frequency);
+        checker.require(memory > before, self.memory.latency.span(), "memory.latency", || {
+            format!("{memory:.1} cycles is no more than the {before:.1} of the last cache: give a longer latency")
+        })
+    }
+
+    fn check_coherence(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let coherence = &self.coherence;
+        let beside = coherence.protocol.span();
+        let shared = self.cores_per_domain() > 1;
+        let split = self.cores_per_domain() < self.shape.cores_per_package.value().0 as usize;
+        let several = self.packages() > 1;
+        let rows = [
+            (
+                "same_domain_clean",
+                &coherence.same_domain_clean,
+                shared,
+                "cores share the last cache",
+            ),
+            (
+                "same_domain_modified",
+                &coherence.same_domain_modified,
+                shared,
+                "cores share the last cache",
+            ),
+            (
+                "same_package_clean",
+                &coherence.same_package_clean,
+                split,
+                "a package has several last-level caches",
+            ),
+            (
+                "same_package_modified",
+                &coherence.same_package_modified,
+                split,
+                "a package has several last-level caches",
+            ),
+            (
+                "other_package_clean",
+                &coherence.other_package_clean,
+                several,
+                "there are several packages",
+            ),
+            (
+                "other_package_modified",
+                &coherence.other_package_modified,
+                several,
+                "there are several packages",
+            ),
+        ];
+        for (name, value, needed, reason) in rows {
+            checker.present(
+                value.as_ref(),
+                needed,
+                beside.clone(),
+                &format!("coherence.{name}"),
+                reason,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn check_links(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let nodes = self.nodes();
+        let mut seen = vec![];
+        for (index, link) in self.links.iter().enumerate() {
+            for &(a, b) in &link.between {
+                let key = format!("link[{index}].between");
+                checker.require(a < nodes && b < nodes && a != b, link.bandwidth.span(), &key, || {
+                    format!("[{a}, {b}] connects no two of the nodes 0 to {}", nodes - 1)
+                })?;
+                let pair = (a.min(b), a.max(b));
+                checker.require(!seen.contains(&pair), link.bandwidth.span(), &key, || {
+                    format!("[{a}, {b}] is there twice: add the bandwidths up in one")
+                })?;
+                seen.push(pair);
+            }
+        }
+        let routes = self.routes();
+        for node in 0..nodes {
+            checker.require(routes.reaches(0, node), self.memory.latency.span(), "link", || {
+                format!("no links lead from node 0 to node {node}: every node must be reached from every other")
+            })?;
+        }
+        checker.require(
+            self.memory.front_side_bus.is_none() || nodes == 1,
+            self.memory.front_side_bus.as_ref().map_or(0..0, Sourced::span),
+            "memory.front_side_bus",
+            || format!("a machine with front-side buses has one node, this one has {nodes}"),
+        )
+    }
+}

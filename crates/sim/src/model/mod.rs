@@ -1,0 +1,283 @@
+//! The model of a machine: a TOML file in which every number has its source.
+//!
+//! From the text to a model in three steps: the file is parsed, each number into its own type with its unit; the numbers
+//! are checked against each other; the routes between the nodes are worked out. An error names the key and the line and
+//! says what would be right.
+//!
+//! What a model describes: packages of NUMA nodes of last-level-cache (LLC) domains of cores of PUs, all alike; caches
+//! that are private to a core and, as the last level, one that several cores may share; how long a miss takes by who
+//! serves it; memory with a bandwidth a node, links with a bandwidth a direction, or a front-side bus a package.
+//!
+//! Known limits: no hybrid machines, no cache levels between the private ones and the last that some cores share, no
+//! memory-side caches, no nodes without cores. One frequency: neither turbo nor throttling.
+
+mod catalog;
+mod check;
+mod quantity;
+mod route;
+mod topology;
+
+pub use catalog::{builtin, builtin_names};
+pub use check::ModelError;
+pub use quantity::{
+    Bandwidth, Count, Cycles, Energy, Frequency, Given, Inclusion, Latency, Numbering, Power, Prefetcher,
+    PrefetcherSet, Protocol, Quantity, Ratio, Size, Source, Sourced,
+};
+pub use route::Routes;
+
+use serde::{Deserialize, Serialize};
+
+/// A machine.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// What `--machine` takes.
+    pub name: String,
+    /// The machine in one line.
+    pub summary: String,
+    /// How many of everything.
+    pub shape: Shape,
+    /// The core and its clock.
+    pub core: Core,
+    /// The translation look-aside buffer.
+    pub tlb: Tlb,
+    /// The caches, nearest to the core first; the last may be shared.
+    #[serde(rename = "cache")]
+    pub caches: Vec<CacheLevel>,
+    /// Who serves a miss, and how long it takes.
+    pub coherence: Coherence,
+    /// The memory of a node.
+    pub memory: Memory,
+    /// The links between nodes.
+    #[serde(default, rename = "link")]
+    pub links: Vec<Link>,
+    /// The prefetchers that the machine has.
+    pub prefetch: Prefetch,
+    /// What everything costs in energy.
+    pub energy: EnergyModel,
+}
+
+/// How many of everything.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Packages.
+    pub packages: Sourced<Count>,
+    /// NUMA nodes of the whole machine: a multiple of the packages, or 1 for a machine with uniform memory.
+    pub nodes: Sourced<Count>,
+    /// Cores of a package.
+    pub cores_per_package: Sourced<Count>,
+    /// PUs of a core.
+    pub threads_per_core: Sourced<Count>,
+    /// How the operating system numbers the PUs.
+    pub pu_numbering: Sourced<Numbering>,
+}
+
+/// The core and its clock.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    /// The clock.
+    pub frequency: Sourced<Frequency>,
+    /// Cycles an instruction where every access hits the L1: what remains are the width, branches and the program's
+    /// own dependences.
+    pub base_cpi: Sourced<Cycles>,
+    /// Instructions that may be in flight behind a load that misses.
+    pub reorder_buffer: Sourced<Count>,
+    /// Stores that may wait for an earlier one that missed.
+    pub store_buffer: Sourced<Count>,
+    /// Misses of the L1 that may be under way at once.
+    pub line_fill_buffers: Sourced<Count>,
+    /// Instructions a cycle of all PUs of a core together, relative to one alone; for more than one PU a core.
+    pub smt_throughput: Option<Sourced<Ratio>>,
+}
+
+/// The translation look-aside buffer: its last level.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tlb {
+    /// Pages of 4 KiB that it holds.
+    pub entries: Sourced<Count>,
+    /// Ways.
+    pub ways: Sourced<Count>,
+    /// What a miss adds to an access.
+    pub walk: Sourced<Latency>,
+}
+
+/// One level of cache.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheLevel {
+    /// Capacity of one cache.
+    pub size: Sourced<Size>,
+    /// Ways; replacement is true LRU.
+    pub ways: Sourced<Count>,
+    /// Cores that share one cache.
+    pub cores: Sourced<Count>,
+    /// From load to use, for a hit.
+    pub latency: Sourced<Latency>,
+    /// What it holds of the levels nearer to the core. Of the first level, which has none, `non_inclusive`.
+    pub inclusion: Sourced<Inclusion>,
+    /// An access.
+    pub energy: Sourced<Energy>,
+}
+
+/// Who serves a miss, and how long it takes from load to use.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coherence {
+    /// The protocol.
+    pub protocol: Sourced<Protocol>,
+    /// Another core under the same LLC holds the line alone, unmodified.
+    pub same_domain_clean: Option<Sourced<Latency>>,
+    /// Another core under the same LLC has modified it.
+    pub same_domain_modified: Option<Sourced<Latency>>,
+    /// Another LLC domain of the package holds it unmodified.
+    pub same_package_clean: Option<Sourced<Latency>>,
+    /// Another LLC domain of the package has modified it.
+    pub same_package_modified: Option<Sourced<Latency>>,
+    /// The nearest other package holds it unmodified.
+    pub other_package_clean: Option<Sourced<Latency>>,
+    /// The nearest other package has modified it.
+    pub other_package_modified: Option<Sourced<Latency>>,
+}
+
+/// The memory of a node.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// From load to use, idle, of the own node.
+    pub latency: Sourced<Latency>,
+    /// Reads and writes together, as sustained, of one node.
+    pub bandwidth: Sourced<Bandwidth>,
+    /// Of one node.
+    pub capacity: Option<Sourced<Size>>,
+    /// What one package's bus to memory carries, both ways together, where there is one.
+    pub front_side_bus: Option<Sourced<Bandwidth>>,
+}
+
+/// Links that are alike.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The pairs of nodes that one each connects.
+    pub between: Vec<(usize, usize)>,
+    /// Where the pairs are from.
+    pub source: String,
+    /// Of data, in each direction.
+    pub bandwidth: Sourced<Bandwidth>,
+    /// What crossing it adds to the latency of the own memory, there and back.
+    pub latency: Sourced<Latency>,
+}
+
+/// The prefetchers that the machine has.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetch {
+    /// Which of the four, or what comes closest to them.
+    pub present: Sourced<PrefetcherSet>,
+    /// How many lines the streamer runs ahead at most.
+    pub streamer_distance: Sourced<Count>,
+    /// Prefetches of a core that may be under way at once.
+    pub in_flight: Sourced<Count>,
+}
+
+/// What everything costs in energy. The caches carry their own.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyModel {
+    /// A package that does nothing.
+    pub package_idle: Sourced<Power>,
+    /// A core that runs, beyond its instructions and accesses.
+    pub core_active: Sourced<Power>,
+    /// An instruction.
+    pub instruction: Sourced<Energy>,
+    /// A line that crosses a link or a bus.
+    pub link_line: Sourced<Energy>,
+    /// The memory of a node that does nothing.
+    pub memory_idle: Sourced<Power>,
+    /// A line read or written.
+    pub memory_line: Sourced<Energy>,
+}
+
+/// Bytes of a cache line. All the machines have the same.
+pub const LINE_BYTES: u64 = 64;
+
+/// Bytes of a page, as the kernel places them.
+pub const PAGE_BYTES: u64 = 4096;
+
+impl Model {
+    /// Parses and checks a model. `file` names it in errors.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ModelError> {
+        let model: Self = toml::from_str(text).map_err(|error| ModelError::syntax(file, text, &error))?;
+        model.check(file, text)?;
+        Ok(model)
+    }
+
+    /// NUMA nodes.
+    pub fn nodes(&self) -> usize {
+        self.shape.nodes.value().0 as usize
+    }
+
+    /// Packages.
+    pub fn packages(&self) -> usize {
+        self.shape.packages.value().0 as usize
+    }
+
+    /// Cores of the machine.
+    pub fn cores(&self) -> usize {
+        self.packages() * self.shape.cores_per_package.value().0 as usize
+    }
+
+    /// PUs of a core.
+    pub fn threads_per_core(&self) -> usize {
+        self.shape.threads_per_core.value().0 as usize
+    }
+
+    /// PUs of the machine.
+    pub fn pus(&self) -> usize {
+        self.cores() * self.threads_per_core()
+    }
+
+    /// Cores that share a last-level cache.
+    pub fn cores_per_domain(&self) -> usize {
+        self.caches[self.caches.len() - 1].cores.value().0 as usize
+    }
+
+    /// The package of core `core`; cores are numbered package by package, node by node, domain by domain.
+    pub fn package_of_core(&self, core: usize) -> usize {
+        core / self.shape.cores_per_package.value().0 as usize
+    }
+
+    /// The NUMA node of core `core`.
+    pub fn node_of_core(&self, core: usize) -> usize {
+        core * self.nodes() / self.cores()
+    }
+
+    /// The LLC domain of core `core`.
+    pub fn domain_of_core(&self, core: usize) -> usize {
+        core / self.cores_per_domain()
+    }
+
+    /// Core and sibling number of the PU with operating-system index `pu`; `None` where the machine has no such PU.
+    pub fn core_of_pu(&self, pu: u32) -> Option<(usize, usize)> {
+        let cores = self.cores();
+        let (sibling, position) = (pu as usize / cores, pu as usize % cores);
+        if sibling >= self.threads_per_core() {
+            return None;
+        }
+        let core = match self.shape.pu_numbering.value() {
+            Numbering::Contiguous => position,
+            Numbering::RoundRobin => {
+                let nodes = self.nodes().max(self.packages());
+                position % nodes * (cores / nodes) + position / nodes
+            }
+        };
+        Some((core, sibling))
+    }
+
+    /// The clock.
+    pub fn frequency(&self) -> Frequency {
+        self.core.frequency.value()
+    }
+}

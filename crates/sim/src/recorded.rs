@@ -1,0 +1,255 @@
+//! A recording as a program that a simulated machine runs.
+//!
+//! A recording holds what the threads did under QEMU, on some other machine. How they waited there is no part of the
+//! program, so waiting is taken out and replaced by what ended it (`order`). What is left are accesses, instructions
+//! between them, and events that order threads.
+//!
+//! 1. Once, the whole recording is read for its events and for who touches each page first.
+//! 2. `order` decides, event by event, what the simulation does in its place.
+//! 3. Every stream reads its thread's part of the file anew and puts these in.
+//!
+//! Of a recording with windows, what lies between them takes no time.
+
+mod order;
+
+use crate::model::PAGE_BYTES;
+use crate::timeline::Program;
+use crate::window::{Batch, Event, EventKind, Stream};
+use order::{Orders, ThreadEvents};
+use pinfold_trace::{EventKind as RecordedKind, Recording, ThreadReader, TraceError};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// A recording that can be run on simulated machines.
+pub struct RecordedProgram {
+    recording: Recording,
+    orders: Vec<Orders>,
+    owners: Vec<(u64, u32)>,
+    regions: u64,
+    threads_at_once: usize,
+    error: Mutex<Option<String>>,
+}
+
+/// A recording cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordedError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is nothing in it.
+    #[error("the recording holds no thread: nothing can be run; record a program that runs until its end")]
+    Empty,
+}
+
+impl RecordedProgram {
+    /// Reads the recording once.
+    pub fn new(recording: Recording) -> Result<Self, RecordedError> {
+        if recording.threads().is_empty() {
+            return Err(RecordedError::Empty);
+        }
+        let mut events = vec![];
+        for thread in recording.threads() {
+            let mut mine = ThreadEvents {
+                number: thread.number,
+                events: vec![],
+            };
+            let mut reader = recording.read(thread);
+            let mut batch = pinfold_trace::Batch::default();
+            while reader.next_batch(&mut batch)? {
+                mine.events.extend(batch.events.iter().map(|&(_, event)| event));
+            }
+            events.push(mine);
+        }
+        let orders = order::orders(&events, recording.header().window.is_some());
+        let regions = events
+            .iter()
+            .flat_map(|thread| &thread.events)
+            .filter(|event| matches!(event.kind, RecordedKind::RegionEnd { .. }))
+            .count() as u64;
+        let owners = owners(&recording, &events, &orders)?;
+        Ok(Self {
+            recording,
+            orders,
+            owners,
+            regions,
+            threads_at_once: threads_at_once(&events),
+            error: Mutex::new(None),
+        })
+    }
+
+    fn reader(&self, thread: usize) -> ThreadReader {
+        self.recording.read(&self.recording.threads()[thread])
+    }
+
+    fn fail(&self, error: &TraceError) {
+        let mut kept = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_or_insert_with(|| error.to_string());
+    }
+}
+
+/// How many threads live at the same time at most.
+fn threads_at_once(threads: &[ThreadEvents]) -> usize {
+    let mut changes: Vec<(u64, bool)> = threads
+        .iter()
+        .flat_map(|thread| &thread.events)
+        .filter_map(|event| match event.kind {
+            RecordedKind::ThreadBegin { .. } => Some((event.sequence, true)),
+            RecordedKind::ThreadEnd { .. } => Some((event.sequence, false)),
+            _ => None,
+        })
+        .collect();
+    changes.sort_unstable();
+    let (mut living, mut most) = (0usize, 0);
+    for (_, begins) in changes {
+        living = if begins { living + 1 } else { living.saturating_sub(1) };
+        most = most.max(living);
+    }
+    most
+}
+
+/// Each page and the thread that touches it first: the one whose last event before the touch came first in the order of
+/// all events, and of those the one that was born first.
+fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> Result<Vec<(u64, u32)>, TraceError> {
+    let mut first: HashMap<u64, (u64, u32)> = HashMap::new();
+    let mut batch = pinfold_trace::Batch::default();
+    for ((number, thread), owner) in recording.threads().iter().enumerate().zip(0u32..) {
+        let mut reader = recording.read(thread);
+        let mut next_event = 0;
+        let mut sequence = 0;
+        let mut last_page = u64::MAX;
+        while reader.next_batch(&mut batch)? {
+            let mut marks = batch.events.iter().peekable();
+            for (index, access) in batch.accesses.iter().enumerate() {
+                while marks.next_if(|(before, _)| *before <= index).is_some() {
+                    sequence = events[number].events[next_event].sequence;
+                    next_event += 1;
+                    last_page = u64::MAX;
+                }
+                let page = access.address / PAGE_BYTES;
+                if page != last_page && !orders[number].silent(next_event) {
+                    last_page = page;
+                    let touch = (sequence, owner);
+                    first
+                        .entry(page)
+                        .and_modify(|kept| *kept = touch.min(*kept))
+                        .or_insert(touch);
+                }
+            }
+            for _ in marks {
+                sequence = events[number].events[next_event].sequence;
+                next_event += 1;
+                last_page = u64::MAX;
+            }
+        }
+    }
+    let mut owners: Vec<(u64, u32)> = first.into_iter().map(|(page, (_, thread))| (page, thread)).collect();
+    owners.sort_unstable();
+    Ok(owners)
+}
+
+impl Program for RecordedProgram {
+    fn threads(&self) -> usize {
+        self.recording.threads().len()
+    }
+
+    fn threads_at_once(&self) -> usize {
+        self.threads_at_once
+    }
+
+    fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+        Box::new(RecordedStream {
+            program: self,
+            orders: &self.orders[thread],
+            reader: self.reader(thread),
+            batch: pinfold_trace::Batch::default(),
+            next_event: 0,
+        })
+    }
+
+    fn regions(&self) -> Option<u64> {
+        (self.regions > 0).then_some(self.regions)
+    }
+
+    fn page_owners(&self) -> &[(u64, u32)] {
+        &self.owners
+    }
+
+    fn take_error(&self) -> Option<String> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// One thread of a recording.
+struct RecordedStream<'a> {
+    program: &'a RecordedProgram,
+    orders: &'a Orders,
+    reader: ThreadReader,
+    batch: pinfold_trace::Batch,
+    /// Position among the thread's events.
+    next_event: usize,
+}
+
+impl Stream for RecordedStream<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> bool {
+        batch.events.clear();
+        // A batch of the recording may hold nothing that the simulation needs.
+        while batch.events.is_empty() {
+            match self.reader.next_batch(&mut self.batch) {
+                Ok(true) => self.translate(&mut batch.events),
+                Ok(false) => return false,
+                Err(error) => {
+                    self.program.fail(&error);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl RecordedStream<'_> {
+    fn translate(&mut self, into: &mut Vec<Event>) {
+        let mut marks = self.batch.events.iter().peekable();
+        for (index, access) in self.batch.accesses.iter().enumerate() {
+            while let Some((_, event)) = marks.next_if(|(before, _)| *before <= index) {
+                put_event(self.orders, &mut self.next_event, event.instructions, into);
+            }
+            if self.orders.silent(self.next_event) {
+                continue;
+            }
+            into.push(Event {
+                payload: access.address,
+                instructions: access.instructions,
+                size: u16::from(access.size),
+                kind: if access.write {
+                    EventKind::Write
+                } else {
+                    EventKind::Read
+                },
+            });
+        }
+        for (_, event) in marks {
+            put_event(self.orders, &mut self.next_event, event.instructions, into);
+        }
+        if !self.orders.silent(self.next_event) {
+            put_instructions(self.batch.instructions, into);
+        }
+    }
+}
+
+/// The instructions before a recorded event, and what is done in its place.
+fn put_event(orders: &Orders, next: &mut usize, instructions: u64, into: &mut Vec<Event>) {
+    if !orders.silent(*next) {
+        put_instructions(instructions, into);
+    }
+    into.extend_from_slice(orders.in_place_of(*next));
+    *next += 1;
+}
+
+fn put_instructions(mut instructions: u64, into: &mut Vec<Event>) {
+    while instructions > 0 {
+        let some = u32::try_from(instructions).unwrap_or(u32::MAX);
+        into.push(Event::instructions(some));
+        instructions -= u64::from(some);
+    }
+}

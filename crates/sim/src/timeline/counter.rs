@@ -1,0 +1,68 @@
+//! The counters of a simulated machine, as event sets name them.
+
+use crate::window::{Counters, Served};
+use serde::Deserialize;
+
+/// What can be counted of a thread on a simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counter {
+    /// Instructions that were executed.
+    Instructions,
+    /// Core cycles in which the thread had its PU and something to do.
+    Cycles,
+    /// Load accesses.
+    Loads,
+    /// Store accesses.
+    Stores,
+    /// Demand accesses that missed the first-level cache.
+    L1Misses,
+    /// Demand accesses that reached the last-level cache.
+    LlcReferences,
+    /// Demand accesses that the last-level cache did not hold.
+    LlcMisses,
+    /// Misses that another core under the same last-level cache served with a line that it had not modified.
+    SameLlcClean,
+    /// Misses that another core under the same last-level cache served with a line that it had modified.
+    SameLlcModified,
+    /// Misses that another last-level-cache domain served with a line that it had not modified.
+    OtherLlcClean,
+    /// Misses that another last-level-cache domain served with a line that it had modified.
+    OtherLlcModified,
+    /// Misses that the memory of the own node served.
+    LocalDram,
+    /// Misses that the memory of another node served.
+    RemoteDram,
+    /// Cycles in which the core could not go on because of a miss.
+    StallCycles,
+    /// Misses of the translation look-aside buffer.
+    TlbMisses,
+}
+
+impl Counter {
+    /// How many there are.
+    pub(crate) const NUMBER: usize = Self::TlbMisses as usize + 1;
+
+    /// Those of one thread in a window, in the order of this type, on a machine with so many levels of cache.
+    pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
+        let last = &counters.levels[levels - 1];
+        let served = |served: &[Served]| served.iter().map(|&served| counters.served[served]).sum::<u64>() as f64;
+        [
+            counters.instructions as f64,
+            counters.busy_cycles,
+            counters.reads as f64,
+            counters.writes as f64,
+            counters.levels[0].misses as f64,
+            (last.hits + last.misses) as f64,
+            last.misses as f64,
+            served(&[Served::SameDomainClean]),
+            served(&[Served::SameDomainModified]),
+            served(&[Served::SamePackageClean, Served::OtherPackageClean]),
+            served(&[Served::SamePackageModified, Served::OtherPackageModified]),
+            served(&[Served::LocalMemory]),
+            served(&[Served::RemoteMemory]),
+            counters.stall_cycles,
+            counters.tlb_misses as f64,
+        ]
+    }
+}

@@ -1,0 +1,229 @@
+//! One set-associative cache: tags and flags in one flat array.
+//!
+//! A way is one 32-bit word: the flags in the low bits, above them the tag plus one, so that an empty way is zero. The
+//! ways of a set are kept in the order of their use, the last used first: a hit moves its word to the front, an
+//! insertion shifts the set by one and pushes out the last. That is true LRU without any time stamps, and a set of 16
+//! ways is one line of the host's cache.
+
+use super::warm::warm;
+
+/// The line is newer than the copies further out.
+pub(crate) const DIRTY: u32 = 1;
+/// The core may write it without asking: MESI's E and M.
+pub(crate) const WRITABLE: u32 = 2;
+/// Which prefetcher brought it, plus one; zero once it was used or when it came on demand.
+pub(crate) const PREFETCH: u32 = 0b111 << PREFETCH_SHIFT;
+pub(crate) const PREFETCH_SHIFT: u32 = 2;
+const TAG_SHIFT: u32 = 5;
+const FLAGS: u32 = (1 << TAG_SHIFT) - 1;
+
+/// A line that had to go, with its flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) line: u32,
+    pub(crate) flags: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    words: Vec<u32>,
+    ways: usize,
+    sets: u32,
+    /// The shift that divides by `sets`, where that is a power of two.
+    shift: Option<u32>,
+}
+
+impl Cache {
+    /// A cache of `lines` lines; `lines` is a multiple of `ways`.
+    pub(crate) fn new(lines: u64, ways: u32) -> Self {
+        let sets = u32::try_from(lines / u64::from(ways)).expect("a cache has fewer than 2^32 sets");
+        Self {
+            words: vec![0; sets as usize * ways as usize],
+            ways: ways as usize,
+            sets,
+            shift: sets.is_power_of_two().then(|| sets.trailing_zeros()),
+        }
+    }
+
+    /// The highest line that the words' tags can hold.
+    pub(crate) fn highest_line(&self) -> u32 {
+        let tags = (1u64 << (32 - TAG_SHIFT)) - 1;
+        u32::try_from(tags * u64::from(self.sets) - 1).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn place(&self, line: u32) -> (usize, u32) {
+        let (set, tag) = match self.shift {
+            Some(shift) => (line & (self.sets - 1), line >> shift),
+            None => (line % self.sets, line / self.sets),
+        };
+        (set as usize * self.ways, (tag + 1) << TAG_SHIFT)
+    }
+
+    #[inline]
+    fn line(&self, base: usize, word: u32) -> u32 {
+        let tag = (word >> TAG_SHIFT) - 1;
+        let set = (base / self.ways) as u32;
+        match self.shift {
+            Some(shift) => tag << shift | set,
+            None => tag * self.sets + set,
+        }
+    }
+
+    /// The flags of `line`, which becomes the last used; `None` where it is not here.
+    #[inline]
+    pub(crate) fn touch(&mut self, line: u32) -> Option<&mut u32> {
+        let (base, tag) = self.place(line);
+        let set = &mut self.words[base..base + self.ways];
+        let way = set.iter().position(|word| word & !FLAGS == tag)?;
+        if way > 0 {
+            let word = set[way];
+            set.copy_within(0..way, 1);
+            set[0] = word;
+        }
+        Some(&mut set[0])
+    }
+
+    /// The flags of `line`, in whose age nothing changes.
+    #[inline]
+    pub(crate) fn peek(&mut self, line: u32) -> Option<&mut u32> {
+        let (base, tag) = self.place(line);
+        self.words[base..base + self.ways]
+            .iter_mut()
+            .find(|word| **word & !FLAGS == tag)
+    }
+
+    /// Has the host fetch the set of `line`; nothing waits for it.
+    #[inline]
+    pub(crate) fn warm(&self, line: u32) {
+        let (base, _) = self.place(line);
+        // Sixteen words are a line of the host's.
+        for way in (0..self.ways).step_by(16) {
+            warm(&self.words[base + way]);
+        }
+        warm(&self.words[base + self.ways - 1]);
+    }
+
+    /// The line that would have to go for `line`.
+    #[inline]
+    pub(crate) fn candidate(&self, line: u32) -> Option<u32> {
+        let (base, _) = self.place(line);
+        let last = self.words[base + self.ways - 1];
+        (last != 0).then(|| self.line(base, last))
+    }
+
+    /// Whether `line` is here.
+    #[inline]
+    pub(crate) fn holds(&self, line: u32) -> bool {
+        let (base, tag) = self.place(line);
+        self.words[base..base + self.ways]
+            .iter()
+            .any(|word| word & !FLAGS == tag)
+    }
+
+    /// Puts `line`, which is not here, in as the last used; what had to go for it.
+    #[inline]
+    pub(crate) fn insert(&mut self, line: u32, flags: u32) -> Option<Evicted> {
+        let (base, tag) = self.place(line);
+        let ways = self.ways;
+        let set = &mut self.words[base..base + ways];
+        let last = set[ways - 1];
+        set.copy_within(0..ways - 1, 1);
+        set[0] = tag | flags;
+        (last != 0).then(|| Evicted {
+            line: self.line(base, last),
+            flags: last & FLAGS,
+        })
+    }
+
+    /// Takes `line` out; its flags.
+    #[inline]
+    pub(crate) fn remove(&mut self, line: u32) -> Option<u32> {
+        let (base, tag) = self.place(line);
+        let set = &mut self.words[base..base + self.ways];
+        let way = set.iter().position(|word| word & !FLAGS == tag)?;
+        let flags = set[way] & FLAGS;
+        set.copy_within(way + 1.., way);
+        set[self.ways - 1] = 0;
+        Some(flags)
+    }
+
+    /// All lines that are here, with their flags.
+    #[cfg(test)]
+    pub(crate) fn contents(&self) -> Vec<(u32, u32)> {
+        let mut contents = vec![];
+        for (index, &word) in self.words.iter().enumerate() {
+            if word != 0 {
+                let base = index / self.ways * self.ways;
+                contents.push((self.line(base, word), word & FLAGS));
+            }
+        }
+        contents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_least_recently_used_line_of_the_set_goes() {
+        let mut cache = Cache::new(8, 2);
+        assert_eq!(cache.insert(0, 0), None);
+        assert_eq!(cache.insert(4, DIRTY), None);
+        assert!(cache.touch(0).is_some());
+        assert_eq!(cache.insert(8, 0), Some(Evicted { line: 4, flags: DIRTY }));
+        assert!(cache.holds(0) && cache.holds(8) && !cache.holds(4));
+    }
+
+    #[test]
+    fn looking_without_touching_leaves_the_age_as_it_was() {
+        let mut cache = Cache::new(2, 2);
+        cache.insert(0, 0);
+        cache.insert(1, 0);
+        assert!(cache.peek(0).is_some());
+        assert_eq!(cache.insert(2, 0).map(|evicted| evicted.line), Some(0));
+    }
+
+    proptest! {
+        /// Against the plainest LRU there is: a vector a set.
+        #[test]
+        fn a_cache_is_a_list_a_set(
+            lines in proptest::collection::vec(0u32..200, 1..400),
+            ways in 1u32..9,
+            sets in 1u64..13,
+        ) {
+            let mut cache = Cache::new(sets * u64::from(ways), ways);
+            let mut plain: Vec<Vec<u32>> = vec![vec![]; sets as usize];
+            for line in lines {
+                let set = &mut plain[(u64::from(line) % sets) as usize];
+                let hit = set.iter().position(|&there| there == line);
+                prop_assert_eq!(cache.holds(line), hit.is_some());
+                if let Some(way) = hit {
+                    set.remove(way);
+                    prop_assert!(cache.touch(line).is_some());
+                } else {
+                    let evicted = cache.insert(line, 0).map(|evicted| evicted.line);
+                    let expected = if set.len() == ways as usize { set.pop() } else { None };
+                    prop_assert_eq!(evicted, expected);
+                }
+                set.insert(0, line);
+            }
+        }
+
+        #[test]
+        fn a_line_that_is_taken_out_is_gone_and_the_others_stay(ways in 1u32..9, which in 0u32..8) {
+            let mut cache = Cache::new(u64::from(ways), ways);
+            for line in 0..ways {
+                cache.insert(line, 0);
+            }
+            let which = which % ways;
+            prop_assert_eq!(cache.remove(which), Some(0));
+            let mut left: Vec<u32> = cache.contents().iter().map(|&(line, _)| line).collect();
+            left.sort_unstable();
+            let expected: Vec<u32> = (0..ways).filter(|&line| line != which).collect();
+            prop_assert_eq!(left, expected);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What a window's simulation gives: times, the counters of each thread, traffic and energy.
+
+use crate::model::Prefetcher;
+use std::ops::{AddAssign, Index, IndexMut};
+
+/// Who served a miss of the last-level cache. A hit there is in `Counters::levels`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Served {
+    /// A core under the same last-level cache that held the line unmodified.
+    SameDomainClean,
+    /// A core under the same last-level cache that had modified it.
+    SameDomainModified,
+    /// Another last-level-cache domain of the package, unmodified.
+    SamePackageClean,
+    /// Another last-level-cache domain of the package, modified.
+    SamePackageModified,
+    /// Another package, unmodified.
+    OtherPackageClean,
+    /// Another package, modified.
+    OtherPackageModified,
+    /// The memory of the own node.
+    LocalMemory,
+    /// The memory of another node.
+    RemoteMemory,
+}
+
+impl Served {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::SameDomainClean,
+        Self::SameDomainModified,
+        Self::SamePackageClean,
+        Self::SamePackageModified,
+        Self::OtherPackageClean,
+        Self::OtherPackageModified,
+        Self::LocalMemory,
+        Self::RemoteMemory,
+    ];
+}
+
+/// Demand accesses of one cache level, by the line: an access that straddles two lines counts twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelCounters {
+    /// Found.
+    pub hits: u64,
+    /// Not found.
+    pub misses: u64,
+}
+
+/// Counts by who served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServedCounters([u64; 8]);
+
+impl Index<Served> for ServedCounters {
+    type Output = u64;
+
+    fn index(&self, served: Served) -> &u64 {
+        &self.0[served as usize]
+    }
+}
+
+impl IndexMut<Served> for ServedCounters {
+    fn index_mut(&mut self, served: Served) -> &mut u64 {
+        &mut self.0[served as usize]
+    }
+}
+
+impl ServedCounters {
+    /// All together.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// Counts by prefetcher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrefetchCounters([u64; 4]);
+
+impl Index<Prefetcher> for PrefetchCounters {
+    type Output = u64;
+
+    fn index(&self, prefetcher: Prefetcher) -> &u64 {
+        &self.0[prefetcher as usize]
+    }
+}
+
+impl IndexMut<Prefetcher> for PrefetchCounters {
+    fn index_mut(&mut self, prefetcher: Prefetcher) -> &mut u64 {
+        &mut self.0[prefetcher as usize]
+    }
+}
+
+impl PrefetchCounters {
+    /// All together.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    pub(crate) fn count(&mut self, prefetcher: usize) {
+        self.0[prefetcher] += 1;
+    }
+}
+
+/// What one thread did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Instructions.
+    pub instructions: u64,
+    /// Load accesses.
+    pub reads: u64,
+    /// Store accesses.
+    pub writes: u64,
+    /// Demand accesses by cache level, nearest first; the model's number of levels.
+    pub levels: [LevelCounters; 4],
+    /// Demand misses of the last level, and accesses to a line that another core owned, by who served.
+    pub served: ServedCounters,
+    /// Stores that had to ask for a line that was held shared.
+    pub upgrades: u64,
+    /// Copies in other cores' private caches and in other domains that this thread's stores invalidated.
+    pub invalidations_sent: u64,
+    /// Private copies that other threads' stores invalidated on the core while this thread was on it.
+    pub invalidations_received: u64,
+    /// Private copies that went because an inclusive last level evicted the line.
+    pub back_invalidations: u64,
+    /// Modified lines written to memory because of this thread's accesses.
+    pub memory_writes: u64,
+    /// Prefetches that went out, beyond the caches to which they bring.
+    pub prefetches: PrefetchCounters,
+    /// Prefetched lines that were used.
+    pub useful_prefetches: PrefetchCounters,
+    /// Used prefetched lines that had not arrived yet.
+    pub late_prefetches: u64,
+    /// Prefetches that memory served.
+    pub prefetches_from_memory: u64,
+    /// Prefetches that were dropped because too many were under way.
+    pub dropped_prefetches: u64,
+    /// Misses of the translation look-aside buffer.
+    pub tlb_misses: u64,
+    /// Cycles in which the core could not go on because of a miss.
+    pub stall_cycles: f64,
+    /// Cycles that the thread ran.
+    pub busy_cycles: f64,
+    /// Cycles that it waited for others, at barriers and for tokens.
+    pub wait_cycles: f64,
+    /// Cycles that it waited for its PU, which ran another.
+    pub queue_cycles: f64,
+    /// How often its PU was given to it after another thread.
+    pub switches: u64,
+}
+
+impl AddAssign<&Self> for Counters {
+    fn add_assign(&mut self, other: &Self) {
+        self.instructions += other.instructions;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        for (mine, theirs) in self.levels.iter_mut().zip(&other.levels) {
+            mine.hits += theirs.hits;
+            mine.misses += theirs.misses;
+        }
+        for (mine, theirs) in self.served.0.iter_mut().zip(&other.served.0) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.prefetches.0.iter_mut().zip(&other.prefetches.0) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.useful_prefetches.0.iter_mut().zip(&other.useful_prefetches.0) {
+            *mine += theirs;
+        }
+        self.upgrades += other.upgrades;
+        self.invalidations_sent += other.invalidations_sent;
+        self.invalidations_received += other.invalidations_received;
+        self.back_invalidations += other.back_invalidations;
+        self.memory_writes += other.memory_writes;
+        self.late_prefetches += other.late_prefetches;
+        self.prefetches_from_memory += other.prefetches_from_memory;
+        self.dropped_prefetches += other.dropped_prefetches;
+        self.tlb_misses += other.tlb_misses;
+        self.stall_cycles += other.stall_cycles;
+        self.busy_cycles += other.busy_cycles;
+        self.wait_cycles += other.wait_cycles;
+        self.queue_cycles += other.queue_cycles;
+        self.switches += other.switches;
+    }
+}
+
+/// One passage of one thread through a region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RegionSpan {
+    /// The region.
+    pub region: u64,
+    /// The thread, by the order of the streams.
+    pub thread: usize,
+    /// When it entered, in cycles since the window began.
+    pub begin: f64,
+    /// When it left, or the window ended.
+    pub end: f64,
+}
+
+/// Data that a link carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkTraffic {
+    /// The node that sent.
+    pub from: usize,
+    /// The node that received.
+    pub to: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What a window's simulation gives. All of it is computed, nothing measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowResult {
+    /// From the begin to the end of the last thread.
+    pub seconds: f64,
+    /// The same in cycles.
+    pub cycles: f64,
+    /// By thread: when it ended, in cycles.
+    pub ends: Vec<f64>,
+    /// By thread: what it counted.
+    pub threads: Vec<Counters>,
+    /// Passages through regions, in the order in which they ended.
+    pub regions: Vec<RegionSpan>,
+    /// By node: bytes that its memory read and wrote.
+    pub memory_bytes: Vec<u64>,
+    /// By link and direction.
+    pub links: Vec<LinkTraffic>,
+    /// By package: bytes on its bus; empty where there is none.
+    pub bus_bytes: Vec<u64>,
+    /// Energy of all packages, in joules.
+    pub package_joules: f64,
+    /// Energy of all memory, in joules.
+    pub memory_joules: f64,
+    /// Threads that waited for something that never came, as happens where a recording was cut; they were let go on
+    /// when nobody else could run.
+    pub released: u64,
+}
+
+impl WindowResult {
+    /// All threads together.
+    pub fn total(&self) -> Counters {
+        let mut total = Counters::default();
+        for thread in &self.threads {
+            total += thread;
+        }
+        total
+    }
+
+    /// Mean power of all packages, in watts.
+    pub fn package_watts(&self) -> f64 {
+        self.package_joules / self.seconds
+    }
+
+    /// Mean power of all memory, in watts.
+    pub fn memory_watts(&self) -> f64 {
+        self.memory_joules / self.seconds
+    }
+}

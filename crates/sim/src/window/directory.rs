@@ -1,0 +1,183 @@
+//! Who holds which line: one entry a line, found by the line's number without hashing.
+//!
+//! An entry has a bit for each active core (one whose PUs run a thread) that holds the line in a private cache, a bit for
+//! each active LLC domain whose LLC holds it, the core that owns it (MESI's E and M, MOESI's O), and the domain whose LLC
+//! has the newest data when memory does not. Entries live in blocks of 2 MiB of the program's memory, made at the first
+//! access; the host commits only what is used of a block.
+//!
+//! The real directories of the modelled machines (snoop filters, HT Assist's probe filter, an inclusive LLC's core bits)
+//! forget lines when they are full; this one never does.
+
+use super::warm::warm;
+
+/// What is known of a line. `W` words hold a bit a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<const W: usize> {
+    /// Active cores that hold it.
+    pub(crate) cores: [u64; W],
+    /// Active domains whose LLC holds it.
+    pub(crate) domains: u32,
+    owner: u16,
+    dirty: u8,
+}
+
+/// LLC domains that an entry has bits for.
+pub(crate) const DOMAINS: usize = 32;
+
+impl<const W: usize> Entry<W> {
+    pub(crate) const EMPTY: Self = Self {
+        cores: [0; W],
+        domains: 0,
+        owner: 0,
+        dirty: 0,
+    };
+
+    /// The core that is in state E, M or O.
+    #[inline]
+    pub(crate) fn owner(&self) -> Option<usize> {
+        (self.owner as usize).checked_sub(1)
+    }
+
+    #[inline]
+    pub(crate) fn set_owner(&mut self, core: Option<usize>) {
+        self.owner = core.map_or(0, |core| core as u16 + 1);
+    }
+
+    /// The domain whose LLC has the newest data, which memory has not.
+    #[inline]
+    pub(crate) fn dirty(&self) -> Option<usize> {
+        (self.dirty as usize).checked_sub(1)
+    }
+
+    #[inline]
+    pub(crate) fn set_dirty(&mut self, domain: Option<usize>) {
+        self.dirty = domain.map_or(0, |domain| domain as u8 + 1);
+    }
+
+    #[inline]
+    pub(crate) fn add_core(&mut self, core: usize) {
+        self.cores[core / 64] |= 1 << (core % 64);
+    }
+
+    #[inline]
+    pub(crate) fn remove_core(&mut self, core: usize) {
+        self.cores[core / 64] &= !(1 << (core % 64));
+    }
+
+    #[inline]
+    pub(crate) fn has_domain(&self, domain: usize) -> bool {
+        self.domains & 1 << domain != 0
+    }
+
+    #[inline]
+    pub(crate) fn add_domain(&mut self, domain: usize) {
+        self.domains |= 1 << domain;
+    }
+
+    #[inline]
+    pub(crate) fn remove_domain(&mut self, domain: usize) {
+        self.domains &= !(1 << domain);
+    }
+
+    #[inline]
+    pub(crate) fn no_core(&self) -> bool {
+        self.cores.iter().all(|&word| word == 0)
+    }
+
+    /// The cores, lowest first.
+    pub(crate) fn each_core(&self) -> impl Iterator<Item = usize> + use<W> {
+        let words = self.cores;
+        (0..W).flat_map(move |word| Bits(words[word]).map(move |bit| word * 64 + bit))
+    }
+
+    /// The domains, lowest first.
+    pub(crate) fn each_domain(&self) -> impl Iterator<Item = usize> + use<W> {
+        Bits(u64::from(self.domains))
+    }
+}
+
+/// The set bits of a word, lowest first.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        (self.0 != 0).then(|| {
+            let bit = self.0.trailing_zeros() as usize;
+            self.0 &= self.0 - 1;
+            bit
+        })
+    }
+}
+
+/// Lines of a block: 2 MiB.
+pub(crate) const BLOCK_LINES: usize = 1 << BLOCK_SHIFT;
+pub(crate) const BLOCK_SHIFT: u32 = 15;
+
+/// Entries are kept as plain words, so that a fresh block is zeroed memory that the host need not commit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory<const W: usize> {
+    blocks: Vec<Vec<u64>>,
+}
+
+impl<const W: usize> Directory<W> {
+    /// Makes room for one more block, after the others.
+    pub(crate) fn add_block(&mut self) {
+        self.blocks.push(vec![0; BLOCK_LINES * (W + 1)]);
+    }
+
+    /// Has the host fetch the line's entry; nothing waits for it.
+    #[inline]
+    pub(crate) fn warm(&self, line: u32) {
+        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
+        warm(&self.blocks[(line >> BLOCK_SHIFT) as usize][at]);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, line: u32) -> Entry<W> {
+        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
+        let words = &self.blocks[(line >> BLOCK_SHIFT) as usize][at..=at + W];
+        let mut cores = [0; W];
+        cores.copy_from_slice(&words[..W]);
+        let rest = words[W];
+        Entry {
+            cores,
+            domains: rest as u32,
+            owner: (rest >> 32) as u16,
+            dirty: (rest >> 48) as u8,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, line: u32, entry: Entry<W>) {
+        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
+        let words = &mut self.blocks[(line >> BLOCK_SHIFT) as usize][at..=at + W];
+        words[..W].copy_from_slice(&entry.cores);
+        words[W] = u64::from(entry.domains) | u64::from(entry.owner) << 32 | u64::from(entry.dirty) << 48;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_as_it_was_put() {
+        let mut directory = Directory::<2>::default();
+        directory.add_block();
+        directory.add_block();
+        let mut entry = Entry::EMPTY;
+        entry.add_core(3);
+        entry.add_core(100);
+        entry.add_domain(31);
+        entry.set_owner(Some(100));
+        entry.set_dirty(Some(31));
+        let line = BLOCK_LINES as u32 + 7;
+        directory.set(line, entry);
+        assert_eq!(directory.get(line), entry);
+        assert_eq!(directory.get(line - 1), Entry::EMPTY);
+        assert_eq!(directory.get(line).each_core().collect::<Vec<_>>(), [3, 100]);
+    }
+}

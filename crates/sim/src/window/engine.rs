@@ -1,0 +1,538 @@
+//! The loop that runs the threads of a window against the memory system.
+//!
+//! 1. The PU with the least clock runs its thread, in its time slice, until it is a quantum ahead of the next PU.
+//! 2. Each access advances the thread's clock by what its core cannot hide (`core`), after the caches and the directory
+//!    have been changed (`system`).
+//! 3. Prefetchers watch the accesses (`trainer`) and bring lines, which take their share of every bandwidth.
+//!
+//! The quantum keeps the host's caches warm. In it, a thread may see lines that another thread changes "at the same time"
+//! in the wrong order. The times do not suffer, because a bandwidth is shared by arrival times, not by the order in which
+//! lines are simulated.
+
+use super::cache::Cache;
+use super::configuration::{PageMapping, WindowConfiguration};
+use super::counters::{LinkTraffic, RegionSpan, WindowResult};
+use super::directory::{BLOCK_SHIFT, DOMAINS};
+use super::profile::PageProfile;
+use super::runner::{CoreState, Runner, Settings, Stop, Thread};
+use super::schedule::{Pu, Queue, State, Waiting};
+use super::server::Server;
+use super::stream::{Event, EventKind, Stream};
+use super::system::System;
+use super::time::{Ticks, cycles, ticks};
+use crate::model::{LINE_BYTES, Model};
+use pinfold_core::PuId;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+/// What of the simulation may be set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// How far a PU runs ahead of the next one, in cycles. More is faster and blurs the order of unordered accesses.
+    pub quantum_cycles: f64,
+    /// How long a thread keeps a PU that others wait for. The default is what Linux gives on machines of more than eight
+    /// PUs (`sched_min_granularity`, and since 6.6 the base slice: 3 ms).
+    pub time_slice: Duration,
+    /// What a change of threads on a PU costs by itself; the caches come on top.
+    pub switch: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            quantum_cycles: 200.0,
+            time_slice: Duration::from_millis(3),
+            switch: Duration::from_nanos(1500),
+        }
+    }
+}
+
+/// Why a window cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// There is nothing to simulate.
+    #[error("there are no threads to simulate")]
+    NoThreads,
+    /// The pinning names a PU that the machine does not have.
+    #[error("PU {pu} does not exist on {machine}, whose PUs are 0 to {last}")]
+    NoSuchPu {
+        /// The PU.
+        pu: PuId,
+        /// The model's name.
+        machine: String,
+        /// The highest PU.
+        last: usize,
+    },
+    /// The page mapping names a node that the machine does not have.
+    #[error("node {node} does not exist on {machine}, whose nodes are 0 to {last}")]
+    NoSuchNode {
+        /// The node.
+        node: u32,
+        /// The model's name.
+        machine: String,
+        /// The highest node.
+        last: usize,
+    },
+    /// `locality` and `balance` without a profile.
+    #[error("the page mapping {0:?} needs to know who accesses which page: make a PageProfile of the streams first")]
+    NoProfile(PageMapping),
+    /// More LLC domains than the directory has bits for.
+    #[error("the threads are on {0} last-level-cache domains, of which {DOMAINS} can be simulated at once")]
+    TooManyDomains(usize),
+    /// More memory than line numbers.
+    #[error("the window touches more than {0} MiB, more than the tags of this model's smallest cache can tell apart")]
+    TooMuchMemory(u64),
+}
+
+/// Simulates `streams`, one a thread, under `configuration` on `model`. `profile` is needed for the page mappings
+/// `Locality` and `Balance` and ignored for the others.
+pub fn simulate(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    profile: Option<&PageProfile>,
+    streams: Vec<Box<dyn Stream + '_>>,
+    options: &Options,
+) -> Result<WindowResult, WindowError> {
+    simulate_with_pages(model, configuration, profile, &HashMap::<u64, u8>::new(), streams, options)
+}
+
+/// As `simulate`, for a program that has run before: `placed` has, by virtual page, the node on which the page already
+/// is. The page mappings `FirstTouch` and `Local` leave these pages there; the others say for themselves where pages are.
+pub fn simulate_with_pages<S: BuildHasher>(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    profile: Option<&PageProfile>,
+    placed: &HashMap<u64, u8, S>,
+    streams: Vec<Box<dyn Stream + '_>>,
+    options: &Options,
+) -> Result<WindowResult, WindowError> {
+    let placement = Placement::new(model, configuration, profile, streams.len())?;
+    macro_rules! run {
+        ($words:literal) => {{
+            let mut engine = Engine::<$words>::new(model, configuration, profile, streams, options, placement);
+            engine.system.pages.are_placed(placed);
+            engine.run()
+        }};
+    }
+    match placement.cores.len() {
+        0..=64 => run!(1),
+        65..=256 => run!(4),
+        _ => run!(16),
+    }
+}
+
+/// Where the threads are.
+struct Placement {
+    /// The cores that have threads, sorted.
+    cores: Vec<usize>,
+    /// By PU that has threads, sorted by core and sibling: the position of its core in `cores`, and its threads.
+    pus: Vec<(usize, Vec<usize>)>,
+    /// By thread.
+    nodes: Vec<usize>,
+}
+
+impl Placement {
+    fn new(
+        model: &Model,
+        configuration: &WindowConfiguration,
+        profile: Option<&PageProfile>,
+        threads: usize,
+    ) -> Result<Self, WindowError> {
+        if threads == 0 {
+            return Err(WindowError::NoThreads);
+        }
+        match configuration.pages {
+            PageMapping::Single(node) if node.0 as usize >= model.nodes() => {
+                return Err(WindowError::NoSuchNode {
+                    node: node.0,
+                    machine: model.name.clone(),
+                    last: model.nodes() - 1,
+                });
+            }
+            mapping @ (PageMapping::Locality | PageMapping::Balance) if profile.is_none() => {
+                return Err(WindowError::NoProfile(mapping));
+            }
+            _ => {}
+        }
+        let mut by_pu: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        let mut nodes = vec![];
+        for thread in 0..threads {
+            let pu = configuration.pinning.pu(thread);
+            let (core, sibling) = model.core_of_pu(pu.0).ok_or_else(|| WindowError::NoSuchPu {
+                pu,
+                machine: model.name.clone(),
+                last: model.pus() - 1,
+            })?;
+            by_pu.entry((core, sibling)).or_default().push(thread);
+            nodes.push(model.node_of_core(core));
+        }
+        let mut cores: Vec<usize> = by_pu.keys().map(|&(core, _)| core).collect();
+        cores.dedup();
+        let mut domains: Vec<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
+        domains.dedup();
+        if domains.len() > DOMAINS {
+            return Err(WindowError::TooManyDomains(domains.len()));
+        }
+        let pus = by_pu
+            .into_iter()
+            .map(|((core, _), threads)| (cores.partition_point(|&active| active < core), threads))
+            .collect();
+        Ok(Self { cores, pus, nodes })
+    }
+}
+
+struct Engine<'a, const W: usize> {
+    model: &'a Model,
+    system: System<W>,
+    cores: Vec<CoreState>,
+    pus: Vec<Pu>,
+    threads: Vec<Thread<'a>>,
+    queue: Queue,
+    waiting: Waiting,
+    regions: Vec<RegionSpan>,
+    settings: Settings,
+    quantum: Ticks,
+    slice: Ticks,
+    switch: Ticks,
+    released: u64,
+}
+
+impl<'a, const W: usize> Engine<'a, W> {
+    fn new(
+        model: &'a Model,
+        configuration: &WindowConfiguration,
+        profile: Option<&PageProfile>,
+        streams: Vec<Box<dyn Stream + 'a>>,
+        options: &Options,
+        placement: Placement,
+    ) -> Self {
+        let frequency = model.frequency();
+        let system = System::<W>::new(
+            model,
+            &placement.cores,
+            streams.len(),
+            configuration.pages,
+            profile,
+            &placement.nodes,
+        );
+        let mut pu_of_thread = vec![0; streams.len()];
+        for (pu, (_, threads)) in placement.pus.iter().enumerate() {
+            for &thread in threads {
+                pu_of_thread[thread] = pu;
+            }
+        }
+        let highest_line = system
+            .private
+            .iter()
+            .chain(&system.shared)
+            .map(Cache::highest_line)
+            .min()
+            .unwrap_or(0);
+        let pace = model.core.base_cpi.value().0;
+        let together = model
+            .core
+            .smt_throughput
+            .as_ref()
+            .map_or(1.0, |throughput| model.threads_per_core() as f64 / throughput.value().0);
+        let time = |duration: Duration| ticks(duration.as_secs_f64() * frequency.0);
+        let settings = Settings {
+            prefetchers: configuration.prefetchers.on(model),
+            pace: ticks(pace),
+            shared_pace: ticks(pace * together),
+            reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
+            store_buffer: u64::from(model.core.store_buffer.value().0),
+            walk: ticks(model.tlb.walk.value().cycles(frequency)),
+            l1_latency: system.latency[0],
+            most_blocks: (highest_line as usize + 1) >> BLOCK_SHIFT,
+        };
+        Self {
+            model,
+            cores: placement.cores.iter().map(|_| CoreState::new(model)).collect(),
+            queue: Queue::new(placement.pus.len()),
+            pus: placement
+                .pus
+                .into_iter()
+                .map(|(core, threads)| Pu::new(core, threads))
+                .collect(),
+            system,
+            threads: streams
+                .into_iter()
+                .zip(pu_of_thread)
+                .map(|(stream, pu)| Thread::new(stream, pu))
+                .collect(),
+            waiting: Waiting::default(),
+            regions: vec![],
+            settings,
+            quantum: ticks(options.quantum_cycles),
+            slice: time(options.time_slice),
+            switch: time(options.switch),
+            released: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<WindowResult, WindowError> {
+        for pu in 0..self.pus.len() {
+            self.set_active(pu, true);
+            self.queue.add(pu, 0);
+        }
+        loop {
+            while let Some((_, pu)) = self.queue.pop() {
+                self.turn(pu)?;
+            }
+            // Nobody can run: those who wait do so for what the recording does not hold.
+            let stuck = self.waiting.release_all();
+            if stuck.is_empty() {
+                break;
+            }
+            self.released += stuck.len() as u64;
+            for thread in stuck {
+                self.release(thread, self.threads[thread].clock);
+            }
+        }
+        Ok(self.result())
+    }
+
+    /// Notes whether a PU has a thread that can run: its siblings go slower while it does.
+    fn set_active(&mut self, pu: usize, active: bool) {
+        let state = &mut self.pus[pu];
+        let running = &mut self.cores[state.core].running;
+        *running = *running + u32::from(active) - u32::from(state.active);
+        state.active = active;
+    }
+
+    /// Gives a PU to one of its threads until the thread's turn is over.
+    fn turn(&mut self, pu: usize) -> Result<(), WindowError> {
+        let Some(thread) = self.choose(pu) else {
+            self.set_active(pu, false);
+            return Ok(());
+        };
+        let mut limit = self.queue.next_time().map_or(Ticks::MAX, |next| next + self.quantum);
+        if self.pus[pu].threads.len() > 1 {
+            limit = limit.min(self.pus[pu].slice_end);
+        }
+        let core = self.pus[pu].core;
+        self.system.thread_on_core[core] = thread;
+        self.threads[thread].last_line = u64::MAX;
+        loop {
+            let state = &mut self.threads[thread];
+            let begin = state.clock;
+            let stop = Runner {
+                system: &mut self.system,
+                core: &mut self.cores[core],
+                thread: state,
+                settings: &self.settings,
+                number: thread,
+                index: core,
+            }
+            .run(limit);
+            let state = &mut self.threads[thread];
+            state.busy += state.clock - begin;
+            match stop {
+                Stop::Ahead => break,
+                Stop::TooMuchMemory => {
+                    let bytes = (self.settings.most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
+                    return Err(WindowError::TooMuchMemory(bytes >> 20));
+                }
+                Stop::Ended => {
+                    state.state = State::Ended;
+                    state.ended = state.clock;
+                    let end = state.clock;
+                    for (region, begin) in std::mem::take(&mut state.open_regions) {
+                        self.leave_region(region, thread, begin, end);
+                    }
+                    self.pus[pu].threads.retain(|&other| other != thread);
+                    break;
+                }
+                Stop::Event(event) => {
+                    if !self.order(thread, event) {
+                        break;
+                    }
+                    // Others may have been released, who must not be left behind.
+                    let next = self.queue.next_time().map_or(Ticks::MAX, |next| next + self.quantum);
+                    limit = limit.min(next);
+                }
+            }
+        }
+        self.pus[pu].clock = self.threads[thread].clock.max(self.pus[pu].clock);
+        let ready = self.pus[pu]
+            .threads
+            .iter()
+            .filter(|&&thread| self.threads[thread].state == State::Ready)
+            .map(|&thread| self.threads[thread].clock)
+            .min();
+        match ready {
+            Some(time) => self.queue.add(pu, time.max(self.pus[pu].clock)),
+            None => self.set_active(pu, false),
+        }
+        Ok(())
+    }
+
+    /// Does what orders a thread against others; whether the thread goes on.
+    fn order(&mut self, thread: usize, event: Event) -> bool {
+        let now = self.threads[thread].clock;
+        match event.kind {
+            EventKind::Read | EventKind::Write | EventKind::Instructions => true,
+            EventKind::RegionBegin => {
+                self.threads[thread].open_regions.push((event.payload, now));
+                true
+            }
+            EventKind::RegionEnd => {
+                let open = &mut self.threads[thread].open_regions;
+                if let Some(place) = open.iter().rposition(|&(region, _)| region == event.payload) {
+                    let (region, begin) = open.remove(place);
+                    self.leave_region(region, thread, begin, now);
+                }
+                true
+            }
+            EventKind::Barrier => {
+                let Some(members) = self.waiting.arrive(event.payload, event.size as usize, thread) else {
+                    self.threads[thread].state = State::Blocked;
+                    return false;
+                };
+                let last = members.iter().map(|&member| self.threads[member].clock).max();
+                let last = last.unwrap_or(now);
+                for member in members {
+                    self.release(member, last);
+                }
+                true
+            }
+            EventKind::Signal => {
+                for waiter in self.waiting.signal(event.payload, now) {
+                    self.release(waiter, now);
+                }
+                true
+            }
+            EventKind::Wait => {
+                let state = &mut self.threads[thread];
+                let Some(since) = self.waiting.wait(event.payload, thread) else {
+                    state.state = State::Blocked;
+                    return false;
+                };
+                let from = since.max(now);
+                state.waited += from - now;
+                state.clock = from;
+                true
+            }
+        }
+    }
+
+    fn leave_region(&mut self, region: u64, thread: usize, begin: Ticks, end: Ticks) {
+        self.regions.push(RegionSpan {
+            region,
+            thread,
+            begin: cycles(begin),
+            end: cycles(end),
+        });
+    }
+
+    /// The thread that runs next on a PU, which has it from then on.
+    fn choose(&mut self, pu: usize) -> Option<usize> {
+        let Pu {
+            threads,
+            clock,
+            slice_end,
+            running,
+            ..
+        } = &mut self.pus[pu];
+        let now = *clock;
+        let first = *threads.front()?;
+        let ready = |thread: usize| self.threads[thread].state == State::Ready;
+        let first_runs = *running == Some(first);
+        let in_slice = threads.len() == 1 || self.threads[first].clock < *slice_end;
+        if first_runs && ready(first) && in_slice {
+            return Some(first);
+        }
+        // In turn: who can run now, the longest waiting first, and else who can run first; the one that had the PU last.
+        let place = (0..threads.len())
+            .filter(|&place| ready(threads[place]))
+            .min_by_key(|&place| {
+                let last = place == 0 && first_runs;
+                (self.threads[threads[place]].clock.max(now), last, place)
+            })?;
+        let thread = threads.remove(place)?;
+        if place > 0 && first_runs {
+            threads.rotate_left(1);
+        }
+        threads.push_front(thread);
+        let state = &mut self.threads[thread];
+        let mut begin = state.clock.max(now);
+        state.queued += begin - state.clock;
+        if *running != Some(thread) {
+            if running.is_some() {
+                begin += self.switch;
+                self.system.counters[thread].switches += 1;
+            }
+            *running = Some(thread);
+        }
+        state.clock = begin;
+        *slice_end = begin + self.slice;
+        Some(thread)
+    }
+
+    /// A thread can go on from `time` on.
+    fn release(&mut self, thread: usize, time: Ticks) {
+        let state = &mut self.threads[thread];
+        let from = state.clock.max(time);
+        state.waited += from - state.clock;
+        state.clock = from;
+        if state.state == State::Blocked {
+            state.state = State::Ready;
+            let pu = state.pu;
+            self.set_active(pu, true);
+            self.queue.add(pu, from.max(self.pus[pu].clock));
+        }
+    }
+
+    fn result(self) -> WindowResult {
+        let model = self.model;
+        let end = self.threads.iter().map(|thread| thread.ended).max().unwrap_or(0);
+        let seconds = cycles(end) / model.frequency().0;
+        let mut counters = self.system.counters;
+        for (counters, thread) in counters.iter_mut().zip(&self.threads) {
+            counters.instructions = thread.instructions;
+            counters.stall_cycles = cycles(thread.stalled);
+            counters.busy_cycles = cycles(thread.busy);
+            counters.wait_cycles = cycles(thread.waited);
+            counters.queue_cycles = cycles(thread.queued);
+        }
+        let lines = |servers: &[Server]| servers.iter().map(Server::served).sum::<u64>() as f64;
+        let energy = &model.energy;
+        let crossings = lines(&self.system.links) + lines(&self.system.buses);
+        let mut package = energy.package_idle.value().0 * model.packages() as f64 * seconds;
+        package += energy.link_line.value().0 * crossings;
+        for counters in &counters {
+            package += energy.core_active.value().0 * counters.busy_cycles / model.frequency().0;
+            package += energy.instruction.value().0 * counters.instructions as f64;
+            for (level, cache) in counters.levels.iter().zip(&model.caches) {
+                package += cache.energy.value().0 * (level.hits + level.misses) as f64;
+            }
+        }
+        let memory = energy.memory_idle.value().0 * model.nodes() as f64 * seconds
+            + energy.memory_line.value().0 * lines(&self.system.memory);
+        let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
+        WindowResult {
+            seconds,
+            cycles: cycles(end),
+            ends: self.threads.iter().map(|thread| cycles(thread.ended)).collect(),
+            threads: counters,
+            regions: self.regions,
+            memory_bytes: bytes(&self.system.memory),
+            links: model
+                .routes()
+                .links()
+                .iter()
+                .zip(&self.system.links)
+                .map(|(link, server)| LinkTraffic {
+                    from: link.from,
+                    to: link.to,
+                    bytes: server.served() * LINE_BYTES,
+                })
+                .collect(),
+            bus_bytes: bytes(&self.system.buses),
+            package_joules: package,
+            memory_joules: memory,
+            released: self.released,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The detailed simulation of a window: some threads' events, under one configuration, on one model.
+//!
+//! Threads take turns by their own clocks: the PU whose clock is least goes on until it is a quantum ahead of the next
+//! one, or its thread waits for another. What orders threads in the program (barriers, signals) orders them here
+//! exactly; accesses that the program leaves unordered may be swapped when they are less than a quantum apart.
+//!
+//! Everything is deterministic: there are no random numbers, and equal clocks are ordered by PU.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "line, core, domain and node numbers are packed tightly; the limits are checked when a window begins"
+)]
+
+mod cache;
+mod configuration;
+mod core;
+mod counters;
+mod directory;
+mod engine;
+mod misses;
+mod pages;
+mod profile;
+mod runner;
+mod schedule;
+mod server;
+mod stream;
+pub mod synthetic;
+mod system;
+mod time;
+mod trainer;
+mod warm;
+
+pub use configuration::{PageMapping, ParsePrefetchersError, Prefetchers, WindowConfiguration};
+pub use counters::{
+    Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
+};
+pub use engine::{Options, WindowError, simulate, simulate_with_pages};
+pub use misses::{Geometry, Misses, single_core_misses};
+pub use profile::PageProfile;
+pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

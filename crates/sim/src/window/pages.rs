@@ -1,0 +1,221 @@
+//! Which page is where: virtual addresses to the simulator's line numbers, and pages to NUMA nodes.
+//!
+//! Every stretch of 2 MiB of the program's memory that is touched gets the next block of line numbers, so that lines are
+//! numbered densely and, within 2 MiB, as the machine's physical addresses would index its caches with transparent huge
+//! pages. A page of 4 KiB gets its node when it is first touched, by the page mapping (Sánchez Barrera et al., ICS 2020,
+//! section 2.1.2). The translation look-aside buffer is modelled, and its entries are also what makes translation cheap here.
+
+use super::configuration::PageMapping;
+use super::directory::BLOCK_SHIFT;
+use super::profile::PageProfile;
+use crate::model::{Model, Routes};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+/// Lines of a page.
+pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
+const PAGE_LINE_SHIFT: u32 = 6;
+/// Pages of a block.
+const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
+/// Blocks whose numbers are found without hashing.
+const RECENT: usize = 1024;
+const UNPLACED: u8 = u8::MAX;
+
+/// The numbers of lines: blocks of 2 MiB in the order in which they are first asked for.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    numbers: HashMap<u64, u32>,
+    /// Some of `numbers`, by the low bits of the block: the block plus one (zero is empty) and its number.
+    recent: Vec<(u64, u32)>,
+}
+
+impl Blocks {
+    pub(crate) fn new() -> Self {
+        Self {
+            numbers: HashMap::new(),
+            recent: vec![(0, 0); RECENT],
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The number of a virtual line.
+    #[inline]
+    pub(crate) fn line(&mut self, virtual_line: u64) -> u32 {
+        if let Some(line) = self.glance(virtual_line) {
+            return line;
+        }
+        let block = virtual_line >> BLOCK_SHIFT;
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(block).or_insert(next);
+        self.recent[block as usize % RECENT] = (block + 1, number);
+        number << BLOCK_SHIFT | Self::within(virtual_line)
+    }
+
+    /// The number of a virtual line, where its block was used not long ago.
+    #[inline]
+    fn glance(&self, virtual_line: u64) -> Option<u32> {
+        let block = virtual_line >> BLOCK_SHIFT;
+        let (there, number) = self.recent[block as usize % RECENT];
+        (there == block + 1).then_some(number << BLOCK_SHIFT | Self::within(virtual_line))
+    }
+
+    fn within(virtual_line: u64) -> u32 {
+        virtual_line as u32 & ((1 << BLOCK_SHIFT) - 1)
+    }
+}
+
+/// The nodes of all pages.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    mapping: PageMapping,
+    nodes: u64,
+    /// For each node the nearest other.
+    remote: Vec<u8>,
+    /// Where the profile wants pages, or where they are from earlier; empty for other mappings and for a new program.
+    wanted: HashMap<u64, u8>,
+    blocks: Blocks,
+    /// By page number: the node, or `UNPLACED`.
+    placed: Vec<u8>,
+}
+
+impl Pages {
+    pub(crate) fn new(
+        model: &Model,
+        mapping: PageMapping,
+        profile: Option<&PageProfile>,
+        node_of_thread: &[usize],
+    ) -> Self {
+        let routes = model.routes();
+        let nodes = model.nodes();
+        let wanted = match (mapping, profile) {
+            (PageMapping::Locality, Some(profile)) => profile.by_locality(nodes, node_of_thread),
+            (PageMapping::Balance, Some(profile)) => profile.by_balance(nodes),
+            _ => HashMap::new(),
+        };
+        Self {
+            mapping,
+            nodes: nodes as u64,
+            remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
+            wanted,
+            blocks: Blocks::new(),
+            placed: vec![],
+        }
+    }
+
+    /// These pages have been touched before, and are on these nodes.
+    pub(crate) fn are_placed<S: BuildHasher>(&mut self, placed: &HashMap<u64, u8, S>) {
+        if matches!(self.mapping, PageMapping::FirstTouch | PageMapping::Local) {
+            self.wanted = placed.iter().map(|(&page, &node)| (page, node)).collect();
+        }
+    }
+
+    /// Blocks of line numbers so far.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The page number of virtual page `page`, which a thread on node `node` touches.
+    pub(crate) fn number(&mut self, page: u64, node: usize) -> u32 {
+        let number = self.blocks.line(page << PAGE_LINE_SHIFT) >> PAGE_LINE_SHIFT;
+        let pages = self.blocks.len() << BLOCK_PAGE_SHIFT;
+        if self.placed.len() < pages {
+            self.placed.resize(pages, UNPLACED);
+        }
+        if self.placed[number as usize] == UNPLACED {
+            self.placed[number as usize] = self.place(page, node);
+        }
+        number
+    }
+
+    /// The number of a virtual line, where its block was used not long ago.
+    #[inline]
+    pub(crate) fn glance(&self, virtual_line: u64) -> Option<u32> {
+        self.blocks.glance(virtual_line)
+    }
+
+    fn place(&self, page: u64, toucher: usize) -> u8 {
+        match self.mapping {
+            PageMapping::Interleave => (page % self.nodes) as u8,
+            PageMapping::Single(node) => node.0 as u8,
+            PageMapping::Remote => self.remote[toucher],
+            PageMapping::FirstTouch | PageMapping::Local | PageMapping::Locality | PageMapping::Balance => {
+                self.wanted.get(&page).copied().unwrap_or(toucher as u8)
+            }
+        }
+    }
+
+    /// The node of the page in which `line` is.
+    #[inline]
+    pub(crate) fn node_of_line(&self, line: u32) -> usize {
+        self.placed[(line >> PAGE_LINE_SHIFT) as usize] as usize
+    }
+}
+
+/// The node whose memory is nearest to `node` without being its own: its own on a machine that has one node.
+fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
+    (0..nodes)
+        .filter(|&other| other != node)
+        .min_by(|&a, &b| routes.latency(node, a).total_cmp(&routes.latency(node, b)))
+        .unwrap_or(node) as u8
+}
+
+/// One core's translation look-aside buffer: set-associative with true LRU, as the caches.
+#[derive(Clone, Debug)]
+pub(crate) struct TranslationBuffer {
+    /// Virtual page plus one (zero is empty) and page number, the last used of a set first.
+    entries: Vec<(u64, u32)>,
+    ways: usize,
+    mask: u64,
+}
+
+impl TranslationBuffer {
+    pub(crate) fn new(entries: u32, ways: u32) -> Self {
+        Self {
+            entries: vec![(0, 0); entries as usize],
+            ways: ways as usize,
+            mask: u64::from(entries / ways) - 1,
+        }
+    }
+
+    /// The number of virtual page `page`; `None` where it is not here.
+    #[inline]
+    pub(crate) fn find(&mut self, page: u64) -> Option<u32> {
+        let base = (page & self.mask) as usize * self.ways;
+        let set = &mut self.entries[base..base + self.ways];
+        if set[0].0 == page + 1 {
+            return Some(set[0].1);
+        }
+        let way = set.iter().position(|&(there, _)| there == page + 1)?;
+        set[..=way].rotate_right(1);
+        Some(set[0].1)
+    }
+
+    /// Puts a page in that is not here.
+    pub(crate) fn insert(&mut self, page: u64, number: u32) {
+        let base = (page & self.mask) as usize * self.ways;
+        let set = &mut self.entries[base..base + self.ways];
+        set.rotate_right(1);
+        set[0] = (page + 1, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_keeps_the_pages_that_were_used_last() {
+        let mut buffer = TranslationBuffer::new(4, 2);
+        buffer.insert(0, 10);
+        buffer.insert(2, 12);
+        assert_eq!(buffer.find(0), Some(10));
+        buffer.insert(4, 14);
+        assert_eq!(
+            (buffer.find(0), buffer.find(2), buffer.find(4)),
+            (Some(10), None, Some(14))
+        );
+    }
+}

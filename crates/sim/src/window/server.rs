@@ -1,0 +1,175 @@
+//! Something with a bandwidth: the memory of a node, one direction of a link, a bus.
+//!
+//! Time is cut into slots, and a slot can serve only so many lines. A line that arrives is served in the slot of its
+//! arrival, or in the first later one that is not full: the wait until then is the queueing of a saturated server, whose
+//! bandwidth is exact. To that comes the wait behind others within a slot, by the formula of Pollaczek and Khinchine for
+//! Poisson arrivals and constant service (M/D/1): service x load / (2 (1 - load)), with the load of the slot before.
+//!
+//! Slots, and not one time at which the server is free next, because the simulated threads run ahead of each other by a
+//! quantum: a line that arrives a little before one that was already served must not wait behind it.
+
+use super::time::Ticks;
+
+/// Slots that are remembered. A saturated server may be that far behind; what arrives even earlier is served in the
+/// oldest slot.
+const SLOTS: u64 = 1024;
+
+/// Beyond this load the M/D/1 wait stays: from there on the full slots tell the wait.
+const HIGHEST_LOAD: f64 = 0.95;
+
+/// Lines of a slot: enough that a slot's load says something.
+const SLOT_LINES: u32 = 32;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// Of one line.
+    service: Ticks,
+    width: Ticks,
+    /// Lines served in each remembered slot; slot `s` is at `s % SLOTS`.
+    taken: Vec<u32>,
+    /// The M/D/1 wait after a slot with so many lines.
+    waits: Vec<Ticks>,
+    /// The oldest remembered slot.
+    oldest: u64,
+    /// All slots from `full_from` up to this one are full.
+    full_from: u64,
+    full_to: u64,
+    served: u64,
+}
+
+impl Server {
+    /// A server that needs `service` for a line.
+    pub(crate) fn new(service: Ticks) -> Self {
+        let service = service.max(1);
+        Self {
+            service,
+            width: service * Ticks::from(SLOT_LINES),
+            taken: vec![0; SLOTS as usize],
+            waits: (0..=SLOT_LINES).map(|lines| wait_behind(service, lines)).collect(),
+            oldest: 0,
+            full_from: 0,
+            full_to: 0,
+            served: 0,
+        }
+    }
+
+    /// Lines served.
+    pub(crate) fn served(&self) -> u64 {
+        self.served
+    }
+
+    fn forget_until(&mut self, slot: u64) {
+        let first = (slot + 1).saturating_sub(SLOTS);
+        if first <= self.oldest {
+            return;
+        }
+        if first - self.oldest >= SLOTS {
+            self.taken.fill(0);
+        } else {
+            for gone in self.oldest..first {
+                self.taken[(gone % SLOTS) as usize] = 0;
+            }
+        }
+        self.oldest = first;
+    }
+
+    /// Serves a line that arrives at `time`; how long it waits before its service begins.
+    pub(crate) fn serve(&mut self, time: Ticks) -> Ticks {
+        self.served += 1;
+        let arrival = (time / self.width).max(self.oldest);
+        self.forget_until(arrival);
+        let mut slot = arrival;
+        if (self.full_from..self.full_to).contains(&slot) {
+            slot = self.full_to;
+        }
+        self.forget_until(slot);
+        while self.taken[(slot % SLOTS) as usize] >= SLOT_LINES {
+            slot += 1;
+            self.forget_until(slot);
+        }
+        let index = (slot % SLOTS) as usize;
+        let before = self.taken[index];
+        self.taken[index] += 1;
+        if self.taken[index] == SLOT_LINES {
+            self.remember_full(slot);
+        }
+        if slot > arrival {
+            return (slot * self.width + Ticks::from(before) * self.service).saturating_sub(time);
+        }
+        match slot.checked_sub(1) {
+            Some(previous) if previous >= self.oldest => self.waits[self.taken[(previous % SLOTS) as usize] as usize],
+            _ => 0,
+        }
+    }
+
+    fn remember_full(&mut self, slot: u64) {
+        if slot == self.full_to && self.full_from < self.full_to {
+            self.full_to += 1;
+        } else if slot >= self.full_to {
+            self.full_from = slot;
+            self.full_to = slot + 1;
+        }
+    }
+}
+
+/// The mean wait of a line, by M/D/1, where the slot before served `lines`.
+fn wait_behind(service: Ticks, lines: u32) -> Ticks {
+    let load = (f64::from(lines) / f64::from(SLOT_LINES)).min(HIGHEST_LOAD);
+    #[expect(clippy::cast_sign_loss, reason = "positive and small")]
+    let wait = (service as f64 * load / (2.0 * (1.0 - load))) as Ticks;
+    wait
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_saturated_server_serves_exactly_its_bandwidth() {
+        let mut server = Server::new(700);
+        let lines: Ticks = 10_000;
+        let mut last = 0;
+        // Each line arrives as soon as the one 64 before it was served, as from a core with many misses under way.
+        let mut done = std::collections::VecDeque::from(vec![0; 64]);
+        for _ in 0..lines {
+            let arrival = done.pop_front().unwrap();
+            let served = arrival + server.serve(arrival) + 700;
+            done.push_back(served);
+            last = last.max(served);
+        }
+        let relative = last as f64 / (lines * 700) as f64;
+        assert!((relative - 1.0).abs() < 0.01, "{relative}");
+    }
+
+    #[test]
+    fn a_line_that_arrives_late_in_the_host_but_early_in_time_does_not_wait_behind_later_ones() {
+        let mut server = Server::new(100);
+        server.serve(100_000);
+        assert_eq!(server.serve(50_000), 0);
+    }
+
+    #[test]
+    fn the_mean_wait_grows_with_the_load() {
+        let mean = |gap: Ticks| {
+            let mut server = Server::new(100);
+            (0..5000).map(|line| server.serve(line * gap)).sum::<Ticks>() as f64 / 5000.0
+        };
+        let waits: Vec<f64> = [1000, 400, 200, 150, 110, 90, 50].into_iter().map(mean).collect();
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert!(waits[0] < 10.0 && waits[6] > 1000.0, "{waits:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_slot_serves_more_than_it_can(times in proptest::collection::vec(0u64..2_000_000, 1..3000)) {
+            let mut server = Server::new(1000);
+            for &time in &times {
+                server.serve(time);
+                let highest = server.taken.iter().max().copied().unwrap_or(0);
+                prop_assert!(highest <= SLOT_LINES);
+            }
+            prop_assert_eq!(server.served(), times.len() as u64);
+        }
+    }
+}

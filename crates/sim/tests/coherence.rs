@@ -1,0 +1,167 @@
+//! Who serves a miss, in every case that the protocols tell apart.
+
+use pinfold_core::{Pinning, PuId};
+use pinfold_sim::model::{Model, builtin};
+use pinfold_sim::window::{
+    Counters, Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Served, Stream, WindowConfiguration,
+    WindowResult, simulate,
+};
+
+/// Runs steps strictly one after the other: (PU, whether it stores, line).
+fn run(model: &Model, steps: &[(u32, bool, u64)]) -> (WindowResult, Vec<u32>) {
+    let mut pus: Vec<u32> = steps.iter().map(|&(pu, ..)| pu).collect();
+    pus.sort_unstable();
+    pus.dedup();
+    let mut events = vec![vec![]; pus.len()];
+    for (index, &(pu, store, line)) in steps.iter().enumerate() {
+        let mine = &mut events[pus.binary_search(&pu).unwrap()];
+        if index > 0 {
+            mine.push(Event::mark(EventKind::Wait, index as u64 - 1));
+        }
+        mine.push(if store {
+            Event::write(line * 64, 8, 1)
+        } else {
+            Event::read(line * 64, 8, 1)
+        });
+        mine.push(Event::mark(EventKind::Signal, index as u64));
+    }
+    let streams = events
+        .into_iter()
+        .map(|events| Box::new(Recorded::new(events)) as Box<dyn Stream>)
+        .collect();
+    let configuration = WindowConfiguration {
+        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
+        pages: PageMapping::FirstTouch,
+        prefetchers: Prefetchers::NONE,
+    };
+    let result = simulate(model, &configuration, None, streams, &Options::default()).unwrap();
+    (result, pus)
+}
+
+/// Who served the last step, whose PU is in no other step.
+fn server(model: &Model, steps: &[(u32, bool, u64)]) -> Option<Served> {
+    let (result, pus) = run(model, steps);
+    let last = pus.binary_search(&steps[steps.len() - 1].0).unwrap();
+    let counters: &Counters = &result.threads[last];
+    assert!(counters.served.sum() <= 1);
+    Served::ALL.into_iter().find(|&served| counters.served[served] == 1)
+}
+
+fn opteron() -> Model {
+    builtin("opteron-6164x4").unwrap()
+}
+
+/// The Opteron whose caches forward clean lines.
+fn forwarding_opteron() -> Model {
+    let text = include_str!("../../../machines/opteron-6164x4.toml").replace("\"moesi\"", "\"moesif\"");
+    Model::parse("moesif", &text).unwrap()
+}
+
+const LOAD: bool = false;
+const STORE: bool = true;
+
+#[test]
+fn a_modified_line_comes_from_the_core_that_modified_it() {
+    let model = opteron();
+    for (pu, expected) in [
+        (1, Served::SameDomainModified),
+        (6, Served::SamePackageModified),
+        (12, Served::OtherPackageModified),
+    ] {
+        for second in [LOAD, STORE] {
+            assert_eq!(
+                server(&model, &[(0, STORE, 5), (pu, second, 5)]),
+                Some(expected),
+                "{pu}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_clean_line_comes_from_whoever_may_forward_it() {
+    let model = forwarding_opteron();
+    for (pu, expected) in [
+        (1, Served::SameDomainClean),
+        (6, Served::SamePackageClean),
+        (12, Served::OtherPackageClean),
+    ] {
+        assert_eq!(server(&model, &[(0, LOAD, 5), (pu, LOAD, 5)]), Some(expected), "{pu}");
+        assert_eq!(
+            server(&model, &[(0, LOAD, 5), (3, LOAD, 5), (pu, LOAD, 5)]),
+            Some(expected),
+            "{pu}"
+        );
+    }
+}
+
+#[test]
+fn where_nobody_may_forward_a_clean_line_memory_serves() {
+    let model = opteron();
+    assert_eq!(server(&model, &[(0, LOAD, 5), (1, LOAD, 5)]), Some(Served::LocalMemory));
+    assert_eq!(
+        server(&model, &[(0, LOAD, 5), (6, LOAD, 5)]),
+        Some(Served::RemoteMemory)
+    );
+    assert_eq!(
+        server(&model, &[(0, LOAD, 5), (12, LOAD, 5)]),
+        Some(Served::RemoteMemory)
+    );
+}
+
+#[test]
+fn the_last_level_cache_serves_a_line_that_two_cores_read_before() {
+    let model = builtin("e5-2660v2x2").unwrap();
+    // The second reader finds it exclusive with the first; the third finds it shared.
+    assert_eq!(
+        server(&model, &[(0, LOAD, 5), (1, LOAD, 5)]),
+        Some(Served::SameDomainClean)
+    );
+    let (result, _) = run(&model, &[(0, LOAD, 5), (1, LOAD, 5), (2, LOAD, 5)]);
+    assert_eq!(
+        (result.threads[2].served.sum(), result.threads[2].levels[2].hits),
+        (0, 1)
+    );
+}
+
+#[test]
+fn without_an_owned_state_a_modified_line_that_another_package_reads_goes_to_memory() {
+    let model = builtin("e5-2660v2x2").unwrap();
+    let steps = [(0, STORE, 5), (10, LOAD, 5)];
+    assert_eq!(server(&model, &steps), Some(Served::OtherPackageModified));
+    assert_eq!(run(&model, &steps).0.total().memory_writes, 1);
+    assert_eq!(
+        run(&opteron(), &[(0, STORE, 5), (12, LOAD, 5)]).0.total().memory_writes,
+        0
+    );
+}
+
+#[test]
+fn with_an_owned_state_the_owner_serves_every_reader() {
+    let model = opteron();
+    let steps = [(0, STORE, 5), (12, LOAD, 5), (24, LOAD, 5)];
+    assert_eq!(server(&model, &steps), Some(Served::OtherPackageModified));
+}
+
+#[test]
+fn a_store_to_a_shared_line_takes_it_from_all_others() {
+    let model = opteron();
+    let (result, _) = run(&model, &[(0, LOAD, 5), (1, LOAD, 5), (12, LOAD, 5), (0, STORE, 5)]);
+    let [writer, reader, far_reader] = &result.threads[..] else {
+        panic!("three threads");
+    };
+    assert_eq!((writer.upgrades, writer.invalidations_sent), (1, 2));
+    assert_eq!(
+        (reader.invalidations_received, far_reader.invalidations_received),
+        (1, 1)
+    );
+    // And the next reader gets the new data.
+    let again = [(0, LOAD, 5), (1, LOAD, 5), (0, STORE, 5), (2, LOAD, 5)];
+    assert_eq!(server(&model, &again), Some(Served::SameDomainModified));
+}
+
+#[test]
+fn a_store_to_a_line_that_nobody_else_holds_asks_nobody() {
+    let (result, _) = run(&opteron(), &[(0, LOAD, 5), (0, STORE, 5), (0, STORE, 5)]);
+    assert_eq!((result.threads[0].upgrades, result.threads[0].levels[0].hits), (0, 2));
+}

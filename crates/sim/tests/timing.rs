@@ -1,0 +1,413 @@
+//! Simulated microbenchmarks: the times, bandwidths and traffic that follow from a model.
+
+use pinfold_core::{NodeId, Pinning, PuId};
+use pinfold_sim::model::{Model, Prefetcher, builtin, builtin_names};
+use pinfold_sim::window::{
+    Event, EventKind, Options, PageMapping, PageProfile, Prefetchers, Recorded, Served, Stream, WindowConfiguration,
+    WindowError, WindowResult, simulate, synthetic,
+};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+fn configuration(pus: &[u32], pages: PageMapping, prefetchers: Prefetchers) -> WindowConfiguration {
+    WindowConfiguration {
+        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
+        pages,
+        prefetchers,
+    }
+}
+
+fn run(model: &Model, configuration: &WindowConfiguration, streams: Vec<Box<dyn Stream>>) -> WindowResult {
+    simulate(model, configuration, None, streams, &Options::default()).unwrap()
+}
+
+fn opteron() -> Model {
+    builtin("opteron-6164x4").unwrap()
+}
+
+fn sandy_bridge() -> Model {
+    builtin("e5-4650x4").unwrap()
+}
+
+fn within(value: f64, expected: f64, share: f64) -> bool {
+    (value / expected - 1.0).abs() <= share
+}
+
+/// One load a line of `bytes`, with nothing that hides behind anything else.
+fn lines(base: u64, bytes: u64) -> Box<dyn Stream> {
+    let events = (0..bytes / 64)
+        .map(|line| Event::read(base + line * 64, 8, 4))
+        .collect();
+    Box::new(Recorded::new(events))
+}
+
+#[test]
+fn a_pointer_chase_takes_the_stated_idle_latency_of_every_node() {
+    for name in builtin_names() {
+        let model = builtin(name).unwrap();
+        // Each line once: every load comes from memory.
+        let bytes = 4 * MIB;
+        let chase = bytes / 64;
+        for node in 0..model.nodes() {
+            let pages = PageMapping::Single(NodeId(u32::try_from(node).unwrap()));
+            let configuration = configuration(&[0], pages, Prefetchers::NONE);
+            let result = run(
+                &model,
+                &configuration,
+                vec![synthetic::pointer_chase(1 << 30, bytes, chase, 7)],
+            );
+            let expected = model.memory.latency.value().cycles(model.frequency()) + model.routes().latency(0, node);
+            let measured = result.cycles / chase as f64;
+            assert!(
+                within(measured, expected, 0.1),
+                "{name} node {node}: {measured} of {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pointer_chase_within_a_cache_takes_its_latency() {
+    for name in builtin_names() {
+        let model = builtin(name).unwrap();
+        for (level, cache) in model.caches.iter().enumerate() {
+            // Well inside the level, and, beyond the first, far outside the one before.
+            let bytes = cache.size.value().0 / 2;
+            let loads = (bytes / 64 * 8).max(100_000);
+            let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);
+            let stream = synthetic::pointer_chase(1 << 30, bytes, loads, 7);
+            let result = run(&model, &configuration, vec![stream]);
+            let first_pass = bytes as f64 / 64.0 * model.memory.latency.value().cycles(model.frequency());
+            let measured = (result.cycles - first_pass) / loads as f64;
+            let expected = cache.latency.value().cycles(model.frequency());
+            assert!(
+                within(measured, expected, 0.25),
+                "{name} level {level}: {measured} of {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_threads_of_a_node_get_exactly_its_bandwidth() {
+    for name in builtin_names() {
+        let model = builtin(name).unwrap();
+        let cores = u32::try_from(model.cores_per_domain()).unwrap();
+        let pus: Vec<u32> = (0..cores).collect();
+        let streams = pus.iter().map(|&pu| lines(u64::from(pu + 1) << 32, 8 * MIB)).collect();
+        let result = run(
+            &model,
+            &configuration(&pus, PageMapping::FirstTouch, Prefetchers::NONE),
+            streams,
+        );
+        let bandwidth = result.memory_bytes[0] as f64 / result.seconds;
+        let stated = model.memory.bandwidth.value().0;
+        assert!(within(bandwidth, stated, 0.03), "{name}: {bandwidth:e} of {stated:e}");
+    }
+}
+
+#[test]
+fn remote_memory_gives_no_more_than_the_link_carries() {
+    let model = opteron();
+    let pus: Vec<u32> = (0..6).collect();
+    let streams = pus.iter().map(|&pu| lines(u64::from(pu + 1) << 32, 4 * MIB)).collect();
+    let pages = PageMapping::Single(NodeId(2));
+    let result = run(&model, &configuration(&pus, pages, Prefetchers::NONE), streams);
+    let link = result.links.iter().find(|link| (link.from, link.to) == (2, 0)).unwrap();
+    let bandwidth = link.bytes as f64 / result.seconds;
+    assert!(within(bandwidth, 4.0e9, 0.03), "{bandwidth:e}");
+    assert_eq!(result.memory_bytes[2], link.bytes);
+}
+
+#[test]
+fn more_threads_never_make_a_line_cheaper() {
+    let model = sandy_bridge();
+    let times: Vec<f64> = [1, 2, 4, 6, 8]
+        .into_iter()
+        .map(|threads: u32| {
+            let pus: Vec<u32> = (0..threads).collect();
+            let streams = pus.iter().map(|&pu| lines(u64::from(pu + 1) << 32, 4 * MIB)).collect();
+            run(
+                &model,
+                &configuration(&pus, PageMapping::FirstTouch, Prefetchers::NONE),
+                streams,
+            )
+            .seconds
+        })
+        .collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times[4] > 1.5 * times[0], "{times:?}");
+}
+
+#[test]
+fn pages_are_where_the_mapping_puts_them() {
+    let model = sandy_bridge();
+    let bytes = 4 * MIB;
+    let run = |pages, profile: Option<&PageProfile>| {
+        // Thread 0 touches all of it first, thread 1 on node 2 reads it three times as often.
+        let streams = vec![
+            Box::new(Recorded::new(vec![])) as Box<dyn Stream>,
+            synthetic::streaming(1 << 30, bytes, 1, 0),
+        ];
+        let configuration = configuration(&[0, 16], pages, Prefetchers::NONE);
+        let result = simulate(&model, &configuration, profile, streams, &Options::default()).unwrap();
+        result.memory_bytes
+    };
+    assert_eq!(run(PageMapping::FirstTouch, None), [0, 0, bytes, 0]);
+    assert_eq!(run(PageMapping::Local, None), [0, 0, bytes, 0]);
+    assert_eq!(run(PageMapping::Single(NodeId(3)), None), [0, 0, 0, bytes]);
+    assert_eq!(run(PageMapping::Remote, None), [0, bytes, 0, 0]);
+    assert_eq!(run(PageMapping::Interleave, None), [bytes / 4; 4]);
+    let mut streams = vec![
+        synthetic::streaming(1 << 30, bytes, 3, 0),
+        synthetic::streaming(1 << 30, bytes, 1, 0),
+    ];
+    let profile = PageProfile::of(&mut streams);
+    assert_eq!(run(PageMapping::Locality, Some(&profile)), [bytes, 0, 0, 0]);
+    assert_eq!(run(PageMapping::Balance, Some(&profile)), [bytes / 4; 4]);
+}
+
+#[test]
+fn a_mapping_that_needs_a_profile_says_so() {
+    let configuration = configuration(&[0], PageMapping::Balance, Prefetchers::NONE);
+    let streams = vec![synthetic::streaming(0, 4096, 1, 0)];
+    let error = simulate(&opteron(), &configuration, None, streams, &Options::default()).unwrap_err();
+    assert_eq!(error, WindowError::NoProfile(PageMapping::Balance));
+}
+
+#[test]
+fn a_pu_that_the_machine_does_not_have_is_refused() {
+    let configuration = configuration(&[48], PageMapping::FirstTouch, Prefetchers::NONE);
+    let streams = vec![synthetic::streaming(0, 4096, 1, 0)];
+    let error = simulate(&opteron(), &configuration, None, streams, &Options::default()).unwrap_err();
+    assert!(
+        error.to_string().contains("PU 48") && error.to_string().contains("0 to 47"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_prefetcher_makes_a_stream_faster_and_is_used() {
+    let model = sandy_bridge();
+    // Two-byte steps of work between lines, so that latency and not bandwidth is what a stream waits for.
+    let run = |prefetchers| {
+        let configuration = configuration(&[0], PageMapping::FirstTouch, prefetchers);
+        run(
+            &model,
+            &configuration,
+            vec![synthetic::streaming(1 << 30, 4 * MIB, 1, 0)],
+        )
+    };
+    let without = run(Prefetchers::NONE);
+    assert_eq!(without.total().prefetches.sum(), 0);
+    for prefetcher in Prefetcher::ALL {
+        let with = run(Prefetchers::only(prefetcher));
+        let total = with.total();
+        assert!(with.seconds < without.seconds, "{prefetcher:?}");
+        let useful = total.useful_prefetches[prefetcher] as f64 / total.prefetches[prefetcher] as f64;
+        assert!(useful > 0.9, "{prefetcher:?}: {useful}");
+        assert_eq!(total.prefetches[prefetcher], total.prefetches.sum());
+    }
+}
+
+#[test]
+fn prefetchers_do_not_make_random_accesses_faster() {
+    let model = sandy_bridge();
+    let run = |prefetchers| {
+        let configuration = configuration(&[0], PageMapping::FirstTouch, prefetchers);
+        run(
+            &model,
+            &configuration,
+            vec![synthetic::random(1 << 30, 256 * MIB, 100_000, 3)],
+        )
+    };
+    let (with, without) = (run(Prefetchers::ALL), run(Prefetchers::NONE));
+    // One in forty lines was brought as another's neighbour.
+    assert!(
+        with.seconds >= without.seconds * 0.97,
+        "{} {}",
+        with.seconds,
+        without.seconds
+    );
+    assert!(
+        with.memory_bytes[0] > without.memory_bytes[0] * 3 / 2,
+        "the adjacent line costs bandwidth"
+    );
+}
+
+#[test]
+fn threads_on_one_pu_take_turns_and_as_long_as_one_after_the_other() {
+    let model = opteron();
+    let work = || Box::new(Recorded::new(vec![Event::instructions(1_000_000); 40])) as Box<dyn Stream>;
+    let alone = run(
+        &model,
+        &configuration(&[0], PageMapping::FirstTouch, Prefetchers::ALL),
+        vec![work()],
+    );
+    let shared = configuration(&[0, 0], PageMapping::FirstTouch, Prefetchers::ALL);
+    let shared = run(&model, &shared, vec![work(), work()]);
+    assert!(within(shared.seconds, 2.0 * alone.seconds, 0.01));
+    // 23.5 ms of work in slices of 3 ms: both end within a slice of each other, and have given way several times.
+    let apart = (shared.ends[0] - shared.ends[1]).abs() / model.frequency().0;
+    assert!(apart <= Duration::from_millis(4).as_secs_f64(), "{apart}");
+    assert!(shared.threads.iter().all(|thread| thread.switches >= 2));
+}
+
+#[test]
+fn siblings_share_their_core() {
+    let model = builtin("e5-2660v2x2").unwrap();
+    let work = || Box::new(Recorded::new(vec![Event::instructions(1000); 2000])) as Box<dyn Stream>;
+    let time = |pus: &[u32]| {
+        let configuration = configuration(pus, PageMapping::FirstTouch, Prefetchers::ALL);
+        run(&model, &configuration, pus.iter().map(|_| work()).collect()).seconds
+    };
+    let (alone, apart, together) = (time(&[0]), time(&[0, 1]), time(&[0, 20]));
+    assert!(within(apart, alone, 0.001));
+    // Two siblings do 1.25 times the work of one.
+    assert!(within(together, alone * 2.0 / 1.25, 0.01), "{together} {alone}");
+    // What one brings into the L1 is there for the other.
+    let configuration = configuration(&[0, 20], PageMapping::FirstTouch, Prefetchers::NONE);
+    let reader = |after: bool| {
+        let mut events = vec![];
+        if after {
+            events.push(Event::mark(EventKind::Wait, 1));
+        }
+        events.extend((0..64).map(|line| Event::read((1 << 30) + line * 64, 8, 1)));
+        events.push(Event::mark(EventKind::Signal, 1 + u64::from(after)));
+        Box::new(Recorded::new(events)) as Box<dyn Stream>
+    };
+    let result = run(&model, &configuration, vec![reader(false), reader(true)]);
+    assert_eq!(result.threads[1].levels[0].misses, 0);
+}
+
+#[test]
+fn all_wait_at_a_barrier_for_the_last() {
+    let model = opteron();
+    let thread = |instructions| {
+        let events = vec![
+            Event::mark(EventKind::RegionBegin, 9),
+            Event::instructions(instructions),
+            Event::barrier(1, 3),
+            Event::mark(EventKind::RegionEnd, 9),
+        ];
+        Box::new(Recorded::new(events)) as Box<dyn Stream>
+    };
+    let configuration = configuration(&[0, 1, 12], PageMapping::FirstTouch, Prefetchers::ALL);
+    let result = run(&model, &configuration, vec![thread(1000), thread(90_000), thread(20)]);
+    assert!(
+        result.ends.iter().all(|&end| within(end, 45_000.0, 1e-6)),
+        "{:?}",
+        result.ends
+    );
+    assert!(within(result.threads[2].wait_cycles, 44_990.0, 1e-6));
+    assert_eq!(result.regions.len(), 3);
+    assert!(
+        result
+            .regions
+            .iter()
+            .all(|span| span.region == 9 && within(span.end, 45_000.0, 1e-6))
+    );
+}
+
+#[test]
+fn who_waits_for_what_never_comes_is_let_go_and_counted() {
+    let events = vec![Event::mark(EventKind::Wait, 1), Event::read(0, 8, 1)];
+    let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::ALL);
+    let result = run(&opteron(), &configuration, vec![Box::new(Recorded::new(events))]);
+    assert_eq!((result.released, result.threads[0].reads), (1, 1));
+}
+
+#[test]
+fn a_ping_pong_costs_more_the_further_the_partners_are_apart() {
+    let model = opteron();
+    let time = |other: u32| {
+        let configuration = configuration(&[0, other], PageMapping::FirstTouch, Prefetchers::NONE);
+        let streams = (0..2)
+            .map(|thread| synthetic::ping_pong(4096, 1000, thread, 0))
+            .collect();
+        let result = run(&model, &configuration, streams);
+        (result.seconds, result.total())
+    };
+    let (near, middle, far) = (time(1), time(6), time(12));
+    assert!(near.0 < middle.0 && middle.0 < far.0);
+    assert!(near.1.served[Served::SameDomainModified] > 1900);
+    assert!(middle.1.served[Served::SamePackageModified] > 1900);
+    assert!(far.1.served[Served::OtherPackageModified] > 1900);
+}
+
+#[test]
+fn false_sharing_costs_and_padding_cures_it() {
+    let model = sandy_bridge();
+    let time = |apart: u64| {
+        let configuration = configuration(&[0, 8], PageMapping::FirstTouch, Prefetchers::NONE);
+        let streams = (0..2)
+            .map(|thread| synthetic::counter(4096 + thread * apart, 20_000, 10))
+            .collect();
+        run(&model, &configuration, streams).seconds
+    };
+    let (shared, padded) = (time(8), time(64));
+    assert!(shared > 3.0 * padded, "{shared} {padded}");
+}
+
+#[test]
+fn the_same_window_gives_the_same_result() {
+    let model = opteron();
+    let once = || {
+        let pus = [0, 5, 12, 13, 13, 30];
+        let streams = (0..6)
+            .map(|thread| match thread % 3 {
+                0 => synthetic::random(1 << 30, 4 * MIB, 20_000, thread),
+                1 => synthetic::shared_updates(1 << 30, MIB, (thread + 4) << 30, 20_000, thread),
+                _ => synthetic::stencil(8 << 30, 128, 64, thread * 10, thread * 10 + 10, 3, 2),
+            })
+            .collect();
+        run(
+            &model,
+            &configuration(&pus, PageMapping::Interleave, Prefetchers::ALL),
+            streams,
+        )
+    };
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn every_access_hits_or_misses_once_and_every_miss_is_served_once() {
+    let model = opteron();
+    let pus: Vec<u32> = (0..48).step_by(4).collect();
+    let streams = (0..pus.len() as u64)
+        .map(|thread| synthetic::shared_updates(1 << 30, 8 * MIB, (thread + 4) << 30, 20_000, thread))
+        .collect();
+    let result = run(
+        &model,
+        &configuration(&pus, PageMapping::FirstTouch, Prefetchers::ALL),
+        streams,
+    );
+    for counters in &result.threads {
+        let [first, second, third, _] = counters.levels;
+        assert_eq!(first.hits + first.misses, counters.reads + counters.writes);
+        assert_eq!(second.hits + second.misses, first.misses);
+        assert_eq!(third.hits + third.misses, second.misses);
+        assert!(counters.served.sum() >= third.misses);
+    }
+}
+
+#[test]
+fn energy_grows_with_time_and_with_traffic() {
+    let model = opteron();
+    let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::ALL);
+    let idle = run(
+        &model,
+        &configuration,
+        vec![Box::new(Recorded::new(vec![Event::instructions(3_000_000)]))],
+    );
+    let busy = run(
+        &model,
+        &configuration,
+        vec![synthetic::streaming(1 << 30, 8 * MIB, 1, 0)],
+    );
+    let idle_memory = 8.0 * model.energy.memory_idle.value().0;
+    assert!(within(idle.memory_watts(), idle_memory, 0.001));
+    assert!(busy.memory_watts() > idle.memory_watts());
+    assert!(idle.package_watts() > 4.0 * model.energy.package_idle.value().0);
+}

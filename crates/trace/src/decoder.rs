@@ -1,0 +1,270 @@
+//! From a block of bytes to accesses and events. The inverse of [`crate::encoder`], and as trusting as a reader of
+//! files may be: not at all.
+
+#![expect(clippy::cast_possible_truncation, reason = "numbers of sites are below BLOCK_SITES")]
+
+use crate::block::{ADDRESS_MISSED, Access, GREATEST_SIZE, SITE_MISSED, WRITE_BIT};
+use crate::bytes;
+use crate::encoder::{BLOCK_SITES, END};
+use crate::event::{Event, EventKind};
+use crate::predictor::{NO_SITE, Predictor};
+
+/// Accesses a batch: a few times less than the first cache holds.
+const BATCH: usize = 1024;
+
+/// Consecutive accesses and events of one thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The accesses.
+    pub accesses: Vec<Access>,
+    /// The events, each with the number of this batch's accesses that come before it.
+    pub events: Vec<(usize, Event)>,
+    /// Instructions after the last access or event, at the end of a block.
+    pub instructions: u64,
+}
+
+impl Batch {
+    /// The instructions that the thread began in this batch.
+    pub fn all_instructions(&self) -> u64 {
+        let before_accesses: u64 = self.accesses.iter().map(|access| u64::from(access.instructions)).sum();
+        let before_events: u64 = self.events.iter().map(|(_, event)| event.instructions).sum();
+        before_accesses + before_events + self.instructions
+    }
+
+    fn clear(&mut self) {
+        self.accesses.clear();
+        self.events.clear();
+        self.instructions = 0;
+    }
+}
+
+struct State {
+    predictor: Predictor,
+    pc: u64,
+    size: u8,
+    write: bool,
+}
+
+/// Reads one block.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    bytes: Vec<u8>,
+    at: usize,
+    sites: Vec<State>,
+    previous_site: u32,
+    previous_address: u64,
+    previous_pc: u64,
+    previous_sequence: u64,
+    /// Predicted accesses before what `kind` tells of.
+    run: u64,
+    kind: u64,
+    ended: bool,
+}
+
+impl Decoder {
+    /// A decoder of `bytes`.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            previous_site: NO_SITE,
+            kind: FETCH,
+            ..Self::default()
+        }
+    }
+
+    /// The buffer, for the next block.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Whether the block's end was read.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Replaces what is in `batch` by what comes next. Says what is wrong with the block, if anything.
+    pub(crate) fn next_batch(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+        batch.clear();
+        while !self.ended && batch.accesses.len() < BATCH && batch.events.len() < BATCH {
+            if self.kind == FETCH {
+                let token = self.get()?;
+                self.run = token >> 2;
+                self.kind = token & 3;
+            }
+            self.take_run(&mut batch.accesses)?;
+            if self.run > 0 {
+                break;
+            }
+            if self.kind == 0 {
+                self.event(batch)?;
+            } else {
+                let access = self.missed()?;
+                batch.accesses.push(access);
+            }
+            self.kind = FETCH;
+        }
+        if self.ended && self.at != self.bytes.len() {
+            return Err("there is more after a block's end");
+        }
+        Ok(())
+    }
+
+    /// The accesses that came as predicted, as many as fit.
+    #[inline]
+    fn take_run(&mut self, accesses: &mut Vec<Access>) -> Result<(), &'static str> {
+        let count = self.run.min((BATCH - accesses.len()) as u64);
+        if count == 0 {
+            return Ok(());
+        }
+        self.run -= count;
+        let mut current = self.previous_site as usize;
+        let mut address = self.previous_address;
+        let Some(mut next) = self
+            .sites
+            .get(current)
+            .map(|state| (state.predictor.next, state.predictor.next_instructions))
+        else {
+            return Err("a prediction before the first access");
+        };
+        for _ in 0..count {
+            current = next.0 as usize;
+            let Some(state) = self.sites.get_mut(current) else {
+                return Err("a prediction without a site");
+            };
+            address = state.predictor.address();
+            state.predictor.observe(address);
+            accesses.push(Access {
+                address,
+                pc: state.pc,
+                instructions: next.1,
+                size: state.size,
+                write: state.write,
+            });
+            next = (state.predictor.next, state.predictor.next_instructions);
+        }
+        self.previous_site = current as u32;
+        self.previous_address = address;
+        Ok(())
+    }
+
+    fn missed(&mut self) -> Result<Access, &'static str> {
+        let known = self.sites.len();
+        let (site, instructions) = if self.kind & SITE_MISSED != 0 {
+            let site = u32::try_from(self.get()?).map_err(|_| "the number of a site is too great")?;
+            let instructions = u32::try_from(self.get()?).map_err(|_| "too many instructions before an access")?;
+            if site as usize == known {
+                self.define()?;
+            }
+            if let Some(previous) = self.sites.get_mut(self.previous_site as usize) {
+                previous.predictor.next = site;
+                previous.predictor.next_instructions = instructions;
+            }
+            (site, instructions)
+        } else {
+            let previous = self.sites.get(self.previous_site as usize);
+            let predictor = previous.ok_or("a prediction before the first access")?.predictor;
+            (predictor.next, predictor.next_instructions)
+        };
+        let difference = if self.kind & ADDRESS_MISSED != 0 {
+            Some(bytes::unfold(self.get()?))
+        } else {
+            None
+        };
+        let state = self.sites.get_mut(site as usize).ok_or("a site that was not defined")?;
+        let address = difference.map_or(state.predictor.address(), |difference| {
+            state.predictor.last().wrapping_add(difference)
+        });
+        if site as usize == known {
+            state.predictor = Predictor::new(address);
+        } else {
+            state.predictor.observe(address);
+        }
+        self.previous_site = site;
+        self.previous_address = address;
+        Ok(Access {
+            address,
+            pc: state.pc,
+            instructions,
+            size: state.size,
+            write: state.write,
+        })
+    }
+
+    /// A new site. Its first address is told as the difference from the access before, whatever its site.
+    fn define(&mut self) -> Result<(), &'static str> {
+        if self.sites.len() == BLOCK_SITES as usize || self.kind & ADDRESS_MISSED == 0 {
+            return Err("a site that cannot be");
+        }
+        let pc = self.previous_pc.wrapping_add(bytes::unfold(self.get()?));
+        let byte = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
+        self.at += 1;
+        let size = byte & !WRITE_BIT;
+        if !size.is_power_of_two() || size > GREATEST_SIZE {
+            return Err("a size that is none");
+        }
+        self.sites.push(State {
+            predictor: Predictor::new(self.previous_address),
+            pc,
+            size,
+            write: byte & WRITE_BIT != 0,
+        });
+        self.previous_pc = pc;
+        Ok(())
+    }
+
+    fn event(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+        let code = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
+        self.at += 1;
+        let instructions = self.get()?;
+        if code == END {
+            self.ended = true;
+            batch.instructions = instructions;
+            return Ok(());
+        }
+        let sequence = self.previous_sequence.wrapping_add(bytes::unfold(self.get()?));
+        self.previous_sequence = sequence;
+        let kind = EventKind::get(code, &self.bytes, &mut self.at).ok_or("an event that is none")?;
+        batch.events.push((
+            batch.accesses.len(),
+            Event {
+                sequence,
+                instructions,
+                kind,
+            },
+        ));
+        Ok(())
+    }
+
+    #[inline]
+    fn get(&mut self) -> Result<u64, &'static str> {
+        bytes::get(&self.bytes, &mut self.at).ok_or(CUT_OFF)
+    }
+}
+
+/// No token has been read of which something is left to do.
+const FETCH: u64 = u64::MAX;
+const CUT_OFF: &str = "a block ends too early";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_block_of_any_bytes_is_read_to_its_end_or_refused(bytes in prop::collection::vec(
+            prop_oneof![any::<u8>(), 0..8u8],
+            0..200,
+        )) {
+            let mut decoder = Decoder::new(bytes);
+            let mut batch = Batch::default();
+            // A run of many accesses takes many batches: those that follow are like the first.
+            for _ in 0..200 {
+                if decoder.ended() || decoder.next_batch(&mut batch).is_err() {
+                    break;
+                }
+                prop_assert!(batch.accesses.len() <= BATCH + 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What orders threads, and what changes what memory is.
+
+use crate::bytes;
+
+/// The parent of a program's first thread.
+pub const NO_PARENT: u32 = u32::MAX;
+
+/// Something other than a data access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Position in the order of all events of all threads.
+    pub sequence: u64,
+    /// Instructions that the thread began since its access or event before this one.
+    pub instructions: u64,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+macro_rules! event_kinds {
+    ($($(#[$documentation:meta])* $name:ident = $code:literal { $($(#[$field_documentation:meta])* $field:ident),* })*) => {
+        /// What can happen.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EventKind {
+            $($(#[$documentation])* $name { $($(#[$field_documentation])* $field: u64),* },)*
+        }
+
+        impl EventKind {
+            /// The number by which a recording names this kind.
+            pub(crate) fn code(&self) -> u8 {
+                match self { $(Self::$name { .. } => $code,)* }
+            }
+
+            pub(crate) fn put(&self, bytes: &mut [u8], at: usize) -> usize {
+                let mut at = at;
+                match *self { $(Self::$name { $($field),* } => { $(at = bytes::put(bytes, at, $field);)* })* }
+                at
+            }
+
+            pub(crate) fn get(code: u8, bytes: &[u8], at: &mut usize) -> Option<Self> {
+                Some(match code {
+                    $($code => Self::$name { $($field: bytes::get(bytes, at)?),* },)*
+                    _ => return None,
+                })
+            }
+        }
+
+        #[cfg(test)]
+        pub(crate) fn every_kind() -> Vec<EventKind> {
+            vec![$(EventKind::$name { $($field: u64::MAX),* }),*]
+        }
+    };
+}
+
+event_kinds! {
+    /// The thread begins. Its parent's `ThreadCreate` comes after this in the order of events.
+    ThreadBegin = 1 {
+        /// The recording's number of the thread that created it; `NO_PARENT` for the first thread.
+        parent
+    }
+    /// The thread ends.
+    ThreadEnd = 2 {
+        /// The word that is set to 0, and whose waiters are woken, when the thread is gone; 0 if there is none.
+        futex
+    }
+    /// The thread has created another.
+    ThreadCreate = 3 {
+        /// The recording's number of the new thread.
+        thread
+    }
+    /// The thread waits for a futex.
+    FutexWait = 4 {
+        /// The futex word.
+        address
+    }
+    /// The wait is over.
+    FutexWaitEnd = 5 {
+        /// The futex word.
+        address,
+        /// 0 if the thread was woken, else the error number: it did not wait at all (EAGAIN, 11), it waited for as
+        /// long as it wanted (ETIMEDOUT, 110), or a signal came (EINTR, 4).
+        error
+    }
+    /// The thread is about to wake threads that wait for a futex.
+    FutexWake = 6 {
+        /// The futex word.
+        address,
+        /// The greatest number of threads to be woken.
+        limit
+    }
+    /// A parallel region begins, in the thread that came upon it.
+    RegionBegin = 7 {
+        /// Which region: the address of the function that the compiler made of its body, or of the call.
+        region,
+        /// The threads that were asked for; 0 where the runtime chooses.
+        threads
+    }
+    /// A parallel region has ended, in the thread that came upon it.
+    RegionEnd = 8 {
+        /// Which region.
+        region
+    }
+    /// The thread has come to a barrier of its team.
+    BarrierBegin = 9 {}
+    /// The thread has left a barrier of its team.
+    BarrierEnd = 10 {}
+    /// From here on accesses are recorded.
+    WindowBegin = 11 {}
+    /// From here on accesses are not recorded; instructions and events are.
+    WindowEnd = 12 {}
+    /// Pages are gone: memory that appears at these addresses later is new.
+    Unmap = 13 {
+        /// The first byte.
+        address,
+        /// Bytes.
+        length
+    }
+    /// Nothing but instructions, more of them than an access can tell.
+    Compute = 14 {}
+    /// The thread begins its share of a parallel region.
+    WorkBegin = 15 {
+        /// Which region.
+        region
+    }
+    /// The thread has ended its share of a parallel region.
+    WorkEnd = 16 {
+        /// Which region.
+        region
+    }
+}
+
+impl Event {
+    /// The most bytes that an event takes: its code, and the variable-length integers.
+    pub(crate) const LONGEST: usize = 1 + 4 * bytes::LONGEST;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_comes_back_and_has_room() {
+        for kind in every_kind() {
+            let mut buffer = [0; Event::LONGEST - 1 - 2 * bytes::LONGEST];
+            let end = kind.put(&mut buffer, 0);
+            let mut at = 0;
+            assert_eq!(EventKind::get(kind.code(), &buffer[..end], &mut at), Some(kind));
+            assert_eq!(at, end);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What a recording's file is made of: a header, then frames. docs/formats.md describes it for other readers.
+//!
+//! All numbers are little-endian. Each part carries its length and a checksum, so that a file can be walked from its
+//! beginning to the first damage.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the format that this library reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The first bytes of every recording.
+pub(crate) const FILE_MAGIC: [u8; 8] = *b"PINFTRC\n";
+/// What precedes the header's text: magic, version, length, checksum of the text.
+pub(crate) const PREFIX: usize = 20;
+/// The longest header text, in bytes.
+pub(crate) const LONGEST_HEADER: u32 = 16 << 20;
+/// The bytes of a frame before its payload.
+pub(crate) const FRAME: usize = 56;
+
+/// What was recorded, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Who made the recording: `pinfold 0.1.0`.
+    pub recorder: String,
+    /// The program's instruction set: `x86_64`.
+    pub architecture: String,
+    /// The bytes of a page.
+    pub page_size: u64,
+    /// The command, as it was given.
+    pub command: Vec<String>,
+    /// The file that was run for it: the command's program, or its interpreter where it is a script.
+    pub program: String,
+    /// Which part of the run was recorded; `None` for all of it.
+    pub window: Option<Window>,
+}
+
+/// Which part of a run is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Window {
+    /// A stretch of instructions, counted over all threads together.
+    Instructions {
+        /// Instructions that pass before it.
+        from: u64,
+        /// Its length; `None`: to the end.
+        length: Option<u64>,
+        /// From the beginning of one stretch to that of the next; `None`: there is one.
+        every: Option<u64>,
+    },
+    /// Executions of a parallel region.
+    Region {
+        /// Which region.
+        region: Region,
+        /// One in so many of its executions, the first among them.
+        every: u64,
+    },
+}
+
+/// Which parallel region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Region {
+    /// By the order in which the program's regions first begin, from 0.
+    Number(u64),
+    /// By the address of its function.
+    Address(u64),
+}
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    /// Accesses and events of a thread, compressed.
+    Block,
+    /// That there is a thread, its kernel id and its parent.
+    Thread,
+    /// That the recording is complete.
+    End,
+}
+
+impl FrameKind {
+    fn magic(self) -> [u8; 4] {
+        match self {
+            Self::Block => *b"PFbk",
+            Self::Thread => *b"PFth",
+            Self::End => *b"PFen",
+        }
+    }
+}
+
+/// One frame without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: FrameKind,
+    /// Bytes of the payload in the file.
+    pub(crate) stored: u32,
+    /// Bytes of the payload when it is decompressed.
+    pub(crate) raw: u32,
+    pub(crate) thread: u32,
+    pub(crate) events: u32,
+    pub(crate) accesses: u64,
+    pub(crate) first_instruction: u64,
+    pub(crate) instructions: u64,
+    pub(crate) checksum: u32,
+}
+
+impl Frame {
+    /// The frame's bytes, with the checksum over everything but magic and checksum.
+    pub(crate) fn to_bytes(self, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FRAME + payload.len());
+        bytes.extend(self.kind.magic());
+        bytes.extend([0; 4]);
+        bytes.extend(self.stored.to_le_bytes());
+        bytes.extend(self.raw.to_le_bytes());
+        bytes.extend(self.thread.to_le_bytes());
+        bytes.extend(self.events.to_le_bytes());
+        bytes.extend(self.accesses.to_le_bytes());
+        bytes.extend(self.first_instruction.to_le_bytes());
+        bytes.extend(self.instructions.to_le_bytes());
+        bytes.extend([0; 8]);
+        bytes.extend(payload);
+        let checksum = crc32fast::hash(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The frame that these bytes begin with; `None` if it is of no known kind.
+    pub(crate) fn from_bytes(bytes: &[u8; FRAME]) -> Option<Self> {
+        let kind = [FrameKind::Block, FrameKind::Thread, FrameKind::End]
+            .into_iter()
+            .find(|kind| bytes.starts_with(&kind.magic()))?;
+        let small = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let large = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Some(Self {
+            kind,
+            checksum: small(4),
+            stored: small(8),
+            raw: small(12),
+            thread: small(16),
+            events: small(20),
+            accesses: large(24),
+            first_instruction: large(32),
+            instructions: large(40),
+        })
+    }
+}
+
+/// Where a block lies in its file, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEntry {
+    /// Bytes from the file's beginning to the block's frame.
+    pub offset: u64,
+    /// Bytes in the file, frame included.
+    pub stored: u64,
+    /// The recording's number of the thread.
+    pub thread: u32,
+    /// Accesses in it.
+    pub accesses: u64,
+    /// Events in it.
+    pub events: u32,
+    /// Instructions that the thread had begun before.
+    pub first_instruction: u64,
+    /// Instructions in it.
+    pub instructions: u64,
+    pub(crate) payload: u32,
+    pub(crate) raw: u32,
+}

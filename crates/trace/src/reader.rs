@@ -1,0 +1,319 @@
+//! From a file to the accesses of each thread.
+//!
+//! Opening walks the whole file once, from frame to frame, and checks every checksum: a file that opens can be read
+//! to its end, and a damage shows before an hour of simulation and not after. What is left of a damaged file can be
+//! read when that is asked for.
+
+use crate::decoder::{Batch, Decoder};
+use crate::encoder::BLOCK_CAPACITY;
+use crate::file::{BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, PREFIX};
+use crate::{NO_PARENT, TraceError};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A recording that was opened.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    file: Arc<File>,
+    path: PathBuf,
+    header: Header,
+    threads: Vec<Thread>,
+    file_size: u64,
+}
+
+/// One thread of a recording.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// The recording's number of it: threads are numbered as they are born, from 0.
+    pub number: u32,
+    /// The kernel's id of it; `None` if the recording was cut off before it was known.
+    pub kernel_id: Option<u32>,
+    /// The number of the thread that created it; `None` for the first.
+    pub parent: Option<u32>,
+    /// Its blocks, in the order of its run.
+    pub blocks: Arc<[BlockEntry]>,
+}
+
+impl Thread {
+    /// All data accesses.
+    pub fn accesses(&self) -> u64 {
+        self.blocks.iter().map(|block| block.accesses).sum()
+    }
+
+    /// All instructions, those outside the window included.
+    pub fn instructions(&self) -> u64 {
+        self.blocks.iter().map(|block| block.instructions).sum()
+    }
+}
+
+impl Recording {
+    /// Opens a recording that is whole. Errors: it cannot be read, is no recording, is of another version, is damaged
+    /// or cut off.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        match Self::salvage(path)? {
+            (recording, None) => Ok(recording),
+            (_, Some(damage)) => Err(damage),
+        }
+    }
+
+    /// Opens what precedes the first damage of a recording, and says what the damage is. Errors: it cannot be read,
+    /// is no recording, is of another version, or the damage is in the header.
+    pub fn salvage(path: &Path) -> Result<(Self, Option<TraceError>), TraceError> {
+        let with_path = |source| TraceError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let damaged = |offset: u64, what: &str| TraceError::Damaged {
+            path: path.to_owned(),
+            offset,
+            what: what.to_owned(),
+        };
+        let file = File::open(path).map_err(with_path)?;
+        let mut input = BufReader::with_capacity(1 << 20, &file);
+
+        let mut prefix = [0; PREFIX];
+        let length = read_up_to(&mut input, &mut prefix).map_err(with_path)?;
+        if length < FILE_MAGIC.len() || !prefix.starts_with(&FILE_MAGIC) {
+            return Err(TraceError::NotARecording { path: path.to_owned() });
+        }
+        if length < PREFIX {
+            return Err(damaged(0, "the header is cut off"));
+        }
+        let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| prefix[at + i]));
+        if number(8) != FORMAT_VERSION {
+            return Err(TraceError::Version {
+                path: path.to_owned(),
+                found: number(8),
+            });
+        }
+        if number(12) > LONGEST_HEADER {
+            return Err(damaged(0, "the header's length cannot be"));
+        }
+        let mut text = vec![0; number(12) as usize];
+        if read_up_to(&mut input, &mut text).map_err(with_path)? < text.len() {
+            return Err(damaged(0, "the header is cut off"));
+        }
+        if crc32fast::hash(&text) != number(16) {
+            return Err(damaged(0, "the header's checksum does not fit"));
+        }
+        let header = serde_json::from_slice(&text).map_err(|error| damaged(0, &format!("the header: {error}")))?;
+
+        let mut walk = Walk {
+            input,
+            offset: (PREFIX + text.len()) as u64,
+            threads: BTreeMap::new(),
+        };
+        let damage = loop {
+            let offset = walk.offset;
+            match walk.step().map_err(with_path)? {
+                Step::Frame => {}
+                Step::End => break None,
+                Step::Damage(what) => break Some(damaged(offset, what)),
+            }
+        };
+        let file_size = walk.offset;
+        let threads = walk.threads;
+        let recording = Self {
+            threads: threads
+                .into_iter()
+                .map(|(number, found)| Thread {
+                    number,
+                    kernel_id: found.kernel_id,
+                    parent: found.parent,
+                    blocks: found.blocks.into(),
+                })
+                .collect(),
+            file: Arc::new(file),
+            path: path.to_owned(),
+            header,
+            file_size,
+        };
+        Ok((recording, damage))
+    }
+
+    /// What was recorded, and how.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The threads, in the order of their births.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// The bytes of the file, up to the first damage.
+    pub fn file_size(&self) -> u64 {
+        self.file_size
+    }
+
+    /// Reads a thread from its beginning. Readers are independent; several may work at once.
+    pub fn read(&self, thread: &Thread) -> ThreadReader {
+        ThreadReader {
+            file: Arc::clone(&self.file),
+            path: self.path.clone(),
+            blocks: Arc::clone(&thread.blocks),
+            next_block: 0,
+            decoder: None,
+            payload: vec![],
+        }
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    kernel_id: Option<u32>,
+    parent: Option<u32>,
+    blocks: Vec<BlockEntry>,
+}
+
+struct Walk<R> {
+    input: R,
+    offset: u64,
+    threads: BTreeMap<u32, Found>,
+}
+
+enum Step {
+    Frame,
+    End,
+    Damage(&'static str),
+}
+
+impl<R: Read> Walk<R> {
+    fn step(&mut self) -> io::Result<Step> {
+        let mut head = [0; FRAME];
+        match read_up_to(&mut self.input, &mut head)? {
+            0 => return Ok(Step::Damage("the recording ends without its end mark")),
+            FRAME => {}
+            _ => return Ok(Step::Damage("a frame is cut off")),
+        }
+        let Some(frame) = Frame::from_bytes(&head) else {
+            return Ok(Step::Damage("there is no frame where one should begin"));
+        };
+        // zstd makes what it cannot compress longer by far less than this.
+        if frame.raw as usize > BLOCK_CAPACITY || frame.stored as usize > 2 * BLOCK_CAPACITY {
+            return Ok(Step::Damage("a frame's length cannot be"));
+        }
+        let mut payload = vec![0; frame.stored as usize];
+        if read_up_to(&mut self.input, &mut payload)? < payload.len() {
+            return Ok(Step::Damage("a frame is cut off"));
+        }
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(&head[8..]);
+        checksum.update(&payload);
+        if checksum.finalize() != frame.checksum {
+            return Ok(Step::Damage("a checksum does not fit"));
+        }
+        match frame.kind {
+            FrameKind::Block => {
+                self.threads.entry(frame.thread).or_default().blocks.push(BlockEntry {
+                    offset: self.offset,
+                    stored: FRAME as u64 + u64::from(frame.stored),
+                    thread: frame.thread,
+                    accesses: frame.accesses,
+                    events: frame.events,
+                    first_instruction: frame.first_instruction,
+                    instructions: frame.instructions,
+                    payload: frame.stored,
+                    raw: frame.raw,
+                });
+            }
+            FrameKind::Thread => {
+                let Some((kernel_id, parent)) = payload.split_at_checked(4) else {
+                    return Ok(Step::Damage("a thread's description is cut off"));
+                };
+                let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_le_bytes);
+                let found = self.threads.entry(frame.thread).or_default();
+                found.kernel_id = number(kernel_id);
+                found.parent = number(parent).filter(|parent| *parent != NO_PARENT);
+            }
+            FrameKind::End => {
+                self.offset += FRAME as u64;
+                return Ok(if read_up_to(&mut self.input, &mut [0])? == 0 {
+                    Step::End
+                } else {
+                    Step::Damage("there is more after the end mark")
+                });
+            }
+        }
+        self.offset += FRAME as u64 + u64::from(frame.stored);
+        Ok(Step::Frame)
+    }
+}
+
+/// Fills the buffer as far as there is something. Gives the bytes read.
+fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match input.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// Reads one thread's accesses and events in the order in which they happened.
+pub struct ThreadReader {
+    file: Arc<File>,
+    path: PathBuf,
+    blocks: Arc<[BlockEntry]>,
+    next_block: usize,
+    decoder: Option<Decoder>,
+    payload: Vec<u8>,
+}
+
+impl ThreadReader {
+    /// Skips to the block of this index among the thread's blocks.
+    pub fn seek(&mut self, block: usize) {
+        self.next_block = block;
+        self.decoder = None;
+    }
+
+    /// Replaces what is in `batch` by what comes next. False at the thread's end. A batch may hold no access.
+    pub fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        if self.decoder.as_ref().is_none_or(Decoder::ended) {
+            let Some(block) = self.blocks.get(self.next_block).copied() else {
+                return Ok(false);
+            };
+            self.next_block += 1;
+            self.load(&block)?;
+        }
+        let Some(decoder) = &mut self.decoder else {
+            return Ok(false);
+        };
+        decoder.next_batch(batch).map_err(|what| TraceError::Damaged {
+            path: self.path.clone(),
+            offset: self.blocks[self.next_block - 1].offset,
+            what: what.to_owned(),
+        })?;
+        Ok(true)
+    }
+
+    fn load(&mut self, block: &BlockEntry) -> Result<(), TraceError> {
+        self.payload.resize(block.payload as usize, 0);
+        self.file
+            .read_exact_at(&mut self.payload, block.offset + FRAME as u64)
+            .map_err(|source| TraceError::File {
+                path: self.path.clone(),
+                source,
+            })?;
+        let mut bytes = self.decoder.take().map(Decoder::into_bytes).unwrap_or_default();
+        bytes.resize(block.raw as usize, 0);
+        let length = zstd::bulk::decompress_to_buffer(&self.payload, &mut bytes);
+        if !matches!(length, Ok(length) if length == bytes.len()) {
+            return Err(TraceError::Damaged {
+                path: self.path.clone(),
+                offset: block.offset,
+                what: "a block cannot be decompressed".to_owned(),
+            });
+        }
+        self.decoder = Some(Decoder::new(bytes));
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! What a recording holds: threads, regions, accesses, footprint, sharing; and what can be said of a program's memory
+//! behaviour without a machine.
+
+use crate::footprint::Footprint;
+use crate::reuse::ReuseDistances;
+use crate::{Batch, EventKind, Recording, Thread, TraceError};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// The bytes of a cache line, for the footprint: those of all x86-64 processors.
+const LINE_SHIFT: u32 = 6;
+const PAGE_SHIFT: u32 = 12;
+
+/// What one thread did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadSummary {
+    /// The recording's number of it, in the order of births.
+    pub number: u32,
+    /// The kernel's id of it.
+    pub kernel_id: Option<u32>,
+    /// The number of the thread that created it.
+    pub parent: Option<u32>,
+    /// Data accesses.
+    pub accesses: u64,
+    /// Those that read.
+    pub reads: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Instructions, those outside the window included.
+    pub instructions: u64,
+    /// 64-byte lines that it touched.
+    pub lines: u64,
+    /// 4 KiB pages that it touched.
+    pub pages: u64,
+    /// Barriers of its team that it passed.
+    pub barriers: u64,
+    /// Times that it waited for a futex.
+    pub futex_waits: u64,
+    /// Bytes in the file.
+    pub stored: u64,
+}
+
+/// A parallel region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RegionSummary {
+    /// Its number in the order of first beginnings, as `--region` takes it.
+    pub number: usize,
+    /// The address of its function.
+    pub address: u64,
+    /// How often it was executed.
+    pub executions: u64,
+    /// The greatest team that it asked for; `None` where it left that to the runtime.
+    pub threads: Option<u64>,
+}
+
+/// What a recording holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The threads, in the order of their births.
+    pub threads: Vec<ThreadSummary>,
+    /// The parallel regions, in the order of their first beginnings.
+    pub regions: Vec<RegionSummary>,
+    /// 64-byte lines that any thread touched.
+    pub lines: u64,
+    /// 4 KiB pages that any thread touched.
+    pub pages: u64,
+    /// Lines that two threads or more touched.
+    pub shared_lines: u64,
+    /// Lines that one thread wrote and another touched.
+    pub written_shared_lines: u64,
+    /// Whether numbers of lines and pages are exact; estimates where the footprint is very large.
+    pub exact_footprint: bool,
+    /// Bytes of the file.
+    pub stored: u64,
+}
+
+/// A program's memory behaviour, as far as it does not depend on a machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metrics {
+    /// Reads per write; `None` where nothing is written.
+    pub reads_per_write: Option<f64>,
+    /// Data accesses per instruction; `None` where there is no instruction.
+    pub accesses_per_instruction: Option<f64>,
+    /// Uses of lines by how many other lines the same thread used since it used this one: `[0]` none, `[i]` from
+    /// `2^(i-1)` to below `2^i`. Estimates where a thread touches more than 32,768 lines.
+    pub reuse_distances: Vec<u64>,
+    /// Uses of a line that the thread had not used.
+    pub first_uses: u64,
+    /// Accesses by the distance in bytes from what the same instruction of the same thread accessed before: `[0]` the
+    /// same address, `[i]` from `2^(i-1)` to below `2^i`, forwards or backwards.
+    pub strides: Vec<u64>,
+    /// Row: writer, column: reader, by thread number. Lines that the one has written and the other has read.
+    pub communication: Vec<Vec<u64>>,
+    /// Whether `communication` is exact; an estimate where the footprint is very large.
+    pub exact_communication: bool,
+}
+
+impl Summary {
+    /// Reads a whole recording. Errors: the file cannot be read.
+    pub fn of(recording: &Recording) -> Result<Self, TraceError> {
+        let count = recording.threads().len();
+        let mut lines = Footprint::new(LINE_SHIFT, count);
+        let mut pages = Footprint::new(PAGE_SHIFT, count);
+        // By the sequence number of the first beginning, so that threads can be read one after the other.
+        let mut regions: HashMap<u64, (u64, RegionSummary)> = HashMap::new();
+        let mut threads = vec![];
+        let mut batch = Batch::default();
+        for (place, thread) in recording.threads().iter().enumerate() {
+            let mut summary = begin(thread);
+            let mut reader = recording.read(thread);
+            while reader.next_batch(&mut batch)? {
+                for access in &batch.accesses {
+                    summary.writes += u64::from(access.write);
+                    summary.bytes += u64::from(access.size);
+                    lines.touch(place, access.address, access.size, access.write);
+                    pages.touch(place, access.address, access.size, access.write);
+                }
+                for (_, event) in &batch.events {
+                    match event.kind {
+                        EventKind::BarrierEnd {} => summary.barriers += 1,
+                        EventKind::FutexWait { .. } => summary.futex_waits += 1,
+                        EventKind::RegionBegin { region, threads } => {
+                            let (first, region) = regions.entry(region).or_insert((
+                                event.sequence,
+                                RegionSummary {
+                                    number: 0,
+                                    address: region,
+                                    executions: 0,
+                                    threads: None,
+                                },
+                            ));
+                            *first = (*first).min(event.sequence);
+                            region.executions += 1;
+                            region.threads = region.threads.max((threads > 0).then_some(threads));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            summary.reads = summary.accesses - summary.writes;
+            threads.push(summary);
+        }
+        for (summary, (lines, pages)) in threads.iter_mut().zip(
+            lines
+                .lines_by_thread(count)
+                .into_iter()
+                .zip(pages.lines_by_thread(count)),
+        ) {
+            (summary.lines, summary.pages) = (lines, pages);
+        }
+        let ordered: BTreeMap<u64, RegionSummary> = regions.into_values().collect();
+        let (shared_lines, written_shared_lines) = lines.shared();
+        Ok(Self {
+            threads,
+            regions: ordered
+                .into_values()
+                .enumerate()
+                .map(|(number, region)| RegionSummary { number, ..region })
+                .collect(),
+            lines: lines.lines(),
+            pages: pages.lines(),
+            shared_lines,
+            written_shared_lines,
+            exact_footprint: lines.is_exact() && pages.is_exact(),
+            stored: recording.file_size(),
+        })
+    }
+}
+
+fn begin(thread: &Thread) -> ThreadSummary {
+    ThreadSummary {
+        number: thread.number,
+        kernel_id: thread.kernel_id,
+        parent: thread.parent,
+        accesses: thread.accesses(),
+        instructions: thread.instructions(),
+        stored: thread.blocks.iter().map(|block| block.stored).sum(),
+        ..ThreadSummary::default()
+    }
+}
+
+impl Metrics {
+    /// Reads a whole recording. Errors: the file cannot be read.
+    pub fn of(recording: &Recording) -> Result<Self, TraceError> {
+        let count = recording.threads().len();
+        let mut lines = Footprint::new(LINE_SHIFT, count);
+        let (mut reuse_distances, mut first_uses, mut strides) = (vec![], 0, vec![]);
+        let (mut reads, mut writes, mut instructions) = (0_u64, 0_u64, 0);
+        let mut batch = Batch::default();
+        for (place, thread) in recording.threads().iter().enumerate() {
+            let mut distances = ReuseDistances::new();
+            let mut last_addresses: HashMap<(u64, bool), u64> = HashMap::new();
+            let mut reader = recording.read(thread);
+            while reader.next_batch(&mut batch)? {
+                for access in &batch.accesses {
+                    writes += u64::from(access.write);
+                    lines.touch(place, access.address, access.size, access.write);
+                    let last = access.address.saturating_add(u64::from(access.size) - 1);
+                    for line in access.address >> LINE_SHIFT..=last >> LINE_SHIFT {
+                        distances.touch(line);
+                    }
+                    if let Some(before) = last_addresses.insert((access.pc, access.write), access.address) {
+                        let stride = access.address.abs_diff(before);
+                        add(&mut strides, (u64::BITS - stride.leading_zeros()) as usize, 1);
+                    }
+                }
+            }
+            instructions += thread.instructions();
+            reads += thread.accesses();
+            let (counts, firsts) = distances.finish();
+            first_uses += firsts;
+            for (bucket, count) in counts.into_iter().enumerate() {
+                add(&mut reuse_distances, bucket, count);
+            }
+        }
+        let accesses = reads;
+        reads -= writes;
+        Ok(Self {
+            reads_per_write: (writes > 0).then(|| reads as f64 / writes as f64),
+            accesses_per_instruction: (instructions > 0).then(|| accesses as f64 / instructions as f64),
+            reuse_distances,
+            first_uses,
+            strides,
+            communication: lines.communication(count),
+            exact_communication: lines.is_exact(),
+        })
+    }
+}
+
+fn add(histogram: &mut Vec<u64>, bucket: usize, count: u64) {
+    if histogram.len() <= bucket {
+        histogram.resize(bucket + 1, 0);
+    }
+    histogram[bucket] += count;
+}
