@@ -1,7 +1,7 @@
 //! Whether the numbers of a model agree with each other. What one number can say wrong alone (no unit, no source,
 //! negative, zero) is found where it is parsed.
 
-use super::{Inclusion, LINE_BYTES, Model, Sourced};
+use super::{Inclusion, LINE_BYTES, Model, Numbering, Sourced};
 use std::ops::Range;
 
 /// Why a text is no model.
@@ -123,6 +123,21 @@ impl Model {
             "shape.cores_per_package",
             || format!("{} cores are more than the 1024 that can be simulated", self.cores()),
         )?;
+        if let Numbering::Listed(mut pus) = shape.pu_numbering.value() {
+            pus.sort_unstable();
+            let all = self.pus();
+            checker.require(
+                pus.len() == all && pus.iter().enumerate().all(|(index, &pu)| pu as usize == index),
+                shape.pu_numbering.span(),
+                "shape.pu_numbering",
+                || {
+                    format!(
+                        "the list does not number the {all} PUs: give each of 0 to {} once",
+                        all - 1
+                    )
+                },
+            )?;
+        }
         checker.present(
             self.core.smt_throughput.as_ref(),
             self.threads_per_core() > 1,

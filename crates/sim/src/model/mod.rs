@@ -262,12 +262,17 @@ impl Model {
     /// Core and sibling number of the PU with operating-system index `pu`; `None` where the machine has no such PU.
     pub fn core_of_pu(&self, pu: u32) -> Option<(usize, usize)> {
         let cores = self.cores();
-        let (sibling, position) = (pu as usize / cores, pu as usize % cores);
+        let numbering = self.shape.pu_numbering.value();
+        let place = match &numbering {
+            Numbering::Contiguous | Numbering::RoundRobin => pu as usize,
+            Numbering::Listed(pus) => pus.iter().position(|&listed| listed == pu)?,
+        };
+        let (sibling, position) = (place / cores, place % cores);
         if sibling >= self.threads_per_core() {
             return None;
         }
-        let core = match self.shape.pu_numbering.value() {
-            Numbering::Contiguous => position,
+        let core = match numbering {
+            Numbering::Contiguous | Numbering::Listed(_) => position,
             Numbering::RoundRobin => {
                 let nodes = self.nodes().max(self.packages());
                 position % nodes * (cores / nodes) + position / nodes

@@ -105,6 +105,8 @@ pub enum Given {
     Word(String),
     /// Several words.
     Words(Vec<String>),
+    /// Several numbers.
+    Numbers(Vec<f64>),
 }
 
 /// A kind of value, with the units in which it may be given.
@@ -121,7 +123,7 @@ fn positive(given: Given) -> Result<f64, String> {
         Given::Number(number) if number.is_finite() && number > 0.0 => Ok(number),
         Given::Number(number) => Err(format!("{number} cannot be: give a number above 0")),
         Given::Word(word) => Err(format!("`{word}` is no number: give a number above 0")),
-        Given::Words(_) => Err("a list is no number: give a number above 0".to_owned()),
+        Given::Words(_) | Given::Numbers(_) => Err("a list is no number: give a number above 0".to_owned()),
     }
 }
 
@@ -329,14 +331,49 @@ impl Protocol {
     }
 }
 
-choice!(
-    /// How the operating system numbers the PUs.
-    Numbering, "order",
+/// How the operating system numbers the PUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Numbering {
     /// The first PUs of the cores of node 0, then of node 1 and so on, then the second PUs in the same order.
-    Contiguous = "contiguous",
-    /// As `contiguous`, but core after core from one node after the other in turn.
-    RoundRobin = "round_robin"
-);
+    Contiguous,
+    /// As `Contiguous`, but core after core from one node after the other in turn.
+    RoundRobin,
+    /// The numbers of the first PUs of the cores, core after core as `Contiguous` has them, then of the second PUs.
+    Listed(Vec<u32>),
+}
+
+impl Quantity for Numbering {
+    const UNITS: &'static [&'static str] = &["order", "pus"];
+
+    fn from_given(unit: &str, given: Given) -> Result<Self, String> {
+        match (unit, given) {
+            ("order", Given::Word(word)) if word == "contiguous" => Ok(Self::Contiguous),
+            ("order", Given::Word(word)) if word == "round_robin" => Ok(Self::RoundRobin),
+            ("order", _) => Err("give contiguous or round_robin".to_owned()),
+            (_, Given::Numbers(numbers)) => numbers
+                .into_iter()
+                .map(pu_number)
+                .collect::<Result<_, _>>()
+                .map(Self::Listed),
+            _ => Err("give the list of the PUs' numbers, such as [0, 2, 1, 3]".to_owned()),
+        }
+    }
+}
+
+fn pu_number(number: f64) -> Result<u32, String> {
+    if number.fract() == 0.0 && (0.0..f64::from(u32::MAX)).contains(&number) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole, and within 32 bits"
+        )]
+        let number = number as u32;
+        Ok(number)
+    } else {
+        Err(format!("{number} is no PU: give whole numbers from 0 on"))
+    }
+}
 
 choice!(
     /// One of the four prefetchers (Sánchez Barrera et al., ICS 2020, section 2.2).
@@ -391,7 +428,7 @@ impl<'de> Deserialize<'de> for Given {
             type Value = Given;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, a word or a list of words")
+                f.write_str("a number, a word, a list of words or a list of numbers")
             }
 
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Given, E> {
@@ -411,11 +448,19 @@ impl<'de> Deserialize<'de> for Given {
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Given, A::Error> {
-                let mut words = vec![];
-                while let Some(word) = list.next_element()? {
-                    words.push(word);
+                let (mut words, mut numbers) = (vec![], vec![]);
+                while let Some(item) = list.next_element()? {
+                    match item {
+                        Given::Word(word) => words.push(word),
+                        Given::Number(number) => numbers.push(number),
+                        Given::Words(_) | Given::Numbers(_) => return Err(de::Error::custom("a list within a list")),
+                    }
                 }
-                Ok(Given::Words(words))
+                match (words.is_empty(), numbers.is_empty()) {
+                    (false, false) => Err(de::Error::custom("the list mixes words and numbers")),
+                    (true, false) => Ok(Given::Numbers(numbers)),
+                    (_, true) => Ok(Given::Words(words)),
+                }
             }
         }
 

@@ -94,7 +94,14 @@ pub fn simulate(
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<WindowResult, WindowError> {
-    simulate_with_pages(model, configuration, profile, &HashMap::<u64, u8>::new(), streams, options)
+    simulate_with_pages(
+        model,
+        configuration,
+        profile,
+        &HashMap::<u64, u8>::new(),
+        streams,
+        options,
+    )
 }
 
 /// As `simulate`, for a program that has run before: `placed` has, by virtual page, the node on which the page already
