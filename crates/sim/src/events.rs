@@ -7,10 +7,17 @@ use serde::Deserialize;
 
 const GENERIC: &str = include_str!("../../../events/generic.toml");
 
-const SETS: [&str; 3] = [
+const SETS: [&str; 10] = [
     include_str!("../../../events/amd-family-10h.toml"),
+    include_str!("../../../events/amd-zen3.toml"),
+    include_str!("../../../events/amd-zen4.toml"),
+    include_str!("../../../events/broadwell-ep.toml"),
+    include_str!("../../../events/core2.toml"),
+    include_str!("../../../events/haswell-ep.toml"),
     include_str!("../../../events/ivybridge-ep.toml"),
     include_str!("../../../events/sandybridge-ep.toml"),
+    include_str!("../../../events/sapphire-rapids.toml"),
+    include_str!("../../../events/skylake-sp.toml"),
 ];
 
 /// The events of a processor.

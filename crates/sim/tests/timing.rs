@@ -93,9 +93,15 @@ fn a_pointer_chase_within_a_cache_takes_its_latency() {
 fn the_threads_of_a_node_get_exactly_its_bandwidth() {
     for name in builtin_names() {
         let model = builtin(name).unwrap();
-        let cores = u32::try_from(model.cores_per_domain()).unwrap();
-        let pus: Vec<u32> = (0..cores).collect();
-        let streams = pus.iter().map(|&pu| lines(u64::from(pu + 1) << 32, 8 * MIB)).collect();
+        // One PU of each core of the node; behind front-side buses that is every core there is.
+        let pus: Vec<u32> = (0..u32::try_from(model.pus()).unwrap())
+            .filter(|&pu| {
+                let (core, sibling) = model.core_of_pu(pu).unwrap();
+                sibling == 0 && model.node_of_core(core) == 0
+            })
+            .collect();
+        let bytes = 64 * MIB / pus.len() as u64;
+        let streams = pus.iter().map(|&pu| lines(u64::from(pu + 1) << 32, bytes)).collect();
         let result = run(
             &model,
             &configuration(&pus, PageMapping::FirstTouch, Prefetchers::NONE),
