@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     search: SearchName,
 
     /// Measure each candidate for this long, and tell the rate as often after the choice.
-    #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_positive, value_name = "TIME")]
+    #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     probe: Duration,
 
     /// Let threads and caches settle for this long after each re-pinning [default: half of --probe].
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     initialise: Option<Duration>,
 
     /// Read the metric this often.
-    #[arg(long, default_value = "100ms", value_parser = duration::parse_positive, value_name = "TIME")]
+    #[arg(long, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
     interval: Duration,
 
     /// Search again when the rate falls by this many percent after the choice and stays down; 0 for never.

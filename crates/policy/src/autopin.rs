@@ -71,6 +71,8 @@ pub struct Autopin {
     meter: Option<Meter>,
     reading: Duration,
     contest: Contest,
+    /// How many tasks worked when the search began: by so many its rates are divided.
+    worked: usize,
     phase: Phase,
     race: Race,
     /// How often the present candidate's probe was repeated.
@@ -95,6 +97,7 @@ impl Autopin {
             meter: None,
             reading: options.times.interval,
             contest: Contest::new(vec![], 0),
+            worked: 0,
             phase: Phase::Opening,
             race: Race::default(),
             repeats: 0,
@@ -204,6 +207,7 @@ impl Autopin {
     /// Makes candidates for the tasks that work now and begins a search among them.
     fn search(&mut self, topology: &Topology, sample: &Sample, because: Option<String>, findings: &mut Vec<Finding>) {
         let threads = self.options.threads.unwrap_or(self.roster.working()).max(1);
+        self.worked = self.roster.working().max(1);
         if let Some(meter) = &mut self.meter {
             meter.share(sample, |id| !self.roster.is_left_alone(id));
         }
@@ -344,8 +348,11 @@ impl Autopin {
     /// Wants this candidate's pinning from `now` on, unless the ranks there are have it already.
     fn pin(&mut self, candidate: usize, now: Duration) {
         let wanted = &self.contest.pinnings[candidate];
-        let ranks = 0..self.contest.threads.max(self.roster.working());
-        let same = |pinning: &Pinning| ranks.clone().all(|rank| pinning.pu(rank) == wanted.pu(rank));
+        let ranks = self.contest.threads.max(self.roster.working());
+        // Both go round: what agrees on as many ranks as both have PUs agrees on all (Fine and Wilf, 1965).
+        let same = |pinning: &Pinning| {
+            (0..ranks.min(pinning.pus().len() + wanted.pus().len())).all(|rank| pinning.pu(rank) == wanted.pu(rank))
+        };
         if !self.pinning.as_ref().is_some_and(same) {
             self.pinning = Some(wanted.clone());
             self.pinned_at = Some(now);
@@ -461,13 +468,13 @@ impl Autopin {
     }
 
     fn number_changed(&self) -> bool {
-        self.options.threads.is_none() && self.roster.working().max(1) != self.contest.threads
+        self.roster.working().max(1) != self.worked
     }
 
     fn changed_number(&self) -> String {
         format!(
             "the number of working threads has changed from {} to {}",
-            self.contest.threads,
+            self.worked,
             self.roster.working().max(1)
         )
     }
@@ -530,14 +537,18 @@ impl Autopin {
         });
         let judgement = self.roster.judge(sample);
         steady &= judgement != Judgement::Changed;
+        if let Some(meter) = &mut self.meter {
+            meter.share(sample, |id| !self.roster.is_left_alone(id));
+        }
         self.begin_line(sample);
         // Threads that come and go, and a program that rests, say nothing about the pinning.
-        if self.options.watch.is_none() || self.contest.pinnings.len() < 2 || !steady || judgement == Judgement::Idle {
+        if self.options.watch.is_none() || !steady || judgement == Judgement::Idle {
             return;
         }
         if self.number_changed() {
             self.search(topology, sample, Some(self.changed_number()), findings);
-        } else if self.watcher.fell(&line)
+        } else if self.contest.pinnings.len() > 1
+            && self.watcher.fell(&line)
             && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.watcher.chosen_at(), line.rate)
         {
             findings.push(Finding::SearchAgain { chosen_at, now });

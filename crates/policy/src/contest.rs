@@ -166,7 +166,11 @@ impl Contest {
         Finding::Chosen {
             candidate,
             gain_over_first: self.measurement(0).and_then(|first| gain_over(first.rate?)),
-            gain_over_worst: self.rates().min_by(f64::total_cmp).and_then(gain_over),
+            gain_over_worst: self
+                .rates()
+                .min_by(f64::total_cmp)
+                .filter(|_| self.measured() > 1)
+                .and_then(gain_over),
         }
     }
 }

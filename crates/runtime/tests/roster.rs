@@ -204,3 +204,57 @@ fn a_refusal_is_told_once() {
     assert!(log.refused[0].why.contains("CPU 7"));
     assert_eq!(record.refused, log.refused);
 }
+
+/// One thread until second 52, four from then on, for which another pinning than the first is the best.
+const PARALLEL_LATE: &str = r#"
+    threads = 1
+    duration = 600.0
+    [[phase]]
+    start = 0.0
+    rate = 100.0
+    [[phase.pinning]]
+    pus = "0,4,1,5"
+    rate = 150.0
+    [[thread]]
+    begins = 52.0
+    [[thread]]
+    begins = 52.0
+    [[thread]]
+    begins = 52.0
+"#;
+
+#[test]
+fn a_program_that_goes_parallel_after_a_lone_candidate_was_chosen_is_searched_for() {
+    let options = Options {
+        candidates: Candidates::Topology { most: 8 },
+        ..watched(&[])
+    };
+    let (_, record) = run(PARALLEL_LATE, options);
+    assert_eq!(record.earlier_searches[0].candidates.len(), 1);
+    assert_eq!(record.search.threads, Some(4));
+    let chosen = record.search.chosen.unwrap();
+    assert!((chosen.rate.unwrap() - 150.0).abs() < 0.1, "{chosen:?}");
+}
+
+#[test]
+fn candidates_that_were_measured_with_other_numbers_of_threads_are_not_compared() {
+    let options = Options {
+        threads: Some(4),
+        ..schedule(&["0,1,2,3", "0,4,1,5"])
+    };
+    let (_, record) = run(PARALLEL_LATE, options);
+    let chosen = record.search.chosen.unwrap();
+    assert_eq!(chosen.candidate, 1, "{chosen:?}");
+    assert!((chosen.rate.unwrap() - 150.0).abs() < 0.1, "{chosen:?}");
+}
+
+#[test]
+fn a_number_of_threads_beyond_all_bounds_ends_nothing() {
+    let options = Options {
+        threads: Some(usize::MAX),
+        ..schedule(&["0,1", "0,4"])
+    };
+    let text = format!("threads = 2\nduration = 200.0\n{RATES}");
+    let (_, record) = run(&text, options);
+    assert_eq!(record.search.chosen.unwrap().candidate, 1);
+}

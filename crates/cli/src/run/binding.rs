@@ -8,7 +8,9 @@ type Binds = fn(&str) -> bool;
 /// The variables that can bind threads, and which of their values do.
 const VARIABLES: [(&str, Binds); 4] = [
     // OpenMP 5.2, section 21.2.3: only `false` leaves threads unbound.
-    ("OMP_PROC_BIND", |value| !value.eq_ignore_ascii_case("false")),
+    ("OMP_PROC_BIND", |value| {
+        !value.is_empty() && !value.eq_ignore_ascii_case("false")
+    }),
     // OpenMP 5.2, section 21.2.3: without OMP_PROC_BIND, places bind.
     ("OMP_PLACES", |value| !value.is_empty()),
     // libgomp's manual, section GOMP_CPU_AFFINITY.
@@ -25,12 +27,14 @@ const VARIABLES: [(&str, Binds); 4] = [
 /// The variables among these that bind the program's threads, as `NAME=VALUE`. `SLURM_CPU_BIND` is not among them: Slurm
 /// has bound pinfold itself by then, and the mask that it gave is respected like any other.
 pub(super) fn in_force(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, String)> {
-    let unbound = variable("OMP_PROC_BIND").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    let unbound =
+        variable("OMP_PROC_BIND").is_some_and(|value| value.to_string_lossy().trim().eq_ignore_ascii_case("false"));
     VARIABLES
         .iter()
         .filter_map(|&(name, binds)| {
             let value = variable(name)?.to_string_lossy().into_owned();
-            let overruled = name == "OMP_PLACES" && unbound;
+            // libgomp then ignores its own variable, too.
+            let overruled = matches!(name, "OMP_PLACES" | "GOMP_CPU_AFFINITY") && unbound;
             (binds(value.trim()) && !overruled).then_some((name, value))
         })
         .collect()
@@ -65,8 +69,15 @@ mod tests {
 
     #[test]
     fn variables_that_bind_nothing_are_not() {
-        assert!(names(&[("OMP_PROC_BIND", "FALSE"), ("OMP_PLACES", "cores")]).is_empty());
-        assert!(names(&[("KMP_AFFINITY", "verbose,none")]).is_empty());
+        assert!(
+            names(&[
+                ("OMP_PROC_BIND", "FALSE"),
+                ("OMP_PLACES", "cores"),
+                ("GOMP_CPU_AFFINITY", "0")
+            ])
+            .is_empty()
+        );
+        assert!(names(&[("OMP_PROC_BIND", " "), ("KMP_AFFINITY", "verbose,none")]).is_empty());
         assert!(names(&[("SLURM_CPU_BIND", "quiet,mask_cpu:0x3"), ("OMP_NUM_THREADS", "4")]).is_empty());
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The units and their lengths in seconds.
 const UNITS: [(&str, f64); 5] = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
+/// Nothing runs for longer; it keeps sums of times in range.
+const LONGEST: f64 = 1e9;
+
 /// Parses a time that is not negative.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let end_of_number = text
@@ -23,14 +26,18 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         .zip(factor)
         .map(|(number, factor)| number * factor);
     seconds
+        .filter(|seconds| *seconds <= LONGEST)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "not a time; write seconds, or a number with us, ms, s, m or h, such as 500ms".to_owned())
 }
 
-/// Parses a time that is not zero either: a probe or a reading interval.
-pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
+/// The shortest probe, and the shortest time between two readings: to read all the time would be felt by the program.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Parses the time of a probe or of a reading interval.
+pub(super) fn parse_probe(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err("must be more than zero".to_owned()),
+        duration if duration < SHORTEST => Err("must be 1ms at least".to_owned()),
         duration => Ok(duration),
     }
 }
@@ -53,9 +60,18 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "s", "-1", "1e3", "5 parsecs", "1..2", "99999999999999999999"] {
+        for text in [
+            "",
+            "s",
+            "-1",
+            "1e3",
+            "5 parsecs",
+            "1..2",
+            "99999999999999999999",
+            "5000000000h",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert!(parse_positive("0ms").is_err());
+        assert!(parse_probe("0ms").is_err());
     }
 }

@@ -276,7 +276,7 @@ fn options(arguments: &Arguments, topology: &Topology, metric: MetricRequest) ->
     times.interval = arguments.interval.min(arguments.probe);
     let schedules = if !arguments.schedule.is_empty() {
         schedule::from_lists(&arguments.schedule, topology)?
-    } else if let Some(value) = env::var_os("SCHEDULE") {
+    } else if let Some(value) = env::var_os("SCHEDULE").filter(|value| !value.is_empty()) {
         schedule::from_variable(&value.to_string_lossy(), topology)?
     } else {
         vec![]

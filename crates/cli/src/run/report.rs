@@ -158,7 +158,8 @@ fn time(duration: Duration) -> String {
     } else if seconds < 60.0 {
         format!("{seconds:.1} s")
     } else {
-        format!("{} min {:.0} s", duration.as_secs() / 60, seconds % 60.0)
+        let seconds = seconds.round();
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
     }
 }
 
@@ -303,5 +304,6 @@ mod tests {
         assert_eq!(time(Duration::from_millis(250)), "250 ms");
         assert_eq!(time(Duration::from_millis(2500)), "2.5 s");
         assert_eq!(time(Duration::from_secs(125)), "2 min 5 s");
+        assert_eq!(time(Duration::from_millis(2_999_900)), "50 min 0 s");
     }
 }

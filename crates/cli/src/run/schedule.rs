@@ -31,7 +31,8 @@ pub(super) fn from_variable(value: &str, topology: &Topology) -> Result<Vec<Pinn
                     character.to_digit(36).map(PuId).ok_or_else(|| {
                         anyhow!(
                             "SCHEDULE={value}: `{character}` is no CPU; write one digit for each thread, a to z for \
-                             CPUs 10 to 35, and a comma between candidates, or use --schedule with CPU lists"
+                             CPUs 10 to 35, and a comma between candidates, or use --schedule with CPU lists, or unset \
+                             SCHEDULE"
                         )
                     })
                 })
