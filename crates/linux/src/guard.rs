@@ -112,7 +112,11 @@ impl Guard {
         let process = unsafe { libc::fork() };
         match process {
             -1 => Err(io::Error::last_os_error()),
-            0 => watch(File::from(pipe_read), slots),
+            0 => {
+                // Whoever keeps this end never sees the pipe end.
+                drop(pipe_write);
+                watch(File::from(pipe_read), slots)
+            }
             _ => Ok(Self {
                 process,
                 pipe: File::from(pipe_write),
@@ -138,6 +142,11 @@ impl Guard {
             original: original.clone(),
         };
         self.slots.write_all_at(&record.to_bytes(), slot * slot_size())
+    }
+
+    /// Whether a task is noted.
+    pub(crate) fn knows(&self, task: TaskId) -> bool {
+        self.slot_of.contains_key(&task.serial)
     }
 
     /// Forgets a task that is no longer pinned.
@@ -173,7 +182,13 @@ fn watch(pipe: File, slots: File) -> ! {
         }
         libc::dup2(pipe.as_raw_fd(), 0);
         libc::dup2(slots.as_raw_fd(), 1);
-        libc::syscall(libc::SYS_close_range, 2, u32::MAX, 0);
+        if libc::syscall(libc::SYS_close_range, 2, u32::MAX, 0) < 0 {
+            // Linux before 5.9 has no such call, and a filter may forbid it.
+            let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(3, 65_536);
+            for descriptor in 2..i32::try_from(most).unwrap_or(65_536) {
+                libc::close(descriptor);
+            }
+        }
         (File::from_raw_fd(0), File::from_raw_fd(1))
     };
     let farewell = matches!(pipe.read(&mut [0]), Ok(1));

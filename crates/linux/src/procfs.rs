@@ -5,6 +5,7 @@
 
 use pinfold_core::PuId;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -123,6 +124,11 @@ impl Procfs {
 pub struct CpuTimeFile(File);
 
 impl CpuTimeFile {
+    /// The number of the open file.
+    pub fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
     /// The processor time that the thread has used; `None` when it has been reaped.
     pub fn read(&self) -> Option<Duration> {
         // Three numbers of at most twenty digits.

@@ -96,7 +96,7 @@ pub enum LaunchError {
     /// Tracing is forbidden.
     #[error(
         "cannot follow the program with ptrace: {0}; a container must allow the system call, the sysctl \
-         kernel.yama.ptrace_scope must be below 3, and no debugger may trace pinfold's children"
+         kernel.yama.ptrace_scope must be 0 or 1 (2 needs CAP_SYS_PTRACE), and no debugger may trace pinfold's children"
     )]
     Attach(io::Error),
     /// Following broke off.

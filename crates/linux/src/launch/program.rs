@@ -49,7 +49,7 @@ pub(crate) struct Program {
     /// Refusals since the last configuration was applied.
     refusals: Vec<Refusal>,
     notes: Vec<String>,
-    next_verification: Option<Instant>,
+    verifications: BTreeSet<Instant>,
     last_verification: Instant,
 }
 
@@ -77,7 +77,7 @@ impl Program {
             ended: vec![],
             refusals: vec![],
             notes: vec![],
-            next_verification: None,
+            verifications: BTreeSet::new(),
             last_verification: Instant::now(),
         }
     }
@@ -143,13 +143,13 @@ impl Program {
         if self.has_thread(thread) {
             return;
         }
-        self.unannounced.insert(thread);
         let (creator, process) = match self.watching.procfs().kinship(thread) {
             Some(kin) if kin.process == thread => (kin.parent, thread),
             Some(kin) => (kin.process, kin.process),
-            // It was killed already; its end is what comes next.
+            // It was killed already, or /proc cannot be read now: its creator tells of it.
             None => return,
         };
+        self.unannounced.insert(thread);
         self.newcomer(creator, process, thread);
     }
 
@@ -198,7 +198,7 @@ impl Program {
     }
 
     fn verify_at(&mut self, at: Instant) {
-        self.next_verification = self.next_verification.into_iter().chain([at]).min();
+        self.verifications.insert(at);
     }
 
     /// A process has executed a new program; `former` is the id that the thread which did so had before.
@@ -286,9 +286,7 @@ impl Program {
             if !reading.alive {
                 // Its end has not been taken yet. A first thread that ends before its process stays like this for
                 // as long as the process lives.
-                self.table.end(task.id.thread);
-                self.known_dead.insert(task.id.thread);
-                self.forget(&task);
+                self.strike_out(&task);
             }
             tasks.push(reading);
         }
@@ -326,6 +324,27 @@ impl Program {
         }
     }
 
+    /// Strikes out first threads that have ended before their process: the kernel tells nothing of them until that ends.
+    pub(crate) fn strike_out_dead_leaders(&mut self) {
+        let is_leader = |task: &&Task| task.id.thread == task.id.process;
+        let leaders: Vec<Task> = self.table.iter().filter(is_leader).cloned().collect();
+        for task in leaders {
+            let stat = self.watching.procfs().stat(task.id.process, task.id.thread);
+            if stat.is_some_and(|stat| matches!(stat.state, 'Z' | 'X')) {
+                let reading = self.reading(&task, false);
+                self.ended.push(reading);
+                self.strike_out(&task);
+            }
+        }
+    }
+
+    /// Forgets a task whose end the kernel has not told yet.
+    fn strike_out(&mut self, task: &Task) {
+        self.table.end(task.id.thread);
+        self.known_dead.insert(task.id.thread);
+        self.forget(task);
+    }
+
     /// Strikes out a thread that is no longer followed.
     pub(crate) fn detached(&mut self, thread: i32) {
         if let Some(task) = self.table.end(thread) {
@@ -335,17 +354,15 @@ impl Program {
 
     /// When the masks of tasks that have begun should be looked at again.
     pub(crate) fn next_verification(&self) -> Option<Instant> {
-        self.next_verification
+        self.verifications.first().copied()
     }
 
     /// Looks at the masks of all tasks again, if those that have begun should have settled or a second has passed
     /// since the last time.
     pub(crate) fn verify_if_due(&mut self) {
         let now = Instant::now();
-        let settled = self.next_verification.is_some_and(|at| at <= now);
-        if settled {
-            self.next_verification = None;
-        }
+        let later = self.verifications.split_off(&now);
+        let settled = !std::mem::replace(&mut self.verifications, later).is_empty();
         if self.pinning.is_some() && (settled || now.duration_since(self.last_verification) >= VERIFICATION) {
             self.last_verification = now;
             self.place_all();
@@ -370,6 +387,15 @@ impl Program {
         let current = CpuMask::of_thread(thread).ok()?;
         match decide(&task, &current, wanted) {
             Verdict::Keep => {
+                // It may have inherited the pinning: the guard must know of it as well.
+                if let (Some(pu), Some(guard)) = (wanted.filter(|_| task.pinned == wanted), &mut self.guard)
+                    && !guard.knows(task.id)
+                    && let Some(stat) = self.watching.procfs().stat(process, thread)
+                    && let Err(error) = guard.note(task.id, stat.start, pu, &task.original)
+                {
+                    self.refuse(serial, format!("the guard cannot note it: {error}"));
+                    return None;
+                }
                 self.table.get_mut(serial)?.refused = None;
                 None
             }

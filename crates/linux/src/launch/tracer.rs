@@ -38,6 +38,10 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
         let Some(event) = trace::take_event(pending.thread) else {
             continue;
         };
+        if !pending.end && matches!(event, Event::Ended(_)) && state.phase.is_followed() {
+            // A kill came after the stop had been seen.
+            state.program.end(pending.thread);
+        }
         if matches!(state.phase, Phase::Starting) && pending.thread == unborn.process {
             born(&mut state, &mut unborn, prepared, event);
             shared.changed.notify_all();
@@ -148,6 +152,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
 /// Begins to part from what is left of the program. Each thread is let go when it has stopped: see `handle`.
 fn part(state: &mut State, status: Option<i32>) {
     state.phase = Phase::Leaving(status);
+    state.program.strike_out_dead_leaders();
     if !state.keep_pinned {
         state.program.release();
     }
