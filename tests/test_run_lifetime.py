@@ -56,6 +56,27 @@ def test_with_keep_pinned_it_is(pinfold: Pinfold, compiled: Callable[..., Path])
         assert masks(heir) == before
 
 
+def test_a_survivor_without_its_first_thread_does_not_hold_pinfold(
+    pinfold: Pinfold, compiled: Callable[..., Path]
+) -> None:
+    process = pinfold.start("--", compiled("headless_heir"))
+    assert process.stdout
+    with doomed(int(process.stdout.readline())) as heir:
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+        first, other = sorted(os.listdir(f"/proc/{heir}/task"), key=int)
+        assert (alive(int(first)), alive(int(other))) == (False, True)
+
+
+def test_when_descriptors_run_out_no_thread_is_lost(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+    few = ("sh", "-c", 'ulimit -n 100; exec "$@"', "sh")
+    run = pinfold.record(
+        "-e", "page-faults", "-i", "100ms", "-t", "100ms", "--", compiled("spin"), "200", "0.5", prefix=few
+    )
+    assert run.status == 0
+    assert run.json["tasks"] == 200
+
+
 def test_a_program_ends_with_a_killed_pinfold(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     process = pinfold.start("--", compiled("spin"), "2", "600")
     assert process.stdout
