@@ -14,7 +14,8 @@ demo: build ## place a real OpenMP program on this machine
 
 test: build check ## every check and every test, in both languages
 	cargo test --workspace
-	$(PYTHON) -m pytest tests/python --doctest-modules python/pinfold
+	$(PYTHON) -m pytest tests
+	$(PYTHON) -m pytest --doctest-modules python/pinfold
 
 check: setup ## formats, lints and types
 	cargo fmt --all --check
