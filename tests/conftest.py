@@ -39,6 +39,13 @@ CPUS = sorted(os.sched_getaffinity(0))
 Value = TypeVar("Value")
 
 
+def pytest_configure() -> None:
+    """Hear the signals that whoever started the tests had ignored, as nohup does: programs inherit that."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 def eventually(condition: Callable[[], Value], what: str) -> Value:
     """Return what `condition` gives once that is true."""
     deadline = time.monotonic() + PATIENCE

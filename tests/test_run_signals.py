@@ -47,7 +47,8 @@ def test_a_signal_that_the_program_sends_to_its_parent_does_not_come_back(pinfol
 
 
 def test_a_stopped_pinfold_and_program_go_on_together(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
-    process = pinfold.start("--", compiled("signals"))
+    # In a group of their own: the kernel stops no group that nobody in its session could continue.
+    process = pinfold.start("--", compiled("signals"), preexec_fn=os.setpgrp)
     assert process.stdout
     program = int(process.stdout.readline().split()[1])
     process.send_signal(signal.SIGTSTP)
