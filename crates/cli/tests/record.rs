@@ -1,30 +1,11 @@
 //! `pinfold record` and `pinfold trace`, with real programs under QEMU.
 
-use pinfold_trace::{Access, Batch, Event, EventKind, Recording};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+mod common;
 
-/// The plugin; `None`, with the reason printed, where programs cannot be recorded.
-fn plugin() -> Option<&'static Path> {
-    static PLUGIN: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let plugin = PLUGIN.get_or_init(|| {
-        Command::new("qemu-x86_64").arg("--version").output().ok()?;
-        // Cargo does not build another package's library for a test.
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "pinfold-plugin"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(built.success());
-        let binary = Path::new(env!("CARGO_BIN_EXE_pinfold"));
-        Some(binary.with_file_name("libpinfold_record.so"))
-    });
-    if plugin.is_none() {
-        eprintln!("skipped: qemu-x86_64 is not installed (apt install qemu-user)");
-    }
-    plugin.as_deref()
-}
+use common::plugin;
+use pinfold_trace::{Access, Batch, Event, EventKind, Recording};
+use std::path::Path;
+use std::process::{Command, Output};
 
 fn pinfold(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));

@@ -1,11 +1,13 @@
 //! `pinfold run` on simulated machines, and `pinfold machines`, as a user calls them.
 
+mod common;
+
+use common::plugin;
 use pinfold_linux::pfm::{self, Privilege};
 use pinfold_sim::EventSet;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 fn pinfold(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
@@ -32,30 +34,10 @@ fn json(file: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// The recording plugin; `None` where programs cannot be recorded.
-fn plugin() -> Option<&'static Path> {
-    static PLUGIN: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let plugin = PLUGIN.get_or_init(|| {
-        Command::new("qemu-x86_64").arg("--version").output().ok()?;
-        // Cargo does not build another package's library for a test.
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "pinfold-plugin"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(built.success());
-        Some(Path::new(env!("CARGO_BIN_EXE_pinfold")).with_file_name("libpinfold_record.so"))
-    });
-    plugin.as_deref()
-}
-
 /// A directory with a program of three threads that ends with status 7, and a recording of it; `None`, with the reason printed, where programs
 /// cannot be recorded.
 fn recorded() -> Option<(tempfile::TempDir, String, String)> {
-    if plugin().is_none() {
-        eprintln!("skipped: qemu-x86_64 is not installed (apt install qemu-user)");
-        return None;
-    }
+    plugin()?;
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("threads").display().to_string();
     let file = directory.path().join("threads.pft").display().to_string();
