@@ -39,10 +39,10 @@ bench: build ## the costs that the project promises, as ratios; also in target/b
 	cargo run --release --package pinfold-bench
 
 evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
-	PYTHONPATH=python $(PYTHON) -m pinfold.evaluate
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation
 
 evaluation-quick: bench ## a reduced set of them, in minutes
-	PYTHONPATH=python $(PYTHON) -m pinfold.evaluate --quick
+	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation --quick
 
 setup: ## what Debian, Rust and Python must provide; the others do this first
 	scripts/setup

@@ -1,0 +1,34 @@
+"""What the project promises to cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pinfold.evaluation.section import Section, Table, here
+
+
+def costs(quick: bool) -> Section:
+    """Take over what ``make bench`` measured."""
+    del quick
+    file = Path("target/bench.json")
+    if not file.exists():
+        sys.exit(f"{file} is missing: `make bench` writes it")
+    measured = json.loads(file.read_text())
+    rows = [
+        [
+            one["name"],
+            f"{one['value']:.3f}",
+            one["unit"],
+            f"≤ {one['promise']}",
+            "held" if one["held"] else "**broken**",
+        ]
+        for one in measured
+    ]
+    machine = here()
+    text = f"Measured on: {machine}. Ratios and differences are taken within one run."
+    columns = ["cost", "measured", "unit", "promised", ""]
+    return Section(
+        "costs", "Costs", text, ["make bench"], [Table(columns, rows)], {"machine": machine, "costs": measured}
+    )

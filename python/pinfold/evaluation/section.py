@@ -1,0 +1,105 @@
+"""A section of the evaluation, and what every section needs to be made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PINFOLD = Path("target/release/pinfold")
+
+
+@dataclass
+class Table:
+    """One table.
+
+    Attributes
+    ----------
+    columns : sequence of str
+        The heads.
+    rows : sequence of sequence of str
+        The cells.
+    caption : str
+        What it shows, where a section has several.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def markdown(self) -> list[str]:
+        """Give the table as lines of Markdown."""
+        caption = [self.caption, ""] if self.caption else []
+        heads = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
+        return [*caption, *heads, *("| " + " | ".join(row) + " |" for row in self.rows), ""]
+
+
+@dataclass
+class Section:
+    """A part of the evaluation that is made as a whole.
+
+    Attributes
+    ----------
+    name : str
+        The name of the JSON file.
+    title : str
+        The heading.
+    text : str
+        What was done and what the figures say, as Markdown.
+    commands : sequence of str
+        What anyone can run to get these figures.
+    tables : sequence of Table
+        The figures.
+    data : dict
+        What goes into the JSON file.
+    plots : sequence of Path
+        Pictures under ``docs/``.
+    """
+
+    name: str
+    title: str
+    text: str
+    commands: Sequence[str]
+    tables: Sequence[Table]
+    data: dict[str, Any]
+    plots: Sequence[Path] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """Give the section as Markdown."""
+        lines = [f"## {self.title}", "", self.text, ""]
+        lines += ["    " + command for command in self.commands]
+        lines.append("")
+        for table in self.tables:
+            lines += table.markdown()
+        for plot in self.plots:
+            lines += [f"![{plot.stem}]({plot.relative_to('docs')})", ""]
+        lines += [f"As JSON: `evaluation/{self.name}.json`.", ""]
+        return "\n".join(lines)
+
+
+def output(command: Sequence[str]) -> str:
+    """Run a command and give its standard output; its failure is ours, with what it said."""
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"`{' '.join(command)}` ended with status {result.returncode}:\n{result.stderr}")
+    return result.stdout
+
+
+def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]:
+    """Run ``pinfold run`` and give what it wrote to ``--json``."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "run.json"
+        separator = ["--"] if program else []
+        output([str(PINFOLD), "run", "--quiet", "--json", str(file), *arguments, *separator, *program])
+        record: dict[str, Any] = json.loads(file.read_text())
+        return record
+
+
+def here() -> str:
+    """Give the machine at hand in one line."""
+    return output([str(PINFOLD), "topo"]).splitlines()[0]
