@@ -204,10 +204,48 @@ fn what_is_about_a_simulated_machine_is_refused_elsewhere() {
         let error = error_of(&["run", option, "1", "--", "true"]);
         assert!(error.contains(name) && error.contains("--machine"), "{error}");
     }
+    for (option, value) in [("--page-map", "interleave"), ("--prefetch", "1111")] {
+        let error = error_of(&["run", option, value, "--", "true"]);
+        assert!(error.contains(option) && error.contains("--machine"), "{error}");
+    }
     let error = error_of(&["run", "a.pft"]);
     assert!(error.contains("a.pft") && error.contains("--machine"), "{error}");
     let error = error_of(&["run", "--machine", "opteron-6164x4", "--outlive", "a.pft"]);
     assert!(error.contains("--outlive"), "{error}");
+}
+
+#[test]
+fn pages_and_prefetchers_are_as_they_were_given() {
+    let Some((directory, _, file)) = recorded() else { return };
+    let simulated = |name: &str, given: &[&str]| {
+        let out = directory.path().join(name);
+        let mut arguments = vec![
+            "run",
+            "--machine",
+            "e5-2660v2x2",
+            "--policy",
+            "fixed",
+            "--schedule",
+            "0,1,2",
+        ];
+        arguments.extend(["--repeat", "3", "--json", out.to_str().unwrap()]);
+        arguments.extend(given);
+        arguments.push(&file);
+        let output = pinfold(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        json(&out)
+    };
+    let plain = simulated("plain.json", &[]);
+    let given = simulated("given.json", &["--page-map", "remote", "--prefetch", "1011"]);
+    assert!(plain["simulation"]["page_map"].is_null());
+    assert_eq!(given["simulation"]["page_map"], "remote");
+    assert_eq!(given["simulation"]["prefetch"], "1011");
+    assert!(given["ran"].as_f64() > plain["ran"].as_f64());
+    let missing = simulated("missing.json", &["--page-map", "single:2"]);
+    let refused = &missing["refused"][0];
+    assert!(refused["task"].is_null());
+    assert!(refused["why"].as_str().unwrap().contains("no NUMA node 2"));
+    assert_eq!(missing["ran"], plain["ran"]);
 }
 
 #[test]

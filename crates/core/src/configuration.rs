@@ -1,6 +1,6 @@
 //! Where threads belong, and what of it was really done.
 
-use crate::{PuId, TaskId};
+use crate::{PageMapping, Prefetchers, PuId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -52,8 +52,7 @@ impl fmt::Display for Pinning {
     }
 }
 
-/// What a policy wants the machine to look like. Page mappings and prefetcher settings join the pinning here when
-/// the machines can apply them.
+/// What a policy wants the machine to look like.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Configuration {
     /// Where the ranks run; `None` lets every task run wherever it could before.
@@ -62,6 +61,30 @@ pub struct Configuration {
     /// the PUs that they had before. All other tasks have ranks in the order of their creation; a task that is
     /// created later takes the lowest rank that is free.
     pub left_alone: BTreeSet<TaskId>,
+    /// Where the pages are; `None` leaves them to the operating system, which is `FirstTouch` where nobody says otherwise.
+    pub pages: Option<PageMapping>,
+    /// Which prefetchers are on, on all cores; `None` leaves them as they were found.
+    pub prefetchers: Option<Prefetchers>,
+}
+
+impl Configuration {
+    /// What a machine that can only pin refuses of this: each part beside the pinning.
+    pub fn beyond_pinning(&self) -> Vec<Refusal> {
+        let pages = self
+            .pages
+            .map(|pages| format!("pages stay where they are, and not {pages}"));
+        let prefetchers = self
+            .prefetchers
+            .map(|prefetchers| format!("the prefetchers stay as they are, and not {prefetchers}"));
+        [pages, prefetchers]
+            .into_iter()
+            .flatten()
+            .map(|what| Refusal {
+                task: None,
+                why: format!("{what}: this machine can only pin threads"),
+            })
+            .collect()
+    }
 }
 
 /// What `Machine::apply` really did.
@@ -76,8 +99,8 @@ pub struct Applied {
 /// One change that the machine did not make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// Which task.
-    pub task: TaskId,
+    /// Which task; `None` where it is about the whole program or the machine.
+    pub task: Option<TaskId>,
     /// Why, in words that a user can act on.
     pub why: String,
 }
@@ -87,6 +110,22 @@ mod tests {
     use super::*;
     use crate::PuSet;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_machine_that_can_only_pin_refuses_the_rest_part_by_part() {
+        let configuration = Configuration {
+            pages: Some(PageMapping::Interleave),
+            prefetchers: Some(Prefetchers::NONE),
+            ..Configuration::default()
+        };
+        let why: Vec<String> = configuration
+            .beyond_pinning()
+            .into_iter()
+            .map(|refusal| refusal.why)
+            .collect();
+        assert!(why[0].contains("interleave") && why[1].contains("1111"), "{why:?}");
+        assert!(Configuration::default().beyond_pinning().is_empty());
+    }
 
     #[test]
     fn only_ascending_runs_are_printed_as_ranges() {

@@ -128,7 +128,7 @@ fn a_task_that_chose_its_own_pus_keeps_them_and_is_reported_once() {
         ..Configuration::default()
     };
     let refused = machine.apply(&configuration).refused;
-    assert_eq!((refused.len(), refused[0].task.serial), (1, 1));
+    assert_eq!((refused.len(), refused[0].task.unwrap().serial), (1, 1));
     assert_eq!(machine.apply(&configuration).refused, []);
     assert_eq!(masks_of(process), [one(second), one(first)]);
     machine.apply(&Configuration::default());

@@ -587,6 +587,7 @@ impl Autopin {
         let wanted = Configuration {
             pinning: self.pinning.clone(),
             left_alone: self.roster.left_alone(),
+            ..Configuration::default()
         };
         let asked = self.configuration.as_ref() != Some(&wanted);
         if asked {

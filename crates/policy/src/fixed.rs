@@ -45,6 +45,7 @@ impl Fixed {
         let wanted = Configuration {
             pinning: self.pinning.clone(),
             left_alone: self.roster.left_alone(),
+            ..Configuration::default()
         };
         let asked = self.configuration.as_ref() != Some(&wanted);
         if asked {

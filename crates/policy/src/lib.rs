@@ -7,6 +7,7 @@ pub mod candidates;
 mod autopin;
 mod contest;
 mod fixed;
+mod given;
 mod meter;
 mod metric_choice;
 mod opening;
@@ -19,6 +20,7 @@ mod watch;
 
 pub use autopin::Autopin;
 pub use fixed::Fixed;
+pub use given::Given;
 pub use metric_choice::{MetricRequest, UnknownMetric};
 pub use options::{Candidates, Options, OptionsError, Search};
 pub use roster::{Skip, SkipError};

@@ -1,6 +1,6 @@
 //! Policies on simulated machines, with programs that are made up.
 
-use pinfold_core::{Configuration, Machine, Pinning, PuId, PuSet, Wait};
+use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, Wait};
 use pinfold_policy::{Autopin, Candidates, Fixed, MetricRequest, Options, Policy, Search, Skip, Times};
 use pinfold_runtime::{Record, Recorder};
 use pinfold_sim::model::builtin;
@@ -322,9 +322,100 @@ fn a_task_that_sleeps_is_left_where_it_is() {
     let configuration = Configuration {
         pinning: Some(pinning("0,1")),
         left_alone: [helper].into(),
+        ..Configuration::default()
     };
     machine.apply(&configuration);
     machine.wait(Duration::from_secs(3600)).unwrap();
     assert_eq!(machine.windows(), 1);
     assert!(machine.observe().tasks[2].cpu_time.unwrap() < Duration::from_secs(36));
+}
+
+/// Two threads of node 0 that stream through more than their caches hold.
+fn streaming_machine() -> (SimulatedMachine, Configuration) {
+    let program = Sharers::new(2, 8 * MIB);
+    let configuration = Configuration {
+        pinning: Some(pinning("0,1")),
+        ..Configuration::default()
+    };
+    (machine(program, None, forever(), 0), configuration)
+}
+
+/// Repetitions in ten virtual seconds under `configuration`, which is in force from the beginning.
+fn rate_under(configuration: &Configuration) -> f64 {
+    let (mut machine, _) = streaming_machine();
+    assert!(machine.apply(configuration).refused.is_empty());
+    machine.wait(Duration::from_secs(10)).unwrap();
+    assert_eq!(machine.paused(), Duration::ZERO);
+    machine.repetitions()
+}
+
+#[test]
+#[expect(clippy::float_cmp, reason = "the same simulation gives the same bits")]
+fn pages_are_where_the_configuration_wants_them() {
+    let (_, local) = streaming_machine();
+    let with = |pages| Configuration {
+        pages: Some(pages),
+        ..local.clone()
+    };
+    let rate = rate_under(&local);
+    for same in [
+        PageMapping::FirstTouch,
+        PageMapping::Local,
+        PageMapping::Locality,
+        PageMapping::Single(NodeId(0)),
+    ] {
+        assert_eq!(rate_under(&with(same)), rate, "{same}");
+    }
+    for slower in [PageMapping::Remote, PageMapping::Single(NodeId(7))] {
+        assert!(rate_under(&with(slower)) < 0.9 * rate, "{slower}");
+    }
+    // More memory controllers serve them, and most of these are far away.
+    for other in [PageMapping::Interleave, PageMapping::Balance] {
+        assert_ne!(rate_under(&with(other)), rate, "{other}");
+    }
+}
+
+#[test]
+fn pages_that_are_moved_while_the_program_runs_cost_time_once() {
+    let (mut machine, mut configuration) = streaming_machine();
+    machine.apply(&configuration);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    configuration.pages = Some(PageMapping::Interleave);
+    machine.apply(&configuration);
+    let paused = machine.paused();
+    // Seven of eight pages of 8 MiB move, and a page takes no less than 4 us.
+    assert!(paused > Duration::from_micros(4 * 7 * 256), "{paused:?}");
+    machine.apply(&configuration);
+    assert_eq!(machine.paused(), paused);
+    // The mapping does not depend on where threads are.
+    configuration.pinning = Some(pinning("6,7"));
+    machine.apply(&configuration);
+    assert_eq!(machine.paused(), paused);
+    // Nobody says anything: they stay.
+    configuration.pages = None;
+    machine.apply(&configuration);
+    assert_eq!(machine.paused(), paused);
+}
+
+#[test]
+fn prefetchers_that_are_off_bring_nothing() {
+    let (_, on) = streaming_machine();
+    let off = Configuration {
+        prefetchers: Some(Prefetchers::NONE),
+        ..on.clone()
+    };
+    assert!(rate_under(&off) < 0.9 * rate_under(&on));
+}
+
+#[test]
+#[expect(clippy::float_cmp, reason = "the same simulation gives the same bits")]
+fn a_node_that_is_not_there_is_refused_and_pages_stay() {
+    let (mut machine, mut configuration) = streaming_machine();
+    configuration.pages = Some(PageMapping::Single(NodeId(8)));
+    let refused = machine.apply(&configuration).refused;
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].task.is_none() && refused[0].why.contains("no NUMA node 8"));
+    machine.wait(Duration::from_secs(10)).unwrap();
+    configuration.pages = None;
+    assert_eq!(machine.repetitions(), rate_under(&configuration));
 }

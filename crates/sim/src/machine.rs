@@ -4,8 +4,8 @@ use crate::events::{EventDefinition, EventSet};
 use crate::model::Model;
 use crate::timeline::{Program, Timeline};
 use pinfold_core::{
-    Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, PuId, Refusal, Sample, Scope, TaskId,
-    TaskSample, Topology, Wait,
+    Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, PageMapping, PuId, Refusal, Sample,
+    Scope, TaskId, TaskSample, Topology, Wait,
 };
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -182,9 +182,20 @@ impl SimulatedMachine {
         std::iter::repeat_n(None, own).chain(events).collect()
     }
 
+    fn no_such_node(&self, pages: PageMapping) -> Option<Refusal> {
+        let PageMapping::Single(node) = pages else {
+            return None;
+        };
+        let nodes = self.topology.nodes();
+        nodes.iter().all(|there| there.id != node).then(|| Refusal {
+            task: None,
+            why: format!("there is no NUMA node {node} for the pages; there are {}", nodes.len()),
+        })
+    }
+
     fn refusal(&self, task: usize, pu: PuId) -> Option<Refusal> {
         (!self.topology.allowed_pus().contains(pu)).then(|| Refusal {
-            task: self.tasks[task],
+            task: Some(self.tasks[task]),
             why: format!(
                 "CPU {pu} is not among those that may be used, {}",
                 self.topology.allowed_pus()
@@ -263,7 +274,15 @@ impl Machine for SimulatedMachine {
             }
             pins.push(pin);
         }
-        self.timeline.set_pins(pins);
+        let pages = configuration.pages.filter(|&pages| {
+            let refusal = self.no_such_node(pages);
+            let possible = refusal.is_none();
+            applied.refused.extend(refusal);
+            possible
+        });
+        let pages = pages.unwrap_or(self.timeline.mapping());
+        let prefetchers = configuration.prefetchers.unwrap_or(self.timeline.prefetchers());
+        self.timeline.configure(pins, pages, prefetchers);
         applied
     }
 

@@ -348,7 +348,7 @@ impl Machine for Scripted {
             }
             if let Some(pu) = pu.filter(|&pu| self.script.refused.contains(pu)) {
                 applied.refused.push(Refusal {
-                    task: task.id,
+                    task: Some(task.id),
                     why: format!("the script lets no thread run on CPU {pu}"),
                 });
                 continue;
@@ -357,6 +357,7 @@ impl Machine for Scripted {
             workers_moved |= task.works_from.is_some();
             applied.moved.push(task.id);
         }
+        applied.refused.extend(configuration.beyond_pinning());
         if workers_moved {
             self.moved_at = Some(self.now);
         }

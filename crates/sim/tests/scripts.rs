@@ -89,7 +89,7 @@ fn apply_says_which_tasks_moved_and_which_were_refused() {
     assert!(machine.apply(&pinned("0,1")).moved.is_empty());
     let applied = machine.apply(&pinned("2,3"));
     assert_eq!(applied.moved[0].serial, 0);
-    assert_eq!(applied.refused[0].task.serial, 1);
+    assert_eq!(applied.refused[0].task.unwrap().serial, 1);
     let sample = machine.observe();
     assert_eq!(sample.tasks[1].last_pu, Some(PuId(1)));
 }

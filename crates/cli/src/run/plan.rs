@@ -3,12 +3,12 @@
 
 use super::{Arguments, PolicyName, SearchName, binding, schedule};
 use anyhow::{Context, Result, anyhow, bail};
-use pinfold_core::{Metric, Pinning, PuSet, Topology};
+use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
 use pinfold_linux::channel::{self, Channel};
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::launch::Launch;
 use pinfold_policy::{
-    Autopin, Candidates, Fixed, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
+    Autopin, Candidates, Fixed, Given, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
 };
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -38,6 +38,8 @@ pub(super) struct Plan {
     metric: MetricRequest,
     requests: Vec<Request>,
     removed_environment: Vec<OsString>,
+    pages: Option<PageMapping>,
+    prefetchers: Option<Prefetchers>,
 }
 
 impl Plan {
@@ -90,6 +92,8 @@ impl Plan {
             metric,
             requests,
             removed_environment,
+            pages: arguments.simulated.page_map,
+            prefetchers: arguments.simulated.prefetch,
         })
     }
 
@@ -108,11 +112,12 @@ impl Plan {
                 self.options.skip.clone(),
             ))
         };
-        match self.policy {
+        let policy: Box<dyn Policy> = match self.policy {
             PolicyName::Autopin => Box::new(Autopin::new(self.options.clone())),
             PolicyName::Fixed => fixed(self.first_pinning()),
             PolicyName::None => fixed(None),
-        }
+        };
+        Box::new(Given::new(policy, self.pages, self.prefetchers))
     }
 
     /// The program with everything that it needs, once.

@@ -170,7 +170,10 @@ impl Recorder for Report {
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {
-        self.say(&format!("{} stays where it is: {}", refusal.task, refusal.why));
+        match refusal.task {
+            Some(task) => self.say(&format!("{task} stays where it is: {}", refusal.why)),
+            None => self.say(&refusal.why),
+        }
     }
 
     fn finding(&mut self, at: Duration, finding: &Finding) {

@@ -5,7 +5,7 @@ use super::{About, drive_about, json_file, words};
 use crate::record;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::{Finding, Machine};
+use pinfold_core::{Finding, Machine, PageMapping, Prefetchers};
 use pinfold_runtime::Recorder;
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, RecordedProgram, Repeat, Run, SimulatedMachine};
@@ -40,6 +40,16 @@ pub(super) struct Arguments {
     /// On a simulated machine: what its scheduler's chance follows from; the same seed gives the same run [default: 0].
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+
+    /// On a simulated machine: where pages are: `first_touch`, interleave, single:NODE, local, remote, locality or balance
+    /// [default: `first_touch`].
+    #[arg(long, value_name = "MAPPING")]
+    pub(super) page_map: Option<PageMapping>,
+
+    /// On a simulated machine: which prefetchers are on: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
+    /// L2 adjacent, L2 streamer [default: 0000].
+    #[arg(long, value_name = "BITS")]
+    pub(super) prefetch: Option<Prefetchers>,
 }
 
 /// How often the recorded piece is done.
@@ -77,6 +87,8 @@ pub(super) fn refuse(arguments: &super::Arguments) -> Result<()> {
         (simulated.repeat.is_some(), "--repeat"),
         (simulated.keep_recording.is_some(), "--keep-recording"),
         (simulated.seed.is_some(), "--seed"),
+        (simulated.page_map.is_some(), "--page-map"),
+        (simulated.prefetch.is_some(), "--prefetch"),
     ];
     match given.iter().find(|(given, _)| *given) {
         Some((_, option)) => bail!("{option} is about a simulated machine; name one with --machine, or leave it out"),
@@ -108,9 +120,13 @@ pub(super) struct Simulation {
     /// How often the recorded piece was done.
     repetitions: f64,
     seed: u64,
+    /// Where pages were; `None` where nobody said.
+    page_map: Option<PageMapping>,
+    /// Which prefetchers were on; `None` where nobody said.
+    prefetch: Option<Prefetchers>,
     /// How many configurations were simulated in detail.
     windows: usize,
-    /// For how many seconds the program stood still because its pages followed its threads.
+    /// For how many seconds the program stood still because its pages were moved.
     paused: f64,
 }
 
@@ -118,8 +134,8 @@ impl fmt::Display for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} placements in detail, {:.3} s for \
-             moving pages, seed {}",
+            "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} configurations in detail, {:.3} s \
+             for moving pages, seed {}",
             self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed
         )
     }
@@ -192,6 +208,8 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             },
             repetitions: machine.repetitions(),
             seed,
+            page_map: arguments.simulated.page_map,
+            prefetch: arguments.simulated.prefetch,
             windows: machine.windows(),
             paused: machine.paused().as_secs_f64(),
         })

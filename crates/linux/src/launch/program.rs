@@ -305,10 +305,10 @@ impl Program {
         let (skipped, left_alone) = (&self.skipped, &self.left_alone);
         self.table
             .number_anew(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
-        Applied {
-            moved: self.place_all(),
-            refused: std::mem::take(&mut self.refusals),
-        }
+        let moved = self.place_all();
+        let mut refused = std::mem::take(&mut self.refusals);
+        refused.extend(configuration.beyond_pinning());
+        Applied { moved, refused }
     }
 
     /// Gives every task back where it ran before, and pins no other.
@@ -459,7 +459,7 @@ impl Program {
         if task.refused.as_ref() != Some(&why) {
             task.refused = Some(why.clone());
             let task = task.id;
-            self.refusals.push(Refusal { task, why });
+            self.refusals.push(Refusal { task: Some(task), why });
         }
     }
 }

@@ -19,9 +19,10 @@ mod topology;
 
 pub use catalog::{builtin, builtin_names};
 pub use check::ModelError;
+pub use pinfold_core::Prefetcher;
 pub use quantity::{
-    Bandwidth, Count, Cycles, Energy, Frequency, Given, Inclusion, Latency, Numbering, Power, Prefetcher,
-    PrefetcherSet, Protocol, Quantity, Ratio, Size, Source, Sourced,
+    Bandwidth, Count, Cycles, Energy, Frequency, Given, Inclusion, Latency, Numbering, Power, PrefetcherSet, Protocol,
+    Quantity, Ratio, Size, Source, Sourced,
 };
 pub use route::Routes;
 

@@ -8,6 +8,7 @@
 //!
 //! A source that begins with the word `assumed` makes the number an assumption, and the type keeps the two apart.
 
+use pinfold_core::Prefetcher;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -375,23 +376,13 @@ fn pu_number(number: f64) -> Result<u32, String> {
     }
 }
 
-choice!(
-    /// One of the four prefetchers (Sánchez Barrera et al., ICS 2020, section 2.2).
-    Prefetcher, "name",
-    /// Stride prefetcher into the L1.
-    DcuIp = "dcu_ip",
-    /// Next-line prefetcher into the L1.
-    Dcu = "dcu",
-    /// Completes blocks of two lines in the L2.
-    Adjacent = "adjacent",
-    /// Follows streams into the L2.
-    Streamer = "streamer"
-);
-
-impl Prefetcher {
-    /// All four, in the order of the dataset's four characters.
-    pub const ALL: [Self; 4] = [Self::DcuIp, Self::Dcu, Self::Adjacent, Self::Streamer];
-}
+/// The prefetchers' words.
+const PREFETCHERS: [(&str, Prefetcher); 4] = [
+    ("dcu_ip", Prefetcher::DcuIp),
+    ("dcu", Prefetcher::Dcu),
+    ("adjacent", Prefetcher::Adjacent),
+    ("streamer", Prefetcher::Streamer),
+];
 
 /// A set of prefetchers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -402,14 +393,21 @@ impl Quantity for PrefetcherSet {
     const UNITS: &'static [&'static str] = &["names"];
 
     fn from_given(_unit: &str, given: Given) -> Result<Self, String> {
-        match given {
-            Given::Words(words) => words
-                .iter()
-                .map(|word| Prefetcher::from_word(word))
-                .collect::<Result<_, _>>()
-                .map(Self),
-            _ => Err(format!("give a list of some of {}", Prefetcher::WORDS.join(", "))),
-        }
+        let known = PREFETCHERS.map(|(word, _)| word).join(", ");
+        let Given::Words(words) = given else {
+            return Err(format!("give a list of some of {known}"));
+        };
+        words
+            .iter()
+            .map(|given| {
+                let found = PREFETCHERS.iter().find(|(word, _)| word == given);
+                found.map_or_else(
+                    || Err(format!("`{given}` is none of {known}")),
+                    |&(_, prefetcher)| Ok(prefetcher),
+                )
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 

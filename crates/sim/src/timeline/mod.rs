@@ -23,8 +23,8 @@ pub use counter::Counter;
 pub use program::Program;
 
 use crate::model::Model;
-use crate::window::WindowError;
-use pages::Pages;
+use crate::window::{PageMapping, Prefetchers, WindowError};
+use pages::{Homes, Pages};
 use pinfold_core::{PuId, PuSet};
 use scheduler::{Assignment, Scheduler};
 use std::rc::Rc;
@@ -44,8 +44,9 @@ pub(crate) struct Timeline {
     /// By task: where a policy wants it.
     pins: Vec<Option<PuId>>,
     assignment: Assignment,
-    /// By task: the node of its pages; empty before the program has begun.
-    homes: Vec<u8>,
+    /// What decides where pages are; no nodes before the program has begun.
+    homes: Homes,
+    prefetchers: Prefetchers,
     /// Of the present setting; `None` before they are needed.
     rates: Option<Rc<Rates>>,
     /// In seconds since the program began.
@@ -69,13 +70,17 @@ impl Timeline {
         let threads = program.threads();
         let scheduler = Scheduler::new(&model, allowed, seed);
         Self {
-            pages: Pages::new(&model, program.page_owners(), threads),
+            pages: Pages::new(&model, program.page_owners()),
             windows: Windows::default(),
             next_balance: scheduler.interval(),
             scheduler,
             pins: vec![None; threads],
             assignment: vec![None; threads],
-            homes: vec![],
+            homes: Homes {
+                mapping: PageMapping::FirstTouch,
+                nodes: vec![],
+            },
+            prefetchers: Prefetchers::ALL,
             rates: None,
             clock: 0.0,
             progress: 0.0,
@@ -133,42 +138,56 @@ impl Timeline {
         self.pins[task]
     }
 
-    /// Pins tasks, or lets them go. Who is let go stays until the scheduler moves it.
-    pub(crate) fn set_pins(&mut self, pins: Vec<Option<PuId>>) {
+    /// Where pages are.
+    pub(crate) fn mapping(&self) -> PageMapping {
+        self.homes.mapping
+    }
+
+    /// Which prefetchers are on.
+    pub(crate) fn prefetchers(&self) -> Prefetchers {
+        self.prefetchers
+    }
+
+    /// Pins tasks, or lets them go, and has pages and prefetchers be so. Who is let go stays until the scheduler moves it.
+    pub(crate) fn configure(&mut self, pins: Vec<Option<PuId>>, mapping: PageMapping, prefetchers: Prefetchers) {
         let before = self.assignment.clone();
         for (place, pin) in self.assignment.iter_mut().zip(&pins) {
             *place = pin.or(*place);
         }
         self.pins = pins;
-        if self.homes.is_empty() {
+        if self.prefetchers != prefetchers {
+            self.prefetchers = prefetchers;
+            self.rates = None;
+        }
+        if self.homes.nodes.is_empty() {
+            self.homes.mapping = mapping;
             return;
         }
         if self.assignment != before {
             self.caches_are_cold();
         }
-        let mut pause: f64 = 0.0;
-        for task in 0..self.pins.len() {
-            if let Some(pu) = self.pins[task] {
-                let (from, to) = (self.homes[task], self.node(pu));
-                if from != to {
-                    pause = pause.max(self.pages.move_seconds(task, from, to));
-                    self.homes[task] = to;
-                    self.rates = None;
-                }
+        let mut homes = Homes {
+            mapping,
+            nodes: self.homes.nodes.clone(),
+        };
+        for (home, &pin) in homes.nodes.iter_mut().zip(&self.pins) {
+            if let Some(pu) = pin {
+                *home = node(&self.model, pu);
             }
         }
-        self.pause_left += pause;
-        self.paused += pause;
+        if homes != self.homes {
+            let program = self.program.as_ref();
+            let pause = self.pages.move_seconds(&self.model, program, &self.homes, &homes);
+            self.pause_left += pause;
+            self.paused += pause;
+            self.homes = homes;
+            self.rates = None;
+        }
     }
 
     fn caches_are_cold(&mut self) {
         self.rates = None;
         self.cold_left = 1.0;
-    }
-
-    fn node(&self, pu: PuId) -> u8 {
-        let core = self.model.core_of_pu(pu.0).map_or(0, |(core, _)| core);
-        u8::try_from(self.model.node_of_core(core)).expect("the window keeps nodes in a byte, too")
     }
 
     /// Tasks without a place get one, and pages are touched where their owners are.
@@ -179,12 +198,12 @@ impl Timeline {
             }
         }
         let places: Vec<PuId> = self.assignment.iter().copied().flatten().collect();
-        self.homes = places.iter().map(|&pu| self.node(pu)).collect();
+        self.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
     }
 
     /// Lets the program run until the clock shows `until`, or until it has done `repetitions`; whether it has.
     pub(crate) fn run(&mut self, until: f64, repetitions: f64) -> Result<bool, WindowError> {
-        if self.homes.is_empty() {
+        if self.homes.nodes.is_empty() {
             self.begin();
         }
         let scheduled = self.pins.iter().any(Option::is_none);
@@ -279,6 +298,7 @@ impl Timeline {
         let setting = Setting {
             pus: self.assignment.iter().copied().flatten().collect(),
             homes: self.homes.clone(),
+            prefetchers: self.prefetchers,
         };
         let rates = self
             .windows
@@ -286,4 +306,9 @@ impl Timeline {
         self.rates = Some(Rc::clone(&rates));
         Ok(rates)
     }
+}
+
+fn node(model: &Model, pu: PuId) -> u8 {
+    let core = model.core_of_pu(pu.0).map_or(0, |(core, _)| core);
+    u8::try_from(model.node_of_core(core)).expect("the window keeps nodes in a byte, too")
 }

@@ -1,59 +1,95 @@
 //! Where the program's pages are while it runs, and what moving them costs.
 //!
-//! A page belongs to the thread that touched it first, and is where that thread was then. So the page map of a run is
-//! one node a thread, its *home*. When a policy re-pins a thread to another node, its pages follow it, as they did with
-//! the kernel patch for migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler
-//! moves a thread, they stay: automatic NUMA balancing is not modelled.
+//! A page belongs to the thread that touched it first. Each thread has a *home*: the node where it was when the program
+//! began, or to which a policy has pinned it since. A page mapping says where pages are for these homes: with first touch
+//! each is at its owner's home, with locality on the node whose threads access it most, and so on. When a policy pins a
+//! thread to another node, the pages that are where they are because of it follow, as they did with the kernel patch for
+//! migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, they stay:
+//! automatic NUMA balancing is not modelled.
 
+use super::program::Program;
 use crate::model::{Model, PAGE_BYTES, Routes};
-use std::collections::HashMap;
+use crate::window::{Mapping, PageMapping, PageProfile};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
 
 /// What moving a page costs besides copying it, in seconds. Assumed: the fault, the page table and the remote invalidation
 /// of the translation take some microseconds; Goglin and Furmento ("Memory Migration on Next-touch", Linux Symposium
 /// 2009) saw some hundred MB/s in all on four-socket Opterons, of which this is the larger part.
 const PAGE_OVERHEAD: f64 = 4e-6;
 
+/// What decides where pages are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Homes {
+    pub(crate) mapping: PageMapping,
+    /// By thread: its home.
+    pub(crate) nodes: Vec<u8>,
+}
+
 /// The pages of a program by their owners.
 pub(crate) struct Pages {
     owners: Vec<(u64, u32)>,
-    /// By thread.
-    owned: Vec<u64>,
     routes: Routes,
     /// Of one node's memory, in bytes a second.
     memory_bandwidth: f64,
+    /// Who accesses what, once a mapping has asked for it.
+    profile: OnceCell<PageProfile>,
 }
 
 impl Pages {
-    pub(crate) fn new(model: &Model, owners: &[(u64, u32)], threads: usize) -> Self {
-        let mut owned = vec![0; threads];
-        for &(_, owner) in owners {
-            owned[owner as usize] += 1;
-        }
+    pub(crate) fn new(model: &Model, owners: &[(u64, u32)]) -> Self {
         Self {
             owners: owners.to_vec(),
-            owned,
             routes: model.routes(),
             memory_bandwidth: model.memory.bandwidth.value().0,
+            profile: OnceCell::new(),
         }
     }
 
-    /// Page by page the node, where each thread's pages are at its home.
-    pub(crate) fn placed(&self, homes: &[u8]) -> HashMap<u64, u8> {
+    /// Page by page the node.
+    pub(crate) fn placed(&self, model: &Model, program: &dyn Program, homes: &Homes) -> HashMap<u64, u8> {
+        let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance).then(|| {
+            self.profile.get_or_init(|| {
+                let mut streams: Vec<_> = (0..program.threads()).map(|thread| program.stream(thread)).collect();
+                PageProfile::of(&mut streams)
+            })
+        });
+        let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
+        let mapping = Mapping::new(model, homes.mapping, profile, &nodes);
         self.owners
             .iter()
-            .map(|&(page, owner)| (page, homes[owner as usize]))
+            .map(|&(page, owner)| (page, mapping.node(page, nodes[owner as usize])))
             .collect()
     }
 
-    /// How long it takes, in seconds, until the pages of `thread` have followed it from one node to another. Each thread
-    /// moves its own, at the pace of the slowest link on the way.
-    pub(crate) fn move_seconds(&self, thread: usize, from: u8, to: u8) -> f64 {
+    /// How long it takes, in seconds, until the pages are where `to` wants them. Each thread moves those that it touched
+    /// first, at the pace of the slowest link on the way, and all threads do so at once.
+    pub(crate) fn move_seconds(&self, model: &Model, program: &dyn Program, from: &Homes, to: &Homes) -> f64 {
+        if from == to {
+            return 0.0;
+        }
+        let (before, after) = (self.placed(model, program, from), self.placed(model, program, to));
+        let mut moves: BTreeMap<(u32, u8, u8), u64> = BTreeMap::new();
+        for &(page, owner) in &self.owners {
+            let (from, to) = (before[&page], after[&page]);
+            if from != to {
+                *moves.entry((owner, from, to)).or_default() += 1;
+            }
+        }
+        let mut seconds: BTreeMap<u32, f64> = BTreeMap::new();
+        for ((owner, from, to), pages) in moves {
+            *seconds.entry(owner).or_default() += pages as f64 * self.page_seconds(from, to);
+        }
+        seconds.into_values().fold(0.0, f64::max)
+    }
+
+    fn page_seconds(&self, from: u8, to: u8) -> f64 {
         let bandwidth = self
             .routes
             .way(usize::from(from), usize::from(to))
             .iter()
             .map(|&link| self.routes.links()[link].bandwidth)
             .fold(self.memory_bandwidth, f64::min);
-        self.owned[thread] as f64 * (PAGE_OVERHEAD + PAGE_BYTES as f64 / bandwidth)
+        PAGE_OVERHEAD + PAGE_BYTES as f64 / bandwidth
     }
 }

@@ -5,7 +5,7 @@
 //! This is exact where all threads wait for each other between the two, as they do here.
 
 use super::counter::Counter;
-use super::pages::Pages;
+use super::pages::{Homes, Pages};
 use super::program::{Program, Repeated};
 use crate::model::Model;
 use crate::window::{
@@ -21,8 +21,8 @@ use std::thread;
 pub(crate) struct Setting {
     /// By thread: where it runs.
     pub(crate) pus: Vec<PuId>,
-    /// By thread: the node on which the pages are that it touched first.
-    pub(crate) homes: Vec<u8>,
+    pub(crate) homes: Homes,
+    pub(crate) prefetchers: Prefetchers,
 }
 
 /// One repetition of the piece.
@@ -78,10 +78,11 @@ fn simulated(model: &Model, program: &dyn Program, pages: &Pages, setting: &Sett
     let pinning = Pinning::new(setting.pus.clone()).ok_or(WindowError::NoThreads)?;
     let configuration = WindowConfiguration {
         pinning,
+        // All pages have their nodes already.
         pages: PageMapping::FirstTouch,
-        prefetchers: Prefetchers::ALL,
+        prefetchers: setting.prefetchers,
     };
-    let placed = pages.placed(&setting.homes);
+    let placed = pages.placed(model, program, &setting.homes);
     let run = |repetitions: u64| {
         let streams = (0..program.threads())
             .map(|thread| Box::new(Repeated::new(program, thread, repetitions)) as Box<dyn Stream + '_>)

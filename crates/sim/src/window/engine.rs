@@ -10,9 +10,11 @@
 //! lines are simulated.
 
 use super::cache::Cache;
-use super::configuration::{PageMapping, WindowConfiguration};
+use super::configuration::{WindowConfiguration, working};
 use super::counters::{LinkTraffic, RegionSpan, WindowResult};
 use super::directory::{BLOCK_SHIFT, DOMAINS};
+use super::mapping::Mapping;
+use super::pages::Pages;
 use super::profile::PageProfile;
 use super::runner::{CoreState, Runner, Settings, Stop, Thread};
 use super::schedule::{Pu, Queue, State, Waiting};
@@ -21,7 +23,7 @@ use super::stream::{Event, EventKind, Stream};
 use super::system::System;
 use super::time::{Ticks, cycles, ticks};
 use crate::model::{LINE_BYTES, Model};
-use pinfold_core::PuId;
+use pinfold_core::{PageMapping, PuId};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -105,7 +107,7 @@ pub fn simulate(
 }
 
 /// As `simulate`, for a program that has run before: `placed` has, by virtual page, the node on which the page already
-/// is. The page mappings `FirstTouch` and `Local` leave these pages there; the others say for themselves where pages are.
+/// is. These stay there; the page mapping is for the others.
 pub fn simulate_with_pages<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
@@ -219,9 +221,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             model,
             &placement.cores,
             streams.len(),
-            configuration.pages,
-            profile,
-            &placement.nodes,
+            Pages::new(Mapping::new(model, configuration.pages, profile, &placement.nodes)),
         );
         let mut pu_of_thread = vec![0; streams.len()];
         for (pu, (_, threads)) in placement.pus.iter().enumerate() {
@@ -244,7 +244,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             .map_or(1.0, |throughput| model.threads_per_core() as f64 / throughput.value().0);
         let time = |duration: Duration| ticks(duration.as_secs_f64() * frequency.0);
         let settings = Settings {
-            prefetchers: configuration.prefetchers.on(model),
+            prefetchers: working(configuration.prefetchers, model),
             pace: ticks(pace),
             shared_pace: ticks(pace * together),
             reorder_buffer: u64::from(model.core.reorder_buffer.value().0),

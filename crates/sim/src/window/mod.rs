@@ -17,6 +17,7 @@ mod core;
 mod counters;
 mod directory;
 mod engine;
+mod mapping;
 mod misses;
 mod pages;
 mod profile;
@@ -30,11 +31,13 @@ mod time;
 mod trainer;
 mod warm;
 
-pub use configuration::{PageMapping, ParsePrefetchersError, Prefetchers, WindowConfiguration};
+pub use configuration::WindowConfiguration;
 pub use counters::{
     Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
 };
 pub use engine::{Options, WindowError, simulate, simulate_with_pages};
+pub(crate) use mapping::Mapping;
 pub use misses::{Geometry, Misses, single_core_misses};
+pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

@@ -5,10 +5,8 @@
 //! pages. A page of 4 KiB gets its node when it is first touched, by the page mapping (Sánchez Barrera et al., ICS 2020,
 //! section 2.1.2). The translation look-aside buffer is modelled, and its entries are also what makes translation cheap here.
 
-use super::configuration::PageMapping;
 use super::directory::BLOCK_SHIFT;
-use super::profile::PageProfile;
-use crate::model::{Model, Routes};
+use super::mapping::Mapping;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
@@ -70,36 +68,19 @@ impl Blocks {
 /// The nodes of all pages.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    mapping: PageMapping,
-    nodes: u64,
-    /// For each node the nearest other.
-    remote: Vec<u8>,
-    /// Where the profile wants pages, or where they are from earlier; empty for other mappings and for a new program.
-    wanted: HashMap<u64, u8>,
+    mapping: Mapping,
+    /// Where pages are from earlier, whatever the mapping; empty for a new program.
+    earlier: HashMap<u64, u8>,
     blocks: Blocks,
     /// By page number: the node, or `UNPLACED`.
     placed: Vec<u8>,
 }
 
 impl Pages {
-    pub(crate) fn new(
-        model: &Model,
-        mapping: PageMapping,
-        profile: Option<&PageProfile>,
-        node_of_thread: &[usize],
-    ) -> Self {
-        let routes = model.routes();
-        let nodes = model.nodes();
-        let wanted = match (mapping, profile) {
-            (PageMapping::Locality, Some(profile)) => profile.by_locality(nodes, node_of_thread),
-            (PageMapping::Balance, Some(profile)) => profile.by_balance(nodes),
-            _ => HashMap::new(),
-        };
+    pub(crate) fn new(mapping: Mapping) -> Self {
         Self {
             mapping,
-            nodes: nodes as u64,
-            remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
-            wanted,
+            earlier: HashMap::new(),
             blocks: Blocks::new(),
             placed: vec![],
         }
@@ -107,9 +88,7 @@ impl Pages {
 
     /// These pages have been touched before, and are on these nodes.
     pub(crate) fn are_placed<S: BuildHasher>(&mut self, placed: &HashMap<u64, u8, S>) {
-        if matches!(self.mapping, PageMapping::FirstTouch | PageMapping::Local) {
-            self.wanted = placed.iter().map(|(&page, &node)| (page, node)).collect();
-        }
+        self.earlier = placed.iter().map(|(&page, &node)| (page, node)).collect();
     }
 
     /// Blocks of line numbers so far.
@@ -137,14 +116,8 @@ impl Pages {
     }
 
     fn place(&self, page: u64, toucher: usize) -> u8 {
-        match self.mapping {
-            PageMapping::Interleave => (page % self.nodes) as u8,
-            PageMapping::Single(node) => node.0 as u8,
-            PageMapping::Remote => self.remote[toucher],
-            PageMapping::FirstTouch | PageMapping::Local | PageMapping::Locality | PageMapping::Balance => {
-                self.wanted.get(&page).copied().unwrap_or(toucher as u8)
-            }
-        }
+        let earlier = self.earlier.get(&page).copied();
+        earlier.unwrap_or_else(|| self.mapping.node(page, toucher))
     }
 
     /// The node of the page in which `line` is.
@@ -152,14 +125,6 @@ impl Pages {
     pub(crate) fn node_of_line(&self, line: u32) -> usize {
         self.placed[(line >> PAGE_LINE_SHIFT) as usize] as usize
     }
-}
-
-/// The node whose memory is nearest to `node` without being its own: its own on a machine that has one node.
-fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
-    (0..nodes)
-        .filter(|&other| other != node)
-        .min_by(|&a, &b| routes.latency(node, a).total_cmp(&routes.latency(node, b)))
-        .unwrap_or(node) as u8
 }
 
 /// One core's translation look-aside buffer: set-associative with true LRU, as the caches.

@@ -17,11 +17,9 @@
 //! The way from the requesting core to the line's home node and on to the owner is taken to be as long as the direct one.
 
 use super::cache::{Cache, DIRTY, Evicted, PREFETCH, PREFETCH_SHIFT, WRITABLE};
-use super::configuration::PageMapping;
 use super::counters::{Counters, Served};
 use super::directory::{DOMAINS, Directory, Entry};
 use super::pages::Pages;
-use super::profile::PageProfile;
 use super::server::Server;
 use super::time::{Ticks, ticks};
 use crate::model::{Inclusion, LINE_BYTES, Model, Sourced};
@@ -109,14 +107,7 @@ fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
 
 impl<const W: usize> System<W> {
     /// The system with caches for these cores, which are sorted.
-    pub(crate) fn new(
-        model: &Model,
-        cores: &[usize],
-        threads: usize,
-        mapping: PageMapping,
-        profile: Option<&PageProfile>,
-        node_of_thread: &[usize],
-    ) -> Self {
+    pub(crate) fn new(model: &Model, cores: &[usize], threads: usize, pages: Pages) -> Self {
         let frequency = model.frequency();
         let levels = model.caches.len() - 1;
         let mut domains: Vec<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
@@ -165,7 +156,7 @@ impl<const W: usize> System<W> {
                 .collect(),
             shared: domains.iter().map(|_| cache(levels)).collect(),
             directory: Directory::default(),
-            pages: Pages::new(model, mapping, profile, node_of_thread),
+            pages,
             domain_of_core,
             cores_of_domain,
             transfers: transfers(model, &routes, &node_of_domain, &package_of_domain),
@@ -837,7 +828,9 @@ fn transfers(
 
 #[cfg(test)]
 mod tests {
+    use super::super::mapping::Mapping;
     use super::*;
+    use pinfold_core::PageMapping;
     use proptest::prelude::*;
 
     /// The Opteron or the Sandy Bridge with caches of a few lines, so that everything is evicted all the time.
@@ -879,7 +872,8 @@ mod tests {
     fn system(model: &Model) -> System<1> {
         let apart = model.cores_per_domain();
         let cores: Vec<usize> = (0..3).flat_map(|domain| [domain * apart, domain * apart + 1]).collect();
-        let mut system = System::new(model, &cores, cores.len(), PageMapping::FirstTouch, None, &[0; 6]);
+        let mapping = Mapping::new(model, PageMapping::FirstTouch, None, &[0; 6]);
+        let mut system = System::new(model, &cores, cores.len(), Pages::new(mapping));
         system.thread_on_core = (0..cores.len()).collect();
         system.pages.number(0, 0);
         system.pages.number(1, 0);

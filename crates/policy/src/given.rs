@@ -1,0 +1,50 @@
+//! A policy that places threads, with pages and prefetchers as the user gave them.
+
+use crate::Policy;
+use pinfold_core::{Applied, Decision, Finding, Metric, PageMapping, Prefetchers, Sample, Topology};
+
+/// Has the given page mapping and prefetcher setting in every configuration that another policy asks for.
+pub struct Given {
+    policy: Box<dyn Policy>,
+    pages: Option<PageMapping>,
+    prefetchers: Option<Prefetchers>,
+}
+
+impl Given {
+    /// `policy`, with these; `None` leaves to `policy` what it says.
+    pub fn new(policy: Box<dyn Policy>, pages: Option<PageMapping>, prefetchers: Option<Prefetchers>) -> Self {
+        Self {
+            policy,
+            pages,
+            prefetchers,
+        }
+    }
+
+    fn with_given(&self, mut decision: Decision) -> Decision {
+        if let Some(configuration) = &mut decision.configuration {
+            configuration.pages = self.pages.or(configuration.pages);
+            configuration.prefetchers = self.prefetchers.or(configuration.prefetchers);
+        }
+        decision
+    }
+}
+
+impl Policy for Given {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
+        let decision = self.policy.start(topology, metrics);
+        self.with_given(decision)
+    }
+
+    fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let decision = self.policy.decide(topology, sample, applied);
+        self.with_given(decision)
+    }
+
+    fn end(&mut self) -> Vec<Finding> {
+        self.policy.end()
+    }
+}

@@ -1,0 +1,61 @@
+//! Where a page mapping puts pages (Sánchez Barrera et al., ICS 2020, section 2.1.2).
+
+use super::profile::PageProfile;
+use crate::model::{Model, Routes};
+use pinfold_core::PageMapping;
+use std::collections::HashMap;
+
+/// A page mapping on a machine, for threads that are somewhere.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    kind: PageMapping,
+    nodes: u64,
+    /// For each node the nearest other.
+    remote: Vec<u8>,
+    /// The pages whose nodes are known beforehand.
+    known: HashMap<u64, u8>,
+}
+
+impl Mapping {
+    /// `profile` is needed for `Locality` and `Balance`, and ignored for the others.
+    pub(crate) fn new(
+        model: &Model,
+        mapping: PageMapping,
+        profile: Option<&PageProfile>,
+        node_of_thread: &[usize],
+    ) -> Self {
+        let routes = model.routes();
+        let nodes = model.nodes();
+        let known = match (mapping, profile) {
+            (PageMapping::Locality, Some(profile)) => profile.by_locality(nodes, node_of_thread),
+            (PageMapping::Balance, Some(profile)) => profile.by_balance(nodes),
+            _ => HashMap::new(),
+        };
+        Self {
+            kind: mapping,
+            nodes: nodes as u64,
+            remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
+            known,
+        }
+    }
+
+    /// The node of virtual page `page`, which a thread on node `toucher` touches first.
+    pub(crate) fn node(&self, page: u64, toucher: usize) -> u8 {
+        match self.kind {
+            PageMapping::Interleave => (page % self.nodes) as u8,
+            PageMapping::Single(node) => node.0 as u8,
+            PageMapping::Remote => self.remote[toucher],
+            PageMapping::FirstTouch | PageMapping::Local | PageMapping::Locality | PageMapping::Balance => {
+                self.known.get(&page).copied().unwrap_or(toucher as u8)
+            }
+        }
+    }
+}
+
+/// The node whose memory is nearest to `node` without being its own: its own on a machine that has one node.
+fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
+    (0..nodes)
+        .filter(|&other| other != node)
+        .min_by(|&a, &b| routes.latency(node, a).total_cmp(&routes.latency(node, b)))
+        .unwrap_or(node) as u8
+}
