@@ -115,6 +115,8 @@ pub struct RateLine {
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
     pub spread: Option<f64>,
+    /// What every metric did meanwhile.
+    pub metrics: Vec<MetricRate>,
 }
 
 /// Something that the user was told.
@@ -218,6 +220,7 @@ impl Recorder for Record {
             | Finding::WarmingUp { candidate, .. }
             | Finding::Probing { candidate, .. } => self.begin(candidate),
             Finding::MetricChosen { metric, why } => {
+                self.totals.restart();
                 self.metric_why = Some(why);
                 self.metric = self
                     .metrics
@@ -261,8 +264,18 @@ impl Recorder for Record {
                     gain_over_worst,
                     at,
                 });
+                self.totals.restart();
             }
-            Finding::Rate { rate, spread } => self.rates.push(RateLine { at, rate, spread }),
+            Finding::Rate { rate, spread } => {
+                let metrics = self.totals.rates(&self.metrics);
+                self.rates.push(RateLine {
+                    at,
+                    rate,
+                    spread,
+                    metrics,
+                });
+                self.totals.restart();
+            }
             Finding::SearchAgain { chosen_at, now } => {
                 self.notes.push(TimedNote {
                     at,

@@ -1,8 +1,9 @@
 //! Event sets: under which names a processor's counters are known, and which of a simulated machine's counters stand for
 //! them. One file a microarchitecture in events/, with the events' names in libpfm4, what each is made of, and what it
-//! tells; `generic.toml` has the events that the kernel names alike on every processor.
+//! tells; `generic.toml` has the events that the kernel names alike on every processor. What is counted of the whole
+//! machine and not of a thread, its energy, has the names of Linux's PMU `power`, as `perf` takes them.
 
-use crate::timeline::Counter;
+use crate::timeline::{Counter, Energy};
 use serde::Deserialize;
 
 const GENERIC: &str = include_str!("../../../events/generic.toml");
@@ -31,6 +32,9 @@ pub struct EventSet {
     /// The machine models that have it.
     #[serde(default)]
     pub machines: Vec<String>,
+    /// The energy that the processor meters (RAPL) and Linux shows as the PMU `power`.
+    #[serde(default)]
+    pub energy: Vec<Energy>,
     /// The events.
     #[serde(rename = "event")]
     pub events: Vec<EventDefinition>,
@@ -67,6 +71,32 @@ impl EventSet {
             .flat_map(|set| set.events)
             .collect()
     }
+
+    /// The energy that the machine of this name meters; none where no set is known.
+    pub fn energy_of_machine(machine: &str) -> Vec<Energy> {
+        Self::all()
+            .into_iter()
+            .filter(|set| set.machines.iter().any(|name| name == machine))
+            .flat_map(|set| set.energy)
+            .collect()
+    }
+}
+
+/// What one count of an energy event is. The kernel counts in it, whatever unit the processor has, and gives `perf` the
+/// scale of 2.3283064365386962890625e-10 to multiply with.
+pub const ENERGY_UNIT: &str = "2^-32 joule";
+
+/// Counts of an energy event in a joule.
+pub const COUNTS_OF_A_JOULE: f64 = 4_294_967_296.0;
+
+impl Energy {
+    /// The event's name as `perf` and `--event` take it. Linux has one for each package; this is their sum.
+    pub fn event_name(self) -> &'static str {
+        match self {
+            Self::Package => "power/energy-pkg/",
+            Self::Memory => "power/energy-ram/",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +125,34 @@ mod tests {
                     event.name
                 );
             }
+        }
+    }
+
+    #[test]
+    fn energy_is_metered_where_the_processor_has_rapl_and_nowhere_else() {
+        for name in ["clovertown", "caneland", "barcelona", "opteron-6164x4"] {
+            assert_eq!(EventSet::energy_of_machine(name), [], "{name} is older than RAPL");
+        }
+        for name in ["epyc-7763x2", "epyc-9654x2"] {
+            assert_eq!(
+                EventSet::energy_of_machine(name),
+                [Energy::Package],
+                "AMD does not meter memory"
+            );
+        }
+        for name in [
+            "e5-4650x4",
+            "e5-2660v2x2",
+            "e5-2680v3x2",
+            "e5-2650lv4x2",
+            "gold-6140x2",
+            "xeon-8480x2",
+        ] {
+            assert_eq!(
+                EventSet::energy_of_machine(name),
+                [Energy::Package, Energy::Memory],
+                "{name}"
+            );
         }
     }
 }

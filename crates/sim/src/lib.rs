@@ -16,9 +16,9 @@ mod scripted;
 mod timeline;
 pub mod window;
 
-pub use events::{EventDefinition, EventSet};
+pub use events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
 pub use machine::{EndSwitch, Repeat, Run, SimulatedMachine};
 pub use recorded::RecordedProgram;
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
-pub use timeline::{Counter, Program};
+pub use timeline::{Counter, Energy, Program};

@@ -1,8 +1,8 @@
 //! The simulated machine as a `Machine`: a program's run on a model, with the counters that a real one would show.
 
-use crate::events::{EventDefinition, EventSet};
+use crate::events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
 use crate::model::Model;
-use crate::timeline::{Program, Timeline};
+use crate::timeline::{Energy, Program, Timeline};
 use pinfold_core::{
     Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, PageMapping, PuId, Refusal, Sample,
     Scope, TaskId, TaskSample, Topology, Wait,
@@ -58,6 +58,7 @@ pub struct SimulatedMachine {
     topology: Topology,
     timeline: Timeline,
     events: Vec<EventDefinition>,
+    energy: Vec<Energy>,
     /// Regions of a repetition, where they are known.
     regions: Option<u64>,
     metrics: Vec<Metric>,
@@ -78,6 +79,7 @@ impl SimulatedMachine {
     pub fn new(model: Model, topology: Topology, program: Arc<dyn Program>, run: Run) -> Self {
         let threads = program.threads();
         let events = EventSet::of_machine(&model.name);
+        let energy = EventSet::energy_of_machine(&model.name);
         let regions = program.regions().filter(|&regions| regions > 0);
         let mut metrics = vec![];
         if regions.is_some() {
@@ -100,6 +102,12 @@ impl SimulatedMachine {
             source: MetricSource::Event,
             scope: Scope::Task,
         }));
+        metrics.extend(energy.iter().map(|energy| Metric {
+            name: format!("event:{}", energy.event_name()),
+            unit: ENERGY_UNIT.to_owned(),
+            source: MetricSource::Event,
+            scope: Scope::Program,
+        }));
         let mut notes = vec![];
         let pus = topology.allowed_pus().len();
         let at_once = program.threads_at_once();
@@ -120,6 +128,7 @@ impl SimulatedMachine {
             timeline: Timeline::new(model, Arc::clone(&program), topology.allowed_pus(), run.seed),
             topology,
             events,
+            energy,
             regions,
             metrics,
             tasks,
@@ -161,25 +170,36 @@ impl SimulatedMachine {
         }
     }
 
+    /// Where the events of tasks begin among the metrics, and those of the machine's energy.
+    fn first_event(&self) -> (usize, usize) {
+        let energy = self.metrics.len() - self.energy.len();
+        (energy - self.events.len(), energy)
+    }
+
     fn program_counts(&self) -> Vec<Option<Count>> {
         let progress = self.timeline.progress();
-        self.metrics
-            .iter()
-            .map(|metric| match metric.source {
-                MetricSource::Regions => self.regions.map(|regions| whole(progress * regions as f64)),
-                MetricSource::Iterations => Some(whole(progress)),
-                _ => None,
-            })
+        let (_, first_energy) = self.first_event();
+        let counts = self.metrics[..first_energy].iter().map(|metric| match metric.source {
+            MetricSource::Regions => self.regions.map(|regions| whole(progress * regions as f64)),
+            MetricSource::Iterations => Some(whole(progress)),
+            _ => None,
+        });
+        let energy = self.energy.iter();
+        counts
+            .chain(energy.map(|&energy| Some(whole(self.timeline.joules(energy) * COUNTS_OF_A_JOULE))))
             .collect()
     }
 
     fn task_counts(&self, task: usize) -> Vec<Option<Count>> {
-        let own = self.metrics.len() - self.events.len();
+        let (first, _) = self.first_event();
         let events = self.events.iter().map(|event| {
             let counters = event.counters.iter();
             Some(whole(counters.map(|&counter| self.timeline.count(task, counter)).sum()))
         });
-        std::iter::repeat_n(None, own).chain(events).collect()
+        std::iter::repeat_n(None, first)
+            .chain(events)
+            .chain(std::iter::repeat_n(None, self.energy.len()))
+            .collect()
     }
 
     fn no_such_node(&self, pages: PageMapping) -> Option<Refusal> {

@@ -7,6 +7,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use pinfold_core::{Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
 use pinfold_runtime::{Recorder, Totals};
+use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
@@ -77,6 +78,9 @@ impl Report {
             Some(metric) => (metric.unit.as_str(), metric.scope == Scope::Task),
             None => ("count", false),
         };
+        if unit == ENERGY_UNIT {
+            return event_rate(unit, rate);
+        }
         let per_thread = if average { " and thread" } else { "" };
         format!("{} {unit}s/s{per_thread}", significant(rate))
     }
@@ -92,7 +96,7 @@ impl Report {
             } else if metric.source == MetricSource::Event && self.wanted(&metric.name) {
                 let rate = rate
                     .rate
-                    .map_or_else(|| "not measured".to_owned(), |rate| format!("{}/s", significant(rate)));
+                    .map_or_else(|| "not measured".to_owned(), |rate| event_rate(&metric.unit, rate));
                 let _ = write!(text, "; {}: {rate}{scaled}", metric.name);
             }
         }
@@ -121,6 +125,15 @@ impl Report {
         self.pinnings
             .get(candidate)
             .map_or_else(String::new, Pinning::to_string)
+    }
+}
+
+/// The rate of an event. Energy is told in watts, since nobody thinks in what the kernel counts it in.
+fn event_rate(unit: &str, rate: f64) -> String {
+    if unit == ENERGY_UNIT {
+        format!("{} W", significant(rate / COUNTS_OF_A_JOULE))
+    } else {
+        format!("{}/s", significant(rate))
     }
 }
 
@@ -182,6 +195,7 @@ impl Recorder for Report {
                 self.progress.step("the program initialises", at, *lasts);
             }
             Finding::MetricChosen { metric, why } => {
+                self.totals.restart();
                 self.metric = self
                     .metrics
                     .iter()
@@ -253,11 +267,18 @@ impl Recorder for Report {
                     let _ = write!(text, ", {}", self::gain(gain, "the worst"));
                 }
                 self.say(&text);
+                self.totals.restart();
                 self.progress.rest("watching the rate");
             }
             Finding::Rate { rate, spread } => {
                 let spread = spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0));
-                self.say(&format!("at {}: {}{spread}", time(at), self.rate(*rate)));
+                self.say(&format!(
+                    "at {}: {}{spread}{}",
+                    time(at),
+                    self.rate(*rate),
+                    self.beside()
+                ));
+                self.totals.restart();
             }
             Finding::SearchAgain { chosen_at, now } => {
                 self.say(&format!(

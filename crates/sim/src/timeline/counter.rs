@@ -1,6 +1,7 @@
-//! The counters of a simulated machine, as event sets name them.
+//! The counters of a simulated machine, as event sets name them: those of threads, and the energy of the whole machine.
 
-use crate::window::{Counters, Served};
+use crate::model::Model;
+use crate::window::{Counters, Served, WindowResult};
 use serde::Deserialize;
 
 /// What can be counted of a thread on a simulated machine.
@@ -63,6 +64,34 @@ impl Counter {
             served(&[Served::RemoteMemory]),
             counters.stall_cycles,
             counters.tlb_misses as f64,
+        ]
+    }
+}
+
+/// What the energy of the whole machine is counted for, as RAPL has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Energy {
+    /// All packages.
+    Package,
+    /// All memory.
+    Memory,
+}
+
+impl Energy {
+    /// How many there are.
+    pub(crate) const NUMBER: usize = Self::Memory as usize + 1;
+
+    /// What a window took, in joules, in the order of this type.
+    pub(crate) fn all(result: &WindowResult) -> [f64; Self::NUMBER] {
+        [result.package_joules, result.memory_joules]
+    }
+
+    /// What a machine takes on which nothing runs, in watts, in the order of this type.
+    pub(crate) fn idle(model: &Model) -> [f64; Self::NUMBER] {
+        [
+            model.energy.package_idle.value().0 * model.packages() as f64,
+            model.energy.memory_idle.value().0 * model.nodes() as f64,
         ]
     }
 }

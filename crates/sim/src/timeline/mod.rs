@@ -11,7 +11,7 @@
 //!
 //! Known limits: after a change of a single thread all caches are taken to be cold; threads keep their places while they
 //! wait; what the kernel itself does takes no time; a thread lives for the whole run, though each repetition begins and
-//! ends it anew.
+//! ends it anew; while pages are moved the machine takes the energy of an idle one.
 
 mod counter;
 mod pages;
@@ -19,7 +19,7 @@ mod program;
 mod scheduler;
 mod windows;
 
-pub use counter::Counter;
+pub use counter::{Counter, Energy};
 pub use program::Program;
 
 use crate::model::Model;
@@ -62,6 +62,8 @@ pub(crate) struct Timeline {
     /// For how many seconds they have been or will be.
     paused: f64,
     counts: Vec<[f64; Counter::NUMBER]>,
+    /// What the machine has taken, in joules.
+    energy: [f64; Energy::NUMBER],
 }
 
 impl Timeline {
@@ -88,6 +90,7 @@ impl Timeline {
             pause_left: 0.0,
             paused: 0.0,
             counts: vec![[0.0; Counter::NUMBER]; threads],
+            energy: [0.0; Energy::NUMBER],
             model,
             program,
         }
@@ -121,6 +124,11 @@ impl Timeline {
     /// What a task has counted.
     pub(crate) fn count(&self, task: usize, counter: Counter) -> f64 {
         self.counts[task][counter as usize]
+    }
+
+    /// What the machine has taken since the program began, in joules.
+    pub(crate) fn joules(&self, energy: Energy) -> f64 {
+        self.energy[energy as usize]
     }
 
     /// The processor time of a task, in seconds.
@@ -249,6 +257,10 @@ impl Timeline {
     fn stretch(&mut self, limit: f64, repetitions: f64) -> Result<(), WindowError> {
         let left = limit - self.clock;
         if self.pause_left > 0.0 {
+            let pause = self.pause_left.min(left);
+            for (energy, watts) in self.energy.iter_mut().zip(Energy::idle(&self.model)) {
+                *energy += watts * pause;
+            }
             if self.pause_left < left {
                 self.clock += self.pause_left;
                 self.pause_left = 0.0;
@@ -281,6 +293,9 @@ impl Timeline {
         };
         if cold {
             self.cold_left = (self.cold_left - done).max(0.0);
+        }
+        for (energy, growth) in self.energy.iter_mut().zip(repetition.energy) {
+            *energy += growth * done;
         }
         for (counts, growth) in self.counts.iter_mut().zip(&repetition.counts) {
             for (count, growth) in counts.iter_mut().zip(growth) {

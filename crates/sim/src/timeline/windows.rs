@@ -4,7 +4,7 @@
 //! host's cores, twice in a row. The first run gives the cold repetition; the second less the first gives the warm one.
 //! This is exact where all threads wait for each other between the two, as they do here.
 
-use super::counter::Counter;
+use super::counter::{Counter, Energy};
 use super::pages::{Homes, Pages};
 use super::program::{Program, Repeated};
 use crate::model::Model;
@@ -32,6 +32,8 @@ pub(crate) struct Repetition {
     pub(crate) seconds: f64,
     /// By thread: what it counts.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
+    /// What the machine takes, in joules.
+    pub(crate) energy: [f64; Energy::NUMBER],
 }
 
 /// A configuration's repetitions.
@@ -106,6 +108,7 @@ fn simulated(model: &Model, program: &dyn Program, pages: &Pages, setting: &Sett
             .zip(&cold.counts)
             .map(|(both, cold)| std::array::from_fn(|counter| (both[counter] - cold[counter]).max(0.0)))
             .collect(),
+        energy: std::array::from_fn(|energy| (both.energy[energy] - cold.energy[energy]).max(0.0)),
     };
     Ok(Rates { cold, warm, released })
 }
@@ -121,5 +124,6 @@ fn repetition(model: &Model, result: &WindowResult) -> Repetition {
             .iter()
             .map(|counters| Counter::all(counters, model.caches.len()))
             .collect(),
+        energy: Energy::all(result),
     }
 }

@@ -1,0 +1,87 @@
+//! The energy that a simulated machine shows as Linux shows RAPL's.
+
+use pinfold_core::{Machine, MetricSource, Scope};
+use pinfold_sim::window::{Event, Recorded, Stream};
+use pinfold_sim::{COUNTS_OF_A_JOULE, Energy, Program, Repeat, Run, SimulatedMachine, model};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One thread that executes instructions and touches no memory.
+struct Computing;
+
+impl Program for Computing {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn stream(&self, _thread: usize) -> Box<dyn Stream + '_> {
+        Box::new(Recorded::new(vec![Event::instructions(100_000_000)]))
+    }
+
+    fn regions(&self) -> Option<u64> {
+        None
+    }
+
+    fn page_owners(&self) -> &[(u64, u32)] {
+        &[]
+    }
+
+    fn take_error(&self) -> Option<String> {
+        None
+    }
+}
+
+fn computing_on(name: &str) -> SimulatedMachine {
+    let model = model::builtin(name).unwrap();
+    let topology = model.topology();
+    let run = Run {
+        name: "computing".to_owned(),
+        repeat: Repeat::Times(NonZeroU64::new(1_000_000).unwrap()),
+        exit_status: 0,
+        seed: 0,
+    };
+    SimulatedMachine::new(model, topology, Arc::new(Computing), run)
+}
+
+/// The power that the event shows over ten seconds, in watts.
+fn watts(machine: &mut SimulatedMachine, event: &str) -> Option<f64> {
+    let name = format!("event:{event}");
+    let index = machine.metrics().iter().position(|metric| metric.name == name)?;
+    assert_eq!(machine.metrics()[index].source, MetricSource::Event);
+    assert_eq!(machine.metrics()[index].scope, Scope::Program);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let before = machine.observe();
+    machine.wait(Duration::from_secs(10)).unwrap();
+    let after = machine.observe();
+    assert_eq!(after.program.len(), machine.metrics().len());
+    assert!(after.tasks[0].counts[index].is_none(), "energy is nobody's own");
+    let joules = after.program[index]?.since(&before.program[index]?)? / COUNTS_OF_A_JOULE;
+    Some(joules / 10.0)
+}
+
+#[test]
+fn one_computing_thread_takes_what_the_idle_machine_and_one_busy_core_take() {
+    let model = model::builtin("e5-2660v2x2").unwrap();
+    let energy = &model.energy;
+    let instructions = model.frequency().0 / model.core.base_cpi.value().0;
+    let expected = 2.0 * energy.package_idle.value().0
+        + energy.core_active.value().0
+        + energy.instruction.value().0 * instructions;
+    let package = watts(&mut computing_on("e5-2660v2x2"), Energy::Package.event_name()).unwrap();
+    assert!((package / expected - 1.0).abs() < 1e-3, "{package} W of {expected} W");
+    let memory = watts(&mut computing_on("e5-2660v2x2"), Energy::Memory.event_name()).unwrap();
+    let idle = 2.0 * energy.memory_idle.value().0;
+    assert!((memory / idle - 1.0).abs() < 1e-3, "{memory} W of {idle} W");
+}
+
+#[test]
+fn a_machine_without_meters_has_no_metric_of_energy() {
+    for energy in [Energy::Package, Energy::Memory] {
+        assert_eq!(watts(&mut computing_on("opteron-6164x4"), energy.event_name()), None);
+    }
+    assert_eq!(
+        watts(&mut computing_on("epyc-7763x2"), Energy::Memory.event_name()),
+        None
+    );
+}
