@@ -1,5 +1,7 @@
 //! `pinfold trace`: what a recording holds.
 
+mod misses;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use pinfold_trace::{Header, Metrics, Recording, Summary, Thread};
@@ -21,6 +23,9 @@ enum Question {
     /// What can be said of the program's memory behaviour without a machine: reuse distances, strides, reads and
     /// writes, communication.
     Metrics(File),
+    /// How often each thread misses in caches of a given geometry, as if it were alone: LRU, stores allocate, each level
+    /// is looked up when the one before misses, sets by virtual address. The rules are cachegrind's.
+    Misses(misses::Arguments),
 }
 
 #[derive(Args)]
@@ -71,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 print_metrics(recording.threads(), &metrics);
             }
         }
+        Question::Misses(arguments) => misses::run(arguments)?,
     }
     Ok(ExitCode::SUCCESS)
 }

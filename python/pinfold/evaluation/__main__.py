@@ -24,9 +24,10 @@ from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
+from pinfold.evaluation.validation import validation
 
 SECTIONS: dict[str, Callable[[bool], Section]] = {
-    make.__name__: make for make in (placements, live, autopin, searches, costs)
+    make.__name__: make for make in (placements, live, autopin, searches, validation, costs)
 }
 PAGE = Path("docs/evaluation.md")
 TITLE = """# Evaluation

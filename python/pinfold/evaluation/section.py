@@ -82,6 +82,28 @@ class Section:
         return "\n".join(lines)
 
 
+@dataclass
+class Part:
+    """What one check adds to a section that several make together.
+
+    Attributes
+    ----------
+    data : dict
+        Its keys of the JSON file.
+    table : Table
+        Its figures.
+    text : str
+        What was done and what the figures say, as Markdown.
+    commands : sequence of str
+        What anyone can run to get these figures.
+    """
+
+    data: dict[str, Any]
+    table: Table
+    text: str
+    commands: Sequence[str]
+
+
 def output(command: Sequence[str]) -> str:
     """Run a command and give its standard output; its failure is ours, with what it said."""
     result = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -37,7 +37,7 @@ pub use counters::{
 };
 pub use engine::{Options, WindowError, simulate, simulate_with_pages};
 pub(crate) use mapping::Mapping;
-pub use misses::{Geometry, Misses, single_core_misses};
+pub use misses::{Geometry, MissCounter, Misses, MissesError};
 pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

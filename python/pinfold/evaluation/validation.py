@@ -1,0 +1,27 @@
+"""The simulator next to what is known otherwise: other simulators, published figures, real machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pinfold.evaluation.misses import misses
+from pinfold.evaluation.section import Part, Section
+
+PARTS: tuple[Callable[[bool], Part], ...] = (misses,)
+
+
+def validation(quick: bool) -> Section:
+    """Make every part."""
+    parts = [make(quick) for make in PARTS]
+    data: dict[str, Any] = {}
+    for part in parts:
+        data |= part.data
+    return Section(
+        "validation",
+        "The simulator, checked",
+        "\n\n".join(part.text for part in parts),
+        [command for part in parts for command in part.commands],
+        [part.table for part in parts],
+        data,
+    )
