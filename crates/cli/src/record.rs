@@ -10,8 +10,11 @@ mod program;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_linux::channel::{AgentError, Channel, find_agent};
+use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Settings, Status};
-use pinfold_trace::{FORMAT_VERSION, Header, Output, Recording, Region, Window, Writer};
+use pinfold_trace::{
+    FORMAT_VERSION, Functions, Header, Output, Recording, Region, RegionPlace, TraceError, Window, Writer,
+};
 use program::Program;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -40,10 +43,11 @@ pub(crate) struct Arguments {
     #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 
-    /// Record the executions of one parallel region: its number in the order in which regions first begin, from 0, or
-    /// the address of its function, 0x...
-    #[arg(long, value_name = "REGION", value_parser = region)]
-    region: Option<Region>,
+    /// Record the executions of one parallel region: the name of its function or of the function that it is in (of all
+    /// of them that are in it), FILE:FUNCTION for one of a library; or its number in the order in which regions first
+    /// begin, from 0; or the address of its function, 0x...
+    #[arg(long, value_name = "REGION", value_parser = WantedRegion::parse)]
+    region: Option<WantedRegion>,
 
     /// With --for, record again every so many instructions; with --region, one in so many of its executions.
     #[arg(long, value_name = "N", value_parser = count)]
@@ -77,12 +81,66 @@ fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "not a number; write 2000000, 2000k or 2M".to_owned())
 }
 
-fn region(text: &str) -> Result<Region, String> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok().map(Region::Address),
-        None => text.parse().ok().map(Region::Number),
+/// A region as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum WantedRegion {
+    Number(u64),
+    Address(u64),
+    /// A function of a file, or of the program where there is none.
+    Function {
+        file: Option<PathBuf>,
+        name: String,
+    },
+}
+
+impl WantedRegion {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(digits) = text.strip_prefix("0x") {
+            return u64::from_str_radix(digits, 16)
+                .map(Self::Address)
+                .map_err(|_| "not an address; write it as 0x401234".to_owned());
+        }
+        if text.starts_with(|first: char| first.is_ascii_digit()) {
+            return text
+                .parse()
+                .map(Self::Number)
+                .map_err(|_| "not a region; write its number from 0, or the name of its function".to_owned());
+        }
+        // The first colon that is not part of a C++ name's `::`.
+        let colon = text
+            .match_indices(':')
+            .map(|(at, _)| at)
+            .find(|&at| !text[..at].ends_with(':') && !text[at + 1..].starts_with(':'));
+        let (file, name) = match colon {
+            Some(at) => (Some(PathBuf::from(&text[..at])), &text[at + 1..]),
+            None => (None, text),
+        };
+        if name.is_empty() || file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+            return Err("a part is missing; write FUNCTION or FILE:FUNCTION".to_owned());
+        }
+        Ok(Self::Function {
+            file,
+            name: name.to_owned(),
+        })
     }
-    .ok_or_else(|| "not a region; write its number from 0, or the address of its function as 0x401234".to_owned())
+
+    /// The region as the plugin finds it, with a function's code looked up in the file. Errors: there is no such
+    /// function.
+    fn resolve(&self, program: &Path) -> Result<Region> {
+        Ok(match self {
+            Self::Number(number) => Region::Number(*number),
+            Self::Address(address) => Region::Address(*address),
+            Self::Function { file, name } => {
+                let file = file.as_deref().unwrap_or(program);
+                let ranges = symbols::Functions::read(file)?.ranges_of(name)?;
+                Region::Functions(Functions {
+                    name: name.clone(),
+                    file: file.canonicalize()?,
+                    ranges,
+                })
+            }
+        })
+    }
 }
 
 impl Arguments {
@@ -100,13 +158,13 @@ impl Arguments {
         }
     }
 
-    fn window(&self) -> Result<Option<Window>> {
+    fn window(&self, program: &Path) -> Result<Option<Window>> {
         if self.every == Some(0) || self.length == Some(0) {
             bail!("--every and --for take at least 1");
         }
         if let Some(region) = &self.region {
             return Ok(Some(Window::Region {
-                region: region.clone(),
+                region: region.resolve(program)?,
                 every: self.every.unwrap_or(1),
             }));
         }
@@ -134,7 +192,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Records, and gives the exit status: the program's, or that of a command that could not be run.
 pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
-    let window = arguments.window()?;
     let program = match Program::find(&arguments.command) {
         Ok(program) => program,
         Err(error) => {
@@ -142,6 +199,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
             return Ok(error.exit_status());
         }
     };
+    let window = arguments.window(&program.file)?;
     let qemu = program::search_path("qemu-x86_64")
         .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
     let plugin = beside_us("PINFOLD_PLUGIN", "libpinfold_record.so")
@@ -179,6 +237,9 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
         pinfold_linux::child::run(&mut command).with_context(|| format!("{} cannot be run", qemu.display()))?;
     let elapsed = started.elapsed();
     finish(&memory, &output, status)?;
+    if arguments.region.is_some() {
+        tell_missing_region(&output)?;
+    }
     if arguments.verbose {
         let (recording, _) = Recording::salvage(&output)?;
         let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
@@ -195,6 +256,57 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
         .or(status.signal().map(|signal| 128 + signal))
         .unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Opens a recording; with `salvage` what precedes the damage of a damaged one, which is said.
+pub(crate) fn open(path: &Path, salvage: bool) -> Result<Recording> {
+    if !salvage {
+        return Ok(Recording::open(path)?);
+    }
+    let (recording, damage) = Recording::salvage(path)?;
+    match damage {
+        Some(TraceError::Damaged { path, offset, what }) => eprintln!(
+            "pinfold: {} is damaged at byte {offset}: {what}; what precedes is used",
+            path.display()
+        ),
+        Some(other) => return Err(other.into()),
+        None => {}
+    }
+    Ok(recording)
+}
+
+/// Says so where the region that was asked for never began, and which ones did.
+fn tell_missing_region(output: &Path) -> Result<()> {
+    let (recording, _) = Recording::salvage(output)?;
+    if recording.threads().iter().any(|thread| thread.accesses() > 0) {
+        return Ok(());
+    }
+    let names: Vec<String> = recording
+        .regions()
+        .iter()
+        .map(|place| region_name(place).unwrap_or_else(|| format!("{:#x}", place.identity)))
+        .collect();
+    if names.is_empty() {
+        eprintln!(
+            "pinfold: no parallel region began, so that nothing is recorded: regions are known in OpenMP programs that \
+             are dynamically linked"
+        );
+    } else {
+        eprintln!(
+            "pinfold: the region of --region never began, so that nothing is recorded; these did: {}",
+            names.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// The name of the function that a region's code lies in; `None` where the file has changed or names none.
+pub(crate) fn region_name(place: &RegionPlace) -> Option<String> {
+    let metadata = place.file.metadata().ok()?;
+    if !place.is_of(&metadata) {
+        return None;
+    }
+    symbols::Functions::read(&place.file).ok()?.at(place.offset)
 }
 
 /// What the recorded program gets into its environment: the agent, asked for marks. Without an agent a recording holds

@@ -2,6 +2,7 @@
 
 mod misses;
 
+use crate::record::{self, region_name};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use pinfold_trace::{Header, Metrics, Recording, Summary, Thread};
@@ -45,14 +46,7 @@ struct File {
 
 impl File {
     fn open(&self) -> Result<Recording> {
-        if !self.salvage {
-            return Ok(Recording::open(&self.path)?);
-        }
-        let (recording, damage) = Recording::salvage(&self.path)?;
-        if let Some(damage) = damage {
-            eprintln!("pinfold: {damage}");
-        }
-        Ok(recording)
+        record::open(&self.path, self.salvage)
     }
 }
 
@@ -60,7 +54,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.question {
         Question::Info(file) => {
             let recording = file.open()?;
-            let summary = Summary::of(&recording)?;
+            let mut summary = Summary::of(&recording)?;
+            for region in &mut summary.regions {
+                let place = recording
+                    .regions()
+                    .iter()
+                    .find(|place| place.identity == region.address);
+                region.function = place.and_then(region_name);
+            }
             if file.json {
                 print_json(&recording, &summary)?;
             } else {
@@ -99,7 +100,7 @@ fn print_json<T: Serialize>(recording: &Recording, content: &T) -> Result<()> {
 fn print_info(header: &Header, summary: &Summary) {
     println!("command    {}", header.command.join(" "));
     if let Some(window) = &header.window {
-        println!("window     {window:?}");
+        println!("window     {window}");
     }
     let accesses: u64 = summary.threads.iter().map(|thread| thread.accesses).sum();
     let instructions: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
@@ -145,19 +146,20 @@ fn print_info(header: &Header, summary: &Summary) {
     }
     if !summary.regions.is_empty() {
         println!(
-            "\n{:>6} {:>18} {:>10} {:>8}",
-            "region", "function", "executions", "threads"
+            "\n{:>6} {:>18} {:>10} {:>8}  {}",
+            "region", "address", "executions", "threads", "function"
         );
     }
     for region in &summary.regions {
         println!(
-            "{:>6} {:>#18x} {:>10} {:>8}",
+            "{:>6} {:>#18x} {:>10} {:>8}  {}",
             region.number,
             region.address,
             region.executions,
             region
                 .threads
                 .map_or_else(|| "-".to_owned(), |threads| threads.to_string()),
+            region.function.as_deref().unwrap_or("-"),
         );
     }
 }

@@ -297,6 +297,104 @@ fn one_region_of_a_program_is_recorded_alone() {
 }
 
 #[test]
+fn a_region_is_named_by_its_function_or_by_the_one_that_it_is_in() {
+    let Some(directory) = programs() else { return };
+    for (compiler, name, executions) in [
+        ("gcc", "main", 4),
+        ("gcc", "main._omp_fn.0", 3),
+        ("gcc", "main._omp_fn.1", 1),
+        ("clang", "main", 4),
+    ] {
+        let Some(recording) = record_regions(directory.path(), compiler, &["--region", name]) else {
+            continue;
+        };
+        let (_, events) = read(&recording, 0);
+        let windows = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::WindowBegin {}))
+            .count();
+        assert_eq!(windows, executions, "{compiler} {name}");
+    }
+}
+
+#[test]
+fn regions_are_shown_with_the_names_of_their_functions_as_long_as_the_program_is_the_same() {
+    let Some(directory) = programs() else { return };
+    if record_regions(directory.path(), "gcc", &[]).is_none() {
+        return;
+    }
+    let file = directory.path().join("recording.pft");
+    let names = || -> Vec<serde_json::Value> {
+        let output = pinfold(&["trace", "info", "--json", file.to_str().unwrap()]);
+        let info: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let regions = info["regions"].as_array().unwrap();
+        regions.iter().map(|region| region["function"].clone()).collect()
+    };
+    assert_eq!(names(), ["main._omp_fn.0", "main._omp_fn.1"]);
+    std::fs::write(directory.path().join("regions"), "another program").unwrap();
+    assert_eq!(names(), [serde_json::Value::Null, serde_json::Value::Null]);
+}
+
+#[test]
+fn a_region_that_is_not_there_is_refused_with_the_nearest_names_and_one_that_never_began_is_told() {
+    let Some(directory) = programs() else { return };
+    if record_regions(directory.path(), "gcc", &["--region", "7"]).is_none() {
+        return;
+    }
+    let program = directory.path().join("regions").display().to_string();
+    let file = directory.path().join("recording.pft").display().to_string();
+    let unknown = pinfold(&["record", "-o", &file, "--region", "main._omp_fn.7", "--", &program]);
+    assert_eq!(unknown.status.code(), Some(125));
+    let said = text(&unknown.stderr);
+    assert!(said.contains("did you mean main._omp_fn.0"), "{said}");
+    let never = pinfold(&["record", "-o", &file, "--region", "_init", "--", &program]);
+    let said = text(&never.stderr);
+    assert!(
+        said.contains("never began") && said.contains("main._omp_fn.0, main._omp_fn.1"),
+        "{said}"
+    );
+    let script = directory.path().join("script").display().to_string();
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    let named = format!("{script}:main");
+    let no_elf = pinfold(&["record", "-o", &file, "--region", &named, "--", &program]);
+    assert!(
+        text(&no_elf.stderr).contains("it is a script"),
+        "{}",
+        text(&no_elf.stderr)
+    );
+}
+
+#[test]
+fn misses_of_a_program_whose_accesses_are_known_are_those_that_follow_from_them() {
+    let Some(directory) = programs() else { return };
+    record(directory.path(), &[], &["static"]);
+    let file = directory.path().join("recording.pft");
+    let misses =
+        |options: &[&str]| -> Output { pinfold(&[&["trace", "misses", file.to_str().unwrap()], options].concat()) };
+    // A thread's first 4096 words are 512 lines that nobody has; its stack and the C library come on top.
+    let output = misses(&["--level", "4k,4,64", "--level", "1M,16,64", "--thread", "1", "--json"]);
+    let counted: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let thread = &counted["threads"][0];
+    assert_eq!(
+        (counted["threads"].as_array().unwrap().len(), &thread["number"]),
+        (1, &1.into())
+    );
+    for level in [0, 1] {
+        let missed = thread["levels"][level]["write_misses"].as_u64().unwrap();
+        assert!((512..560).contains(&missed), "{missed}");
+    }
+    let reached = |kind: &str| thread["levels"][1][kind].as_u64();
+    assert_eq!(reached("reads"), thread["levels"][0]["read_misses"].as_u64());
+    assert_eq!(reached("writes"), thread["levels"][0]["write_misses"].as_u64());
+    // The levels of a machine, as a table.
+    let table = text(&misses(&["--machine", "clovertown"]).stdout);
+    assert_eq!(table.lines().count(), 1 + 3 * 2, "{table}");
+    assert!(table.contains("32 KiB") && table.contains("4 MiB"), "{table}");
+    let missing = misses(&["--level", "4k,4,64", "--thread", "9"]);
+    assert!(text(&missing.stderr).contains("has no thread 9: there are 0, 1, 2"));
+}
+
+#[test]
 fn a_script_is_run_by_its_interpreter() {
     let Some(directory) = programs() else { return };
     let script = directory.path().join("script");

@@ -144,6 +144,149 @@ fn a_number_of_repetitions_is_what_the_program_does() {
     assert_eq!(json(&out)["simulation"]["repetitions"], 3.0);
 }
 
+/// Seconds that one repetition of a recording takes on the Opteron.
+fn simulated_seconds(directory: &Path, file: &str) -> f64 {
+    let out = directory.join("time.json");
+    let options = [
+        "--machine",
+        "opteron-6164x4",
+        "--policy",
+        "none",
+        "--repeat",
+        "1",
+        "--json",
+    ];
+    let output = pinfold(&[&["run"], &options[..], &[out.to_str().unwrap(), file]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    json(&out)["ran"].as_f64().unwrap()
+}
+
+#[test]
+fn of_a_recording_of_a_part_the_part_is_simulated() {
+    let Some((directory, program, whole)) = recorded() else {
+        return;
+    };
+    let all = simulated_seconds(directory.path(), &whole);
+    let part = directory.path().join("part.pft").display().to_string();
+    for options in [
+        &["--from", "20k", "--for", "20k"][..],
+        &["--for", "5k", "--every", "40k"],
+    ] {
+        let output = pinfold(&[&["record", "-o", &part], options, &["--", &program]].concat());
+        assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+        let time = simulated_seconds(directory.path(), &part);
+        assert!(time > 0.0 && time < all, "{options:?}: {time} of {all}");
+    }
+}
+
+#[test]
+fn a_recording_of_a_part_that_never_came_is_not_simulated() {
+    let Some((directory, program, _)) = recorded() else {
+        return;
+    };
+    let none = directory.path().join("none.pft").display().to_string();
+    pinfold(&["record", "-o", &none, "--from", "10G", "--", &program]);
+    let error = error_of(&["run", "--machine", "clovertown", &none]);
+    assert!(
+        error.contains("holds no data access") && error.contains("from instruction 10000000000"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_damaged_recording_is_simulated_as_far_as_it_goes_when_that_is_asked_for() {
+    let Some((directory, _, file)) = recorded() else { return };
+    let bytes = std::fs::read(&file).unwrap();
+    let cut = directory.path().join("cut.pft").display().to_string();
+    std::fs::write(&cut, &bytes[..bytes.len() - 10]).unwrap();
+    let run = [
+        "run",
+        "--machine",
+        "clovertown",
+        "--policy",
+        "none",
+        "--repeat",
+        "1",
+        &cut,
+    ];
+    let error = error_of(&run);
+    assert!(
+        error.contains("is damaged at byte") && error.contains("--salvage"),
+        "{error}"
+    );
+    let output = pinfold(&[&run[..], &["--salvage"]].concat());
+    let shown = text(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    assert_eq!(shown.matches("what precedes is used").count(), 1, "{shown}");
+    // Nothing is left before the first block but the header.
+    std::fs::write(&cut, &bytes[..600]).unwrap();
+    let error = error_of(&[&run[..], &["--salvage"]].concat());
+    assert!(error.contains("holds no data access"), "{error}");
+}
+
+#[test]
+fn threads_that_outnumber_the_processors_take_turns_and_that_is_said_once() {
+    let Some((directory, program, _)) = recorded() else {
+        return;
+    };
+    let crowd = directory.path().join("crowd.pft").display().to_string();
+    let output = pinfold(&["record", "-o", &crowd, "--", &program, "crowd"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = pinfold(&[
+        "run",
+        "--machine",
+        "clovertown",
+        "--policy",
+        "none",
+        "--repeat",
+        "4",
+        &crowd,
+    ]);
+    let shown = text(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    assert_eq!(shown.matches("12 threads at once").count(), 1, "{shown}");
+}
+
+#[test]
+fn a_models_bad_number_is_refused_with_its_key_its_line_and_what_would_be_right() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/clovertown.toml");
+    let good = std::fs::read_to_string(model).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.toml");
+    for (line, replacement, key, remedy) in [
+        ("frequency = ", "", "frequency", "missing"),
+        (
+            "frequency = ",
+            "frequency = { ghz = -2.66, source = \"a slip\" }",
+            "core.frequency",
+            "must be",
+        ),
+        (
+            "ways = { count = 16",
+            "ways = { count = 15, source = \"a slip\" }",
+            "cache[1].ways",
+            "multiple",
+        ),
+    ] {
+        let number = good.lines().position(|text| text.starts_with(line)).unwrap() + 1;
+        let bad: Vec<&str> = good
+            .lines()
+            .map(|text| if text.starts_with(line) { replacement } else { text })
+            .collect();
+        std::fs::write(&file, bad.join("\n")).unwrap();
+        let error = error_of(&["run", "--machine", file.to_str().unwrap(), "a.pft"]);
+        // What is missing has no line; that of its table is told.
+        let place = if replacement.is_empty() {
+            "mine.toml:".to_owned()
+        } else {
+            format!("mine.toml:{number}")
+        };
+        for words in [place.as_str(), key, remedy] {
+            assert!(error.contains(words), "{words}: {error}");
+        }
+    }
+}
+
 #[test]
 fn all_models_are_listed_with_their_shapes_and_how_well_they_are_known() {
     let output = pinfold(&["machines", "--json"]);

@@ -11,6 +11,6 @@ pub mod machine;
 mod nearest;
 pub mod pfm;
 pub mod procfs;
-mod symbols;
+pub mod symbols;
 mod tasks;
 pub mod topology;

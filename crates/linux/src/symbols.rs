@@ -1,4 +1,5 @@
-//! Where in a binary's file a function begins, which is what a uprobe is told.
+//! Where in a binary's file a function lies: its beginning is what a uprobe is told, and a parallel region has the name
+//! of the function that its code lies in.
 //!
 //! 1. Take the functions that `.symtab` and `.dynsym` define.
 //! 2. Those whose name in the table is the wanted one; where there is none, those whose demangled name is, written
@@ -16,6 +17,7 @@ use object::{BinaryFormat, Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Why a function was not found.
@@ -30,7 +32,7 @@ pub enum SymbolError {
         source: io::Error,
     },
     /// The file is not an ELF binary, or a damaged one.
-    #[error("{} has no functions to probe: {why}", path.display())]
+    #[error("{} has no functions that can be named: {why}", path.display())]
     NotElf {
         /// The file.
         path: PathBuf,
@@ -40,7 +42,7 @@ pub enum SymbolError {
     /// The file names no functions.
     #[error(
         "{} has no symbol table, so `{symbol}` cannot be found in it; build it without -s and do not strip it, or \
-         probe a shared library that it calls: uprobe:PATH:SYMBOL",
+         name a function of a shared library that it calls: PATH:SYMBOL",
         path.display()
     )]
     NoSymbols {
@@ -95,87 +97,184 @@ pub enum SymbolError {
 
 /// The offset in bytes into the file `path` at which the function `symbol` begins.
 pub(crate) fn file_offset(path: &Path, symbol: &str) -> Result<u64, SymbolError> {
-    let content = fs::read(path).map_err(|source| SymbolError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    offset_in(path, &content, symbol)
+    Functions::read(path)?.file_offset(symbol)
 }
 
-fn offset_in(path: &Path, content: &[u8], symbol: &str) -> Result<u64, SymbolError> {
-    let not_elf = |why: String| SymbolError::NotElf {
-        path: path.to_owned(),
-        why,
-    };
-    if content.starts_with(b"#!") {
-        let why = "it is a script; name the binary that interprets it: uprobe:PATH:SYMBOL";
-        return Err(not_elf(why.to_owned()));
+/// The functions that a file defines.
+#[derive(Debug)]
+pub struct Functions {
+    path: PathBuf,
+    /// Whether only the dynamic symbols were there to look at.
+    stripped: bool,
+    /// By name in the table; a name can be there twice (in both tables, or as a static function of several units).
+    by_name: BTreeMap<String, Vec<Code>>,
+}
+
+/// The code of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Code {
+    /// In the symbol table.
+    address: u64,
+    /// Bytes; 0 where the table does not tell.
+    size: u64,
+    /// Where it begins in the file; `None` where no loaded segment holds it.
+    offset: Option<u64>,
+}
+
+impl Code {
+    /// Where it lies in the file: a byte at least.
+    fn range(&self) -> Option<Range<u64>> {
+        self.offset.map(|offset| offset..offset + self.size.max(1))
     }
-    let file = object::File::parse(content).map_err(|error| not_elf(format!("it is no ELF binary ({error})")))?;
-    if file.format() != BinaryFormat::Elf {
-        return Err(not_elf(format!("it is a {:?} binary, not an ELF one", file.format())));
+}
+
+impl Functions {
+    /// Reads the symbol tables of a file. Errors: it cannot be read or is no ELF binary.
+    pub fn read(path: &Path) -> Result<Self, SymbolError> {
+        let content = fs::read(path).map_err(|source| SymbolError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(path, &content)
     }
-    let stripped = file.symbols().next().is_none();
-    // By name in the table; a name can be there twice (in both tables, or as a static function of several units).
-    let mut functions: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for entry in file.symbols().chain(file.dynamic_symbols()) {
-        if entry.kind() != SymbolKind::Text || !entry.is_definition() {
-            continue;
+
+    fn parse(path: &Path, content: &[u8]) -> Result<Self, SymbolError> {
+        let not_elf = |why: String| SymbolError::NotElf {
+            path: path.to_owned(),
+            why,
+        };
+        if content.starts_with(b"#!") {
+            let why = "it is a script; name the binary that interprets it: PATH:SYMBOL";
+            return Err(not_elf(why.to_owned()));
         }
-        if let Ok(name) = entry.name() {
-            let addresses = functions.entry(name).or_default();
-            if !addresses.contains(&entry.address()) {
-                addresses.push(entry.address());
+        let file = object::File::parse(content).map_err(|error| not_elf(format!("it is no ELF binary ({error})")))?;
+        if file.format() != BinaryFormat::Elf {
+            return Err(not_elf(format!("it is a {:?} binary, not an ELF one", file.format())));
+        }
+        let offset_of = |address: u64| {
+            file.segments().find_map(|segment| {
+                let (file_start, file_size) = segment.file_range();
+                let within = address.checked_sub(segment.address())?;
+                (within < file_size).then_some(file_start + within)
+            })
+        };
+        let mut by_name: BTreeMap<String, Vec<Code>> = BTreeMap::new();
+        for entry in file.symbols().chain(file.dynamic_symbols()) {
+            if entry.kind() != SymbolKind::Text || !entry.is_definition() {
+                continue;
+            }
+            let Ok(name) = entry.name() else { continue };
+            let known = by_name.entry(name.to_owned()).or_default();
+            if known.iter().all(|code| code.address != entry.address()) {
+                known.push(Code {
+                    address: entry.address(),
+                    size: entry.size(),
+                    offset: offset_of(entry.address()),
+                });
             }
         }
-    }
-    if functions.is_empty() {
-        return Err(SymbolError::NoSymbols {
+        Ok(Self {
             path: path.to_owned(),
-            symbol: symbol.to_owned(),
+            stripped: file.symbols().next().is_none(),
+            by_name,
+        })
+    }
+
+    /// The name of the function whose code is at this offset into the file, as one would type it; the innermost where
+    /// several hold it.
+    pub fn at(&self, offset: u64) -> Option<String> {
+        let holding = self.by_name.iter().flat_map(|(name, codes)| {
+            codes
+                .iter()
+                .filter_map(Code::range)
+                .filter(|range| range.contains(&offset))
+                .map(move |range| (range.start, name))
         });
+        // Of names for the same code the shorter is the usual one.
+        holding
+            .max_by_key(|(start, name)| (*start, std::cmp::Reverse(name.len())))
+            .map(|(_, name)| shortest_name(name))
     }
-    let matching: Vec<(&str, u64)> = match functions.get_key_value(symbol) {
-        Some((&name, addresses)) => addresses.iter().map(|&address| (name, address)).collect(),
-        None => functions
+
+    /// Where in the file the code of the function `symbol` lies, and of what the compiler made of its parts, which is
+    /// named after it with a dot between (`main._omp_fn.0` of `main`). Errors: there is no such function.
+    pub fn ranges_of(&self, symbol: &str) -> Result<Vec<Range<u64>>, SymbolError> {
+        let ranges: Vec<Range<u64>> = self
+            .by_name
             .iter()
-            .filter(|(name, _)| readable_names(name).iter().any(|readable| readable == symbol))
-            .flat_map(|(&name, addresses)| addresses.iter().map(move |&address| (name, address)))
-            .collect(),
-    };
-    let address = match matching.as_slice() {
-        [] => {
-            let readable: Vec<String> = functions.keys().map(|name| shortest_name(name)).collect();
-            return Err(SymbolError::Unknown {
-                path: path.to_owned(),
-                symbol: symbol.to_owned(),
-                stripped,
-                nearest: nearest(symbol, readable.iter().map(String::as_str)),
-            });
+            .filter(|(name, _)| is_or_is_part_of(name, symbol))
+            .flat_map(|(_, codes)| codes.iter().filter_map(Code::range))
+            .collect();
+        if ranges.is_empty() {
+            return Err(self.unknown(symbol));
         }
-        [(_, address), rest @ ..] if rest.iter().all(|(_, other)| other == address) => *address,
-        several => {
-            return Err(SymbolError::Ambiguous {
-                path: path.to_owned(),
+        Ok(ranges)
+    }
+
+    fn unknown(&self, symbol: &str) -> SymbolError {
+        if self.by_name.is_empty() {
+            return SymbolError::NoSymbols {
+                path: self.path.clone(),
                 symbol: symbol.to_owned(),
-                candidates: several
-                    .iter()
-                    .map(|(name, address)| format!("{name} at {address:#x}"))
-                    .collect(),
-            });
+            };
         }
-    };
-    file.segments()
-        .find_map(|segment| {
-            let (file_start, file_size) = segment.file_range();
-            let within = address.checked_sub(segment.address())?;
-            (within < file_size).then_some(file_start + within)
-        })
-        .ok_or_else(|| SymbolError::NotLoaded {
-            path: path.to_owned(),
+        let readable: Vec<String> = self.by_name.keys().map(|name| shortest_name(name)).collect();
+        SymbolError::Unknown {
+            path: self.path.clone(),
             symbol: symbol.to_owned(),
-            address,
+            stripped: self.stripped,
+            nearest: nearest(symbol, readable.iter().map(String::as_str)),
+        }
+    }
+
+    fn file_offset(&self, symbol: &str) -> Result<u64, SymbolError> {
+        let all = |(name, codes): (&String, &Vec<Code>)| -> Vec<(String, Code)> {
+            codes.iter().map(|code| (name.clone(), *code)).collect()
+        };
+        let matching: Vec<(String, Code)> = match self.by_name.get_key_value(symbol) {
+            Some(exact) => all(exact),
+            None => self
+                .by_name
+                .iter()
+                .filter(|(name, _)| readable_names(name).iter().any(|readable| readable == symbol))
+                .flat_map(all)
+                .collect(),
+        };
+        let code = match matching.as_slice() {
+            [] => return Err(self.unknown(symbol)),
+            [(_, code), rest @ ..] if rest.iter().all(|(_, other)| other.address == code.address) => *code,
+            several => {
+                return Err(SymbolError::Ambiguous {
+                    path: self.path.clone(),
+                    symbol: symbol.to_owned(),
+                    candidates: several
+                        .iter()
+                        .map(|(name, code)| format!("{name} at {:#x}", code.address))
+                        .collect(),
+                });
+            }
+        };
+        code.offset.ok_or_else(|| SymbolError::NotLoaded {
+            path: self.path.clone(),
+            symbol: symbol.to_owned(),
+            address: code.address,
         })
+    }
+}
+
+/// Whether the function `name` of a symbol table is what a person calls `wanted`, or a part that the compiler made of it.
+fn is_or_is_part_of(name: &str, wanted: &str) -> bool {
+    let fits = |text: &str| {
+        text.strip_prefix(wanted)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if fits(name) {
+        return true;
+    }
+    let (base, part) = name.split_at(name.find('.').unwrap_or(name.len()));
+    readable_names(base)
+        .iter()
+        .any(|readable| fits(&format!("{readable}{part}")))
 }
 
 /// The forms in which a person may write the function whose mangled name is `name`; none where it is not mangled.
@@ -202,11 +301,13 @@ fn readable_names(name: &str) -> Vec<String> {
     .collect()
 }
 
-/// The form of `name` that one would type.
+/// The form of `name` that one would type. What the compiler appended to a part of a function stays.
 fn shortest_name(name: &str) -> String {
+    let (base, part) = name.split_at(name.find('.').unwrap_or(name.len()));
     readable_names(name)
         .into_iter()
         .next()
+        .or_else(|| Some(readable_names(base).into_iter().next()? + part))
         .unwrap_or_else(|| name.to_owned())
 }
 
@@ -288,6 +389,47 @@ mod tests {
     }
 
     #[test]
+    fn what_the_compiler_made_of_a_function_is_found_by_the_functions_name() {
+        for (name, wanted, found) in [
+            ("main", "main", true),
+            ("main._omp_fn.0", "main", true),
+            ("main._omp_fn.0", "main._omp_fn.0", true),
+            ("main._omp_fn.10", "main._omp_fn.1", false),
+            ("mainly", "main", false),
+            ("_ZN6solver4Grid5relaxEid._omp_fn.1", "solver::Grid::relax", true),
+            (
+                "_ZN6solver4Grid5relaxEid._omp_fn.1",
+                "solver::Grid::relax._omp_fn.1",
+                true,
+            ),
+            ("_ZN6solver4Grid5relaxEid._omp_fn.1", "solver::Grid", false),
+        ] {
+            assert_eq!(is_or_is_part_of(name, wanted), found, "{name} as {wanted}");
+        }
+        assert_eq!(
+            shortest_name("_ZN6solver4Grid5relaxEid._omp_fn.1"),
+            "solver::Grid::relax._omp_fn.1"
+        );
+    }
+
+    #[test]
+    fn code_has_the_name_of_the_function_that_it_lies_in() {
+        let source = "void first(void) {} int main(void) { first(); return 0; }";
+        let Some((_directory, binary)) = compiled("cc", &[("a.c", source)], &["-O0"]) else {
+            return;
+        };
+        let functions = Functions::read(&binary).unwrap();
+        for name in ["first", "main"] {
+            let ranges = functions.ranges_of(name).unwrap();
+            assert_eq!(ranges.len(), 1);
+            for offset in [ranges[0].start, ranges[0].end - 1] {
+                assert_eq!(functions.at(offset).as_deref(), Some(name));
+            }
+        }
+        assert_eq!(functions.at(1), None);
+    }
+
+    #[test]
     fn a_variable_is_no_function() {
         let source = "int counter = 3; int main(void) { return counter; }";
         let Some((_directory, binary)) = compiled("cc", &[("a.c", source)], &[]) else {
@@ -324,18 +466,18 @@ mod tests {
 
     #[test]
     fn a_script_points_at_its_interpreter() {
-        let message = offset_in(Path::new("job"), b"#!/bin/sh\nexit\n", "main")
+        let message = Functions::parse(Path::new("job"), b"#!/bin/sh\nexit\n")
             .unwrap_err()
             .to_string();
         assert!(
-            message.contains("script") && message.contains("uprobe:PATH:SYMBOL"),
+            message.contains("script") && message.contains("PATH:SYMBOL"),
             "{message}"
         );
     }
 
     #[test]
     fn a_damaged_binary_is_an_error() {
-        let error = offset_in(Path::new("job"), b"\x7fELF\x02\x01\x01", "main").unwrap_err();
+        let error = Functions::parse(Path::new("job"), b"\x7fELF\x02\x01\x01").unwrap_err();
         assert!(matches!(error, SymbolError::NotElf { .. }), "{error}");
         let missing = file_offset(Path::new("/no/such/file"), "main").unwrap_err();
         assert!(matches!(missing, SymbolError::Unreadable { .. }), "{missing}");

@@ -16,6 +16,7 @@
     reason = "this is for x86-64, and a site's number has 32 bits in the datum"
 )]
 
+mod place;
 mod qemu;
 mod recorder;
 mod thread;
@@ -175,7 +176,9 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
         qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, qemu::NO_REGISTERS, count as *mut c_void);
         for index in 0..count {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
-            let number = u64::from(recorder::Pc::number(qemu::qemu_plugin_insn_vaddr(instruction)));
+            let address = qemu::qemu_plugin_insn_vaddr(instruction);
+            place::set_guest_base(qemu::qemu_plugin_insn_haddr(instruction) as u64, address);
+            let number = u64::from(recorder::Pc::number(address));
             let datum = (number << INDEX_BITS | index as u64) as *mut c_void;
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 instruction,

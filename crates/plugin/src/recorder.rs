@@ -9,6 +9,7 @@
     reason = "this is for x86-64, and fewer than 2^32 instructions are translated"
 )]
 
+use crate::place;
 use pinfold_trace::shared::{self, Settings, Status};
 use pinfold_trace::{Finished, Region, Window, Writer};
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static STOPPED: AtomicBool = AtomicBool::new(false);
 static FILE: Mutex<()> = Mutex::new(());
 static REGIONS: Mutex<Regions> = Mutex::new(Regions {
-    order: vec![],
+    known: vec![],
     executions: 0,
     recorded_depth: 0,
 });
@@ -144,26 +145,41 @@ impl Pc {
 }
 
 struct Regions {
-    /// Their identities in the order of their first beginnings.
-    order: Vec<u64>,
+    /// Their identities in the order of their first beginnings, and whether the window is about them.
+    known: Vec<(u64, bool)>,
     /// Executions of the region that the window is about.
     executions: u64,
     /// How often it is open inside an execution that is recorded.
     recorded_depth: u64,
 }
 
-/// A parallel region begins (`true`) or has ended: the window may open or close.
+/// A parallel region begins (`true`) or has ended: the window may open or close. Of one that begins for the first time
+/// the recording gets its place.
 pub(crate) fn region(identity: u64, begins: bool) {
-    let Some(Window::Region { region, every }) = SETTINGS.get().and_then(|settings| settings.window.as_ref()) else {
-        return;
-    };
+    let window = SETTINGS.get().and_then(|settings| settings.window.as_ref());
     let mut regions = lock(&REGIONS);
-    if !regions.order.contains(&identity) {
-        regions.order.push(identity);
-    }
-    let wanted = match region {
-        Region::Number(number) => regions.order.get(*number as usize) == Some(&identity),
-        Region::Address(address) => *address == identity,
+    let known = regions.known.iter().find(|(known, _)| *known == identity);
+    let wanted = if let Some((_, wanted)) = known {
+        *wanted
+    } else {
+        let place = place::of(identity);
+        let number = regions.known.len() as u64;
+        let wanted = match window {
+            Some(Window::Region { region, .. }) => match region {
+                Region::Number(wanted) => *wanted == number,
+                Region::Address(address) => *address == identity,
+                Region::Functions(functions) => place.as_ref().is_some_and(|place| functions.hold(place)),
+            },
+            _ => false,
+        };
+        regions.known.push((identity, wanted));
+        if let Some(place) = place {
+            append(Ok(Writer::region(&place)));
+        }
+        wanted
+    };
+    let Some(Window::Region { every, .. }) = window else {
+        return;
     };
     if !wanted {
         return;

@@ -3,7 +3,9 @@
 //! All numbers are little-endian. Each part carries its length and a checksum, so that a file can be walked from its
 //! beginning to the first damage.
 
+use crate::place::Functions;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The version of the format that this library reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -56,6 +58,22 @@ pub enum Window {
     },
 }
 
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instructions { from, length, every } => {
+                write!(f, "from instruction {from}")?;
+                if let Some(length) = length {
+                    write!(f, ", for {length}")?;
+                }
+                every.map_or(Ok(()), |every| write!(f, ", again every {every}"))
+            }
+            Self::Region { region, every: 1 } => write!(f, "{region}"),
+            Self::Region { region, every } => write!(f, "{region}, one in {every} executions"),
+        }
+    }
+}
+
 /// Which parallel region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,6 +82,20 @@ pub enum Region {
     Number(u64),
     /// By the address of its function.
     Address(u64),
+    /// By the functions that it is in. These may be several regions.
+    Functions(Functions),
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "region {number}"),
+            Self::Address(address) => write!(f, "the region at {address:#x}"),
+            Self::Functions(functions) => {
+                write!(f, "the regions of {} in {}", functions.name, functions.file.display())
+            }
+        }
+    }
 }
 
 /// What a frame holds.
@@ -73,6 +105,8 @@ pub(crate) enum FrameKind {
     Block,
     /// That there is a thread, its kernel id and its parent.
     Thread,
+    /// Where the code of a parallel region lies.
+    Region,
     /// That the recording is complete.
     End,
 }
@@ -82,6 +116,7 @@ impl FrameKind {
         match self {
             Self::Block => *b"PFbk",
             Self::Thread => *b"PFth",
+            Self::Region => *b"PFrg",
             Self::End => *b"PFen",
         }
     }
@@ -125,7 +160,7 @@ impl Frame {
 
     /// The frame that these bytes begin with; `None` if it is of no known kind.
     pub(crate) fn from_bytes(bytes: &[u8; FRAME]) -> Option<Self> {
-        let kind = [FrameKind::Block, FrameKind::Thread, FrameKind::End]
+        let kind = [FrameKind::Block, FrameKind::Thread, FrameKind::Region, FrameKind::End]
             .into_iter()
             .find(|kind| bytes.starts_with(&kind.magic()))?;
         let small = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));

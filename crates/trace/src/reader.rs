@@ -7,7 +7,7 @@
 use crate::decoder::{Batch, Decoder};
 use crate::encoder::BLOCK_CAPACITY;
 use crate::file::{BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, PREFIX};
-use crate::{NO_PARENT, TraceError};
+use crate::{NO_PARENT, RegionPlace, TraceError};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -22,6 +22,7 @@ pub struct Recording {
     path: PathBuf,
     header: Header,
     threads: Vec<Thread>,
+    regions: Vec<RegionPlace>,
     file_size: u64,
 }
 
@@ -106,6 +107,7 @@ impl Recording {
             input,
             offset: (PREFIX + text.len()) as u64,
             threads: BTreeMap::new(),
+            regions: vec![],
         };
         let damage = loop {
             let offset = walk.offset;
@@ -117,6 +119,7 @@ impl Recording {
         };
         let file_size = walk.offset;
         let threads = walk.threads;
+        let regions = walk.regions;
         let recording = Self {
             threads: threads
                 .into_iter()
@@ -127,6 +130,7 @@ impl Recording {
                     blocks: found.blocks.into(),
                 })
                 .collect(),
+            regions,
             file: Arc::new(file),
             path: path.to_owned(),
             header,
@@ -143,6 +147,11 @@ impl Recording {
     /// The threads, in the order of their births.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
+    }
+
+    /// Where the code of the parallel regions lies that have begun, as far as it lies in files.
+    pub fn regions(&self) -> &[RegionPlace] {
+        &self.regions
     }
 
     /// The bytes of the file, up to the first damage.
@@ -174,6 +183,7 @@ struct Walk<R> {
     input: R,
     offset: u64,
     threads: BTreeMap<u32, Found>,
+    regions: Vec<RegionPlace>,
 }
 
 enum Step {
@@ -229,6 +239,12 @@ impl<R: Read> Walk<R> {
                 let found = self.threads.entry(frame.thread).or_default();
                 found.kernel_id = number(kernel_id);
                 found.parent = number(parent).filter(|parent| *parent != NO_PARENT);
+            }
+            FrameKind::Region => {
+                let Some(place) = RegionPlace::from_bytes(&payload) else {
+                    return Ok(Step::Damage("a region's description is cut off"));
+                };
+                self.regions.push(place);
             }
             FrameKind::End => {
                 self.offset += FRAME as u64;

@@ -6,6 +6,7 @@ use crate::reuse::ReuseDistances;
 use crate::{Batch, EventKind, Recording, Thread, TraceError};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 
 /// The bytes of a cache line, for the footprint: those of all x86-64 processors.
 const LINE_SHIFT: u32 = 6;
@@ -49,6 +50,10 @@ pub struct RegionSummary {
     pub number: usize,
     /// The address of its function.
     pub address: u64,
+    /// The file that its code lies in; `None` where it lies in none.
+    pub file: Option<PathBuf>,
+    /// The name of the function that it is or is in. The recording holds no names: who can read the file sets this.
+    pub function: Option<String>,
     /// How often it was executed.
     pub executions: u64,
     /// The greatest team that it asked for; `None` where it left that to the runtime.
@@ -105,6 +110,7 @@ impl Summary {
         let mut pages = Footprint::new(PAGE_SHIFT, count);
         // By the sequence number of the first beginning, so that threads can be read one after the other.
         let mut regions: HashMap<u64, (u64, RegionSummary)> = HashMap::new();
+        let place_of = |region: u64| recording.regions().iter().find(|place| place.identity == region);
         let mut threads = vec![];
         let mut batch = Batch::default();
         for (place, thread) in recording.threads().iter().enumerate() {
@@ -127,6 +133,8 @@ impl Summary {
                                 RegionSummary {
                                     number: 0,
                                     address: region,
+                                    file: place_of(region).map(|place| place.file.clone()),
+                                    function: None,
                                     executions: 0,
                                     threads: None,
                                 },

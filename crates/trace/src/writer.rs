@@ -7,7 +7,7 @@
 
 use crate::encoder::Finished;
 use crate::file::{FILE_MAGIC, FORMAT_VERSION, Frame, FrameKind, Header};
-use crate::{Batch, decoder::Decoder};
+use crate::{Batch, RegionPlace, decoder::Decoder};
 use std::io::{self, Write};
 
 /// The zstd level. Predicted accesses cost nothing already; what is left is worth little time.
@@ -33,6 +33,12 @@ impl Writer {
     pub fn thread(thread: u32, kernel_id: u32, parent: u32) -> Vec<u8> {
         let payload = [kernel_id.to_le_bytes(), parent.to_le_bytes()].concat();
         frame(FrameKind::Thread, thread, &payload).to_bytes(&payload)
+    }
+
+    /// The frame that says where a region's code lies.
+    pub fn region(place: &RegionPlace) -> Vec<u8> {
+        let payload = place.to_bytes();
+        frame(FrameKind::Region, 0, &payload).to_bytes(&payload)
     }
 
     /// The frame of a block.

@@ -28,6 +28,10 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE.pft", conflicts_with = "command")]
     recording: Option<PathBuf>,
 
+    /// On a simulated machine: of a recording that is damaged or cut off, run what precedes the damage.
+    #[arg(long, requires = "recording")]
+    salvage: bool,
+
     /// On a simulated machine: do what was recorded so many times, or `auto`: until the policy has made its choice and
     /// told one rate after it [default: auto].
     #[arg(long, value_name = "N|auto")]
@@ -164,11 +168,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     let plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
     let json = json_file(arguments)?;
     let recorded = match &arguments.simulated.recording {
-        Some(file) => Recorded {
-            recording: Recording::open(file)?,
-            kept: Some(file.clone()),
-            exit_status: 0,
-        },
+        Some(file) => recorded_before(file, arguments.simulated.salvage)?,
         None => match record_program(arguments)? {
             Ok(recorded) => recorded,
             Err(status) => return Ok(super::status(i32::from(status))),
@@ -225,6 +225,28 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         simulation,
     };
     drive_about(arguments, &plan, &mut machine, json, &mut about)
+}
+
+/// A recording that the user names. Errors: it cannot be read, or there is nothing in it to simulate.
+fn recorded_before(file: &Path, salvage: bool) -> Result<Recorded> {
+    let recording = record::open(file, salvage)?;
+    if recording.threads().iter().all(|thread| thread.accesses() == 0) {
+        match &recording.header().window {
+            Some(window) => bail!(
+                "{} holds no data access: it is of a part of the program ({window}) that the program never came to",
+                file.display()
+            ),
+            None => bail!(
+                "{} holds no data access, so there is nothing to simulate",
+                file.display()
+            ),
+        }
+    }
+    Ok(Recorded {
+        recording,
+        kept: Some(file.to_owned()),
+        exit_status: 0,
+    })
 }
 
 /// Whether the machine counts all the events that were asked for.

@@ -96,12 +96,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         .filter(|thread| arguments.thread.is_none_or(|wanted| thread.number == wanted))
         .collect();
     if threads.is_empty() {
-        let known: Vec<String> = recording.threads().iter().map(|thread| thread.number.to_string()).collect();
+        let known: Vec<String> = recording
+            .threads()
+            .iter()
+            .map(|thread| thread.number.to_string())
+            .collect();
         bail!(
             "{} has no thread {}: there are {}",
             arguments.file.path.display(),
-            arguments.thread.map_or_else(|| "at all".to_owned(), |thread| thread.to_string()),
-            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            arguments
+                .thread
+                .map_or_else(|| "at all".to_owned(), |thread| thread.to_string()),
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            }
         );
     }
     let mut counts = vec![];
@@ -128,7 +138,10 @@ fn caches_of(topology: &Topology) -> Result<Vec<Geometry>> {
         .collect();
     caches.sort_by_key(|cache| cache.level);
     if caches.is_empty() {
-        bail!("{} does not tell its caches; give them with --level SIZE,WAYS,LINE", topology.name());
+        bail!(
+            "{} does not tell its caches; give them with --level SIZE,WAYS,LINE",
+            topology.name()
+        );
     }
     caches
         .iter()

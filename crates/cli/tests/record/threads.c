@@ -1,5 +1,5 @@
 /* Three threads that write and read memory at addresses that are known.
- * Usage: threads [crash | fork | many] */
+ * Usage: threads [crash | fork | many | crowd] */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -26,6 +26,14 @@ static void *nothing(void *argument)
     return argument;
 }
 
+static pthread_barrier_t all_there;
+
+static void *meet(void *argument)
+{
+    pthread_barrier_wait(&all_there);
+    return work(argument);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -38,6 +46,16 @@ int main(int argc, char **argv)
             pthread_join(threads[0], NULL);
             pthread_join(threads[1], NULL);
         }
+        return 0;
+    }
+    if (strcmp(how, "crowd") == 0) {
+        pthread_t crowd[11];
+        pthread_barrier_init(&all_there, NULL, 12);
+        for (uintptr_t i = 0; i < 11; i++)
+            pthread_create(&crowd[i], NULL, meet, (void *)(i + 1));
+        meet(0);
+        for (int i = 0; i < 11; i++)
+            pthread_join(crowd[i], NULL);
         return 0;
     }
     for (uintptr_t i = 0; i < 2; i++)
