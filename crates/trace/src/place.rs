@@ -68,11 +68,9 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Whether a region's code is in them. A region may be known by the address that its call returns to, which is the
-    /// end of a function whose last instruction is that call.
+    /// Whether a region's code is in them.
     pub fn hold(&self, place: &RegionPlace) -> bool {
-        let in_range = |range: &Range<u64>| (range.start..=range.end).contains(&place.offset);
-        place.file == self.file && self.ranges.iter().any(in_range)
+        place.file == self.file && self.ranges.iter().any(|range| range.contains(&place.offset))
     }
 }
 
@@ -104,7 +102,14 @@ mod tests {
             file: file.into(),
             ranges: vec![100..200, 300..350],
         };
-        for (offset, held) in [(99, false), (100, true), (200, true), (250, false), (350, true)] {
+        for (offset, held) in [
+            (99, false),
+            (100, true),
+            (199, true),
+            (200, false),
+            (349, true),
+            (350, false),
+        ] {
             assert_eq!(functions("/a/program").hold(&place(offset)), held, "{offset}");
             assert!(!functions("/a/library").hold(&place(offset)));
         }
