@@ -258,8 +258,8 @@ fn a_models_bad_number_is_refused_with_its_key_its_line_and_what_would_be_right(
         (
             "frequency = ",
             "frequency = { ghz = -2.66, source = \"a slip\" }",
-            "core.frequency",
-            "must be",
+            "frequency",
+            "give a number above 0",
         ),
         (
             "ways = { count = 16",

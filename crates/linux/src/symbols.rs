@@ -304,11 +304,10 @@ fn readable_names(name: &str) -> Vec<String> {
 /// The form of `name` that one would type. What the compiler appended to a part of a function stays.
 fn shortest_name(name: &str) -> String {
     let (base, part) = name.split_at(name.find('.').unwrap_or(name.len()));
-    readable_names(name)
-        .into_iter()
-        .next()
-        .or_else(|| Some(readable_names(base).into_iter().next()? + part))
-        .unwrap_or_else(|| name.to_owned())
+    match readable_names(base).into_iter().next() {
+        Some(readable) => readable + part,
+        None => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
