@@ -265,7 +265,7 @@ fn a_models_bad_number_is_refused_with_its_key_its_line_and_what_would_be_right(
             "ways = { count = 16",
             "ways = { count = 15, source = \"a slip\" }",
             "cache[1].ways",
-            "multiple",
+            "give ways that divide",
         ),
     ] {
         let number = good.lines().position(|text| text.starts_with(line)).unwrap() + 1;

@@ -97,13 +97,12 @@ fn a_store_brings_its_line_and_the_load_after_it_hits() {
 
 #[test]
 fn a_hit_in_the_first_level_does_not_make_the_line_younger_in_the_second() {
-    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|line| line * LINE);
-    // All of a to e miss both levels. `a` hits in the first level after b; the second level does not see that, so e
-    // takes a's place there, and not b's.
-    let before = [a, b, a, c, d, e];
+    // Each of the five lines misses both levels at first. Line 0 hits in the first level after line 1; the second level
+    // does not see that, so line 4 takes its place there, and not that of line 1.
+    let before = [0, 1, 0, 2, 3, 4].map(|line| line * LINE);
     assert_eq!(reads(&loads(&TINY, before)), [(6, 5), (5, 5)]);
-    assert_eq!(reads(&loads(&TINY, before.into_iter().chain([a]))), [(7, 6), (6, 6)]);
-    assert_eq!(reads(&loads(&TINY, before.into_iter().chain([b]))), [(7, 6), (6, 5)]);
+    assert_eq!(reads(&loads(&TINY, before.into_iter().chain([0]))), [(7, 6), (6, 6)]);
+    assert_eq!(reads(&loads(&TINY, before.into_iter().chain([LINE]))), [(7, 6), (6, 5)]);
 }
 
 #[test]
@@ -161,10 +160,10 @@ proptest! {
     fn a_level_is_a_list_a_set_chosen_by_the_virtual_address(
         accesses in proptest::collection::vec((0u64..4, 0u64..600, 0u64..80), 1..400),
         ways in 1u32..6,
-        sets in 1u64..40,
+        sets in 1usize..40,
     ) {
-        let geometry = Geometry { bytes: sets * u64::from(ways) * LINE, ways, line: 64 };
-        let mut plain: Vec<Vec<u64>> = vec![vec![]; sets as usize];
+        let geometry = Geometry { bytes: sets as u64 * u64::from(ways) * LINE, ways, line: 64 };
+        let mut plain: Vec<Vec<u64>> = vec![vec![]; sets];
         let mut missed = 0;
         let mut counter = MissCounter::new(&[geometry]).unwrap();
         for (part, place, size) in accesses {
@@ -172,7 +171,7 @@ proptest! {
             counter.access(address, size, false).unwrap();
             let mut hit = true;
             for line in address / LINE..=(address + size.max(1) - 1) / LINE {
-                let set = &mut plain[(line % sets) as usize];
+                let set = &mut plain[usize::try_from(line).unwrap() % sets];
                 match set.iter().position(|&there| there == line) {
                     Some(way) => { set.remove(way); }
                     None => hit = false,
