@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     length: Option<u64>,
 
     /// Record the executions of one parallel region: the name of its function or of the function that it is in (of all
-    /// of them that are in it), FILE:FUNCTION for one of a library; or its number in the order in which regions first
+    /// of them that are in it), `FILE:FUNCTION` for one of a library; or its number in the order in which regions first
     /// begin, from 0; or the address of its function, 0x...
     #[arg(long, value_name = "REGION", value_parser = WantedRegion::parse)]
     region: Option<WantedRegion>,

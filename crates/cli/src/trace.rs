@@ -146,8 +146,8 @@ fn print_info(header: &Header, summary: &Summary) {
     }
     if !summary.regions.is_empty() {
         println!(
-            "\n{:>6} {:>18} {:>10} {:>8}  {}",
-            "region", "address", "executions", "threads", "function"
+            "\n{:>6} {:>18} {:>10} {:>8}  function",
+            "region", "address", "executions", "threads"
         );
     }
     for region in &summary.regions {
