@@ -1,5 +1,7 @@
 //! `pinfold machines`: the models of machines that can be simulated.
 
+mod measure;
+
 use crate::machine::Selected;
 use anyhow::Result;
 use clap::Args;
@@ -10,12 +12,18 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// List the machines that can be simulated, or print all numbers of one with their sources.
+/// List the machines that can be simulated, or print all numbers of one with their sources and what was published of its
+/// latencies and bandwidths.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// A model's name, or a file of your own (FILE.toml).
     #[arg(value_name = "NAME|FILE.toml")]
     name: Option<String>,
+
+    /// Run microbenchmarks on the simulated machine, and print the latencies and bandwidths that come out beside the
+    /// published ones.
+    #[arg(long, requires = "name")]
+    measure: bool,
 
     /// Print JSON.
     #[arg(long)]
@@ -26,7 +34,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let text = match &arguments.name {
         Some(name) => {
             let model = Selected::parse(name)?.model()?;
-            if arguments.json {
+            if arguments.measure {
+                measure::report(&model, arguments.json)?
+            } else if arguments.json {
                 format!("{:#}\n", serde_json::to_value(&model)?)
             } else {
                 numbers_of(&model)?
@@ -87,7 +97,12 @@ struct Number {
 /// All numbers of a model, in the order of their keys within each part.
 fn numbers(model: &Model) -> Result<Vec<Number>> {
     let mut found = vec![];
-    collect("", &serde_json::to_value(model)?, &mut found);
+    let mut value = serde_json::to_value(model)?;
+    if let Value::Object(tables) = &mut value {
+        // What the model is compared with is no part of it.
+        tables.remove("published");
+    }
+    collect("", &value, &mut found);
     Ok(found)
 }
 
@@ -159,5 +174,9 @@ fn numbers_of(model: &Model) -> Result<String> {
             number.key, number.value, number.source
         );
     }
+    let assumed = numbers.iter().filter(|number| number.assumed).count();
+    let sourced = numbers.len() - assumed;
+    let _ = writeln!(text, "{sourced} numbers with a source, {assumed} assumed");
+    text.push_str(&measure::published(model));
     Ok(text)
 }

@@ -8,6 +8,7 @@
 
 mod events;
 mod machine;
+pub mod microbenchmarks;
 pub mod model;
 mod random;
 mod recorded;

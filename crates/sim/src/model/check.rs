@@ -90,7 +90,8 @@ impl Model {
         self.check_shape(&checker)?;
         self.check_caches(&checker)?;
         self.check_coherence(&checker)?;
-        self.check_links(&checker)
+        self.check_links(&checker)?;
+        self.check_published(&checker)
     }
 
     fn check_shape(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
@@ -319,5 +320,14 @@ impl Model {
             "memory.front_side_bus",
             || format!("a machine with front-side buses has one node, this one has {nodes}"),
         )
+    }
+
+    fn check_published(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        for (index, published) in self.published.iter().enumerate() {
+            if let Some((key, why)) = published.fault(self) {
+                checker.require(false, published.span(), format!("published[{index}].{key}"), || why)?;
+            }
+        }
+        Ok(())
     }
 }

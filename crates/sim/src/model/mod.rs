@@ -13,6 +13,7 @@
 
 mod catalog;
 mod check;
+mod published;
 mod quantity;
 mod route;
 mod topology;
@@ -20,6 +21,7 @@ mod topology;
 pub use catalog::{builtin, builtin_names};
 pub use check::ModelError;
 pub use pinfold_core::Prefetcher;
+pub use published::{Cores, Figure, Measure, Mix, Published, Target};
 pub use quantity::{
     Bandwidth, Count, Cycles, Energy, Frequency, Given, Inclusion, Latency, Numbering, Power, PrefetcherSet, Protocol,
     Quantity, Ratio, Size, Source, Sourced,
@@ -56,6 +58,9 @@ pub struct Model {
     pub prefetch: Prefetch,
     /// What everything costs in energy.
     pub energy: EnergyModel,
+    /// What was published of latencies and bandwidths.
+    #[serde(default)]
+    pub published: Vec<Published>,
 }
 
 /// How many of everything.

@@ -1,9 +1,9 @@
 //! Streams that are made up, for tests and benches: each is one access pattern whose behaviour in caches is known.
 
-use super::stream::Generated;
-use super::stream::{Event, EventKind, Stream};
+use super::stream::{Batch, Event, EventKind, Generated, Stream};
 use crate::model::LINE_BYTES;
 use crate::random::Random;
+use std::collections::VecDeque;
 
 /// Reads `bytes` from `base` on, eight at a time, `passes` times; every `writes_every`-th access is a store (0 for none).
 pub fn streaming(base: u64, bytes: u64, passes: u64, writes_every: u64) -> Box<dyn Stream> {
@@ -146,6 +146,62 @@ pub fn ping_pong(address: u64, rounds: u64, thread: u64, tokens: u64) -> Box<dyn
             1 => Event::read(address, 8, 1),
             2 => Event::write(address, 8, 1),
             _ => Event::mark(EventKind::Signal, turn),
+        })
+    }))
+}
+
+/// These streams one after the other.
+pub fn sequence(streams: Vec<Box<dyn Stream>>) -> Box<dyn Stream> {
+    Box::new(Sequence(streams.into()))
+}
+
+struct Sequence(VecDeque<Box<dyn Stream>>);
+
+impl Stream for Sequence {
+    fn next_batch(&mut self, batch: &mut Batch) -> bool {
+        while let Some(stream) = self.0.front_mut() {
+            if stream.next_batch(batch) {
+                return true;
+            }
+            self.0.pop_front();
+        }
+        batch.events.clear();
+        false
+    }
+}
+
+/// Writes to one word, `rounds` times each of two partners, each after a signal of the other: thread 0 begins. The writes
+/// are atomic ones, which nothing of the same thread overtakes. Partners share `tokens`, a range of identities of their own.
+pub fn exchange(address: u64, rounds: u64, thread: u64, tokens: u64) -> Box<dyn Stream> {
+    let mut next = 0;
+    Box::new(Generated::new(move || {
+        let (round, part) = (next / 3, next % 3);
+        next += 1;
+        let turn = tokens + 2 * round + thread;
+        (round < rounds).then(|| match part {
+            0 if turn == tokens => Event::instructions(1),
+            0 => Event::mark(EventKind::Wait, turn - 1),
+            1 => Event::write(address, 8, 1),
+            _ => Event::mark(EventKind::Signal, turn),
+        })
+    }))
+}
+
+/// A loop over arrays of `bytes` each that handles a cache line at a time, as vector instructions do: loads from all of
+/// `reads`, then a store to `write`, four instructions an access.
+pub fn vector_loop(reads: Vec<u64>, write: Option<u64>, bytes: u64) -> Box<dyn Stream> {
+    let (mut offset, mut array) = (0, 0);
+    Box::new(Generated::new(move || {
+        if array == reads.len() + usize::from(write.is_some()) {
+            array = 0;
+            offset += LINE_BYTES;
+        }
+        (offset < bytes).then(|| {
+            array += 1;
+            match (reads.get(array - 1), write) {
+                (Some(base), _) => Event::read(base + offset, LINE_BYTES as u16, 4),
+                (None, base) => Event::write(base.unwrap_or(0) + offset, LINE_BYTES as u16, 4),
+            }
         })
     }))
 }

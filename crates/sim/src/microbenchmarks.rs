@@ -1,0 +1,267 @@
+//! Microbenchmarks on a simulated machine, as Intel's Memory Latency Checker, lmbench and STREAM do them on a real one. They
+//! run through the same caches, directory, memory and links as a recording.
+//!
+//! - **Latency of a cache**: follows a pointer chain through half of the cache, in random order within each page, often
+//!   enough that the first, cold pass does not count.
+//! - **Latency of memory**: follows such a chain through memory that nobody has touched, placed on one node.
+//! - **Latency of another core's cache**: that core reads or writes a quarter of its private caches; then core 0 follows a
+//!   chain through it. The memory behind it is on the other core's node.
+//! - **Exchange**: two cores write the same word in turn, as with compare-and-swap; half the time of a round.
+//! - **Bandwidth**: every core goes through its own arrays. Where there are stores, the cores first fill the last-level
+//!   caches in the same manner, so that as many modified lines leave them as come in.
+//!
+//! Prefetchers are off for latencies, as the tools switch them off, and on for bandwidths. One PU of each core runs.
+
+use crate::model::{Cores, LINE_BYTES, Measure, Mix, Model, PAGE_BYTES, Published, Target};
+use crate::window::{
+    Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Stream, WindowConfiguration, WindowError,
+    WindowResult, simulate_with_pages, synthetic,
+};
+use pinfold_core::{Pinning, PuId};
+use std::collections::{BTreeSet, HashMap};
+
+/// The region that is timed.
+const TIMED: u64 = 1;
+/// A token by which one core tells another that the lines are in its cache.
+const READY: u64 = 1 << 40;
+/// Where arrays begin; each is on pages of its own.
+const BASE: u64 = 1 << 30;
+/// Loads of a chain that are timed at least.
+const LOADS: u64 = 1 << 16;
+/// Bytes that a bandwidth's timed part moves through all cores at least, and through each of them.
+const MOVED: u64 = 64 << 20;
+const MOVED_BY_CORE: u64 = 1 << 20;
+/// By how much more than their size the caches are filled before a bandwidth with stores is timed.
+const FILL: f64 = 1.25;
+/// Rounds of an exchange.
+const ROUNDS: u64 = 1000;
+/// The order of every chain.
+const SEED: u64 = 7;
+
+/// A measured figure, beside what was published of it.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// What was measured.
+    pub measure: Measure,
+    /// What came out, in seconds or bytes a second.
+    pub simulated: f64,
+    /// What was published, where something was.
+    pub published: Option<&'a Published>,
+}
+
+impl Row<'_> {
+    /// By how much the simulated figure is above the published one, in percent of the published one.
+    pub fn difference_percent(&self, model: &Model) -> Option<f64> {
+        let published = self.published?.value(model);
+        Some((self.simulated / published - 1.0) * 100.0)
+    }
+}
+
+/// What can be measured on every machine of this shape, and what else was published of this one.
+pub fn measures(model: &Model) -> Vec<Measure> {
+    let there = |target: &&Target| model.has(**target);
+    let latencies = Target::ALL.iter().filter(there).map(|&of| Measure::Latency(of));
+    let mut all: BTreeSet<Measure> = latencies.collect();
+    for &of in Target::ALL.iter().filter(there).filter(|target| target.is_memory()) {
+        let mix = Mix::Reads;
+        all.insert(Measure::Bandwidth {
+            of,
+            by: Cores::Node,
+            mix,
+        });
+        if of == Target::LocalMemory {
+            for by in [Cores::One, Cores::Machine] {
+                all.insert(Measure::Bandwidth { of, by, mix });
+            }
+        }
+    }
+    all.extend(model.published.iter().map(|published| published.measure));
+    all.into_iter().collect()
+}
+
+/// Measures `measure`, which the machine must have; in seconds or bytes a second.
+pub fn measure(model: &Model, measure: Measure) -> Result<f64, WindowError> {
+    let cycles_a_second = model.frequency().0;
+    match measure {
+        Measure::Latency(of) => {
+            let cycles = if let Some(level) = of.cache_level() {
+                cache_latency(model, level)
+            } else if of.is_memory() {
+                memory_latency(model, of)
+            } else {
+                core_latency(model, of)
+            };
+            Ok(cycles? / cycles_a_second)
+        }
+        Measure::Bandwidth { of, by, mix } => bandwidth(model, of, by, mix),
+    }
+}
+
+/// The PU that stands for a core: its first.
+fn pu_of_core(model: &Model, core: usize) -> PuId {
+    let pus = u32::try_from(model.pus()).unwrap_or(u32::MAX);
+    let pu = (0..pus).find(|&pu| model.core_of_pu(pu) == Some((core, 0)));
+    PuId(pu.expect("every core has a first PU"))
+}
+
+/// Runs one stream on each of `cores`, with pages on the nodes of `placed` and else where they are touched first.
+fn run(
+    model: &Model,
+    cores: &[usize],
+    placed: &HashMap<u64, u8>,
+    prefetchers: Prefetchers,
+    streams: Vec<Box<dyn Stream>>,
+) -> Result<WindowResult, WindowError> {
+    let pus = cores.iter().map(|&core| pu_of_core(model, core)).collect();
+    let configuration = WindowConfiguration {
+        pinning: Pinning::new(pus).expect("there is a core"),
+        pages: PageMapping::FirstTouch,
+        prefetchers,
+    };
+    simulate_with_pages(model, &configuration, None, placed, streams, &Options::default())
+}
+
+fn marks(events: Vec<Event>) -> Box<dyn Stream> {
+    Box::new(Recorded::new(events))
+}
+
+/// `stream` within the region that is timed.
+fn timed(stream: Box<dyn Stream>) -> Vec<Box<dyn Stream>> {
+    vec![
+        marks(vec![Event::mark(EventKind::RegionBegin, TIMED)]),
+        stream,
+        marks(vec![Event::mark(EventKind::RegionEnd, TIMED)]),
+    ]
+}
+
+/// Cycles from when the first thread began what is timed to when the last one ended it.
+fn elapsed(result: &WindowResult) -> f64 {
+    let begin = result.regions.iter().map(|span| span.begin).fold(f64::INFINITY, f64::min);
+    let end = result.regions.iter().map(|span| span.end).fold(0.0, f64::max);
+    end - begin
+}
+
+/// All pages of `bytes` from `base` on, on `node`.
+fn place(placed: &mut HashMap<u64, u8>, base: u64, bytes: u64, node: usize) {
+    let node = u8::try_from(node).expect("there are at most 64 nodes");
+    let pages = base / PAGE_BYTES..=(base + bytes) / PAGE_BYTES;
+    placed.extend(pages.map(|page| (page, node)));
+}
+
+fn cache_latency(model: &Model, level: usize) -> Result<f64, WindowError> {
+    let bytes = model.caches[level].size.value().0 / 2;
+    let lines = bytes / LINE_BYTES;
+    let loads = LOADS.div_ceil(lines) * lines;
+    let mut streams = vec![synthetic::pointer_chase(BASE, bytes, lines, SEED)];
+    streams.extend(timed(synthetic::pointer_chase(BASE, bytes, loads, SEED)));
+    let result = run(
+        model,
+        &[0],
+        &HashMap::new(),
+        Prefetchers::NONE,
+        vec![synthetic::sequence(streams)],
+    )?;
+    Ok(elapsed(&result) / loads as f64)
+}
+
+fn memory_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
+    let node = model.target_node(&model.routes(), of, 0).expect("the caller asks for what is there");
+    let mut placed = HashMap::new();
+    place(&mut placed, BASE, LOADS * LINE_BYTES, node);
+    let chain = synthetic::pointer_chase(BASE, LOADS * LINE_BYTES, LOADS, SEED);
+    let stream = synthetic::sequence(timed(chain));
+    let result = run(model, &[0], &placed, Prefetchers::NONE, vec![stream])?;
+    Ok(elapsed(&result) / LOADS as f64)
+}
+
+fn core_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
+    let core = model.target_core(&model.routes(), of).expect("the caller asks for what is there");
+    let run = |streams| run(model, &[0, core], &HashMap::new(), Prefetchers::NONE, streams);
+    let write = match of {
+        Target::SameDomainExchange | Target::SamePackageExchange | Target::OtherPackageExchange => {
+            let partners = (0..2).map(|thread| synthetic::exchange(BASE, ROUNDS, thread, READY));
+            let result = run(partners.collect())?;
+            return Ok(result.cycles / (2 * ROUNDS) as f64);
+        }
+        Target::SameDomainModified | Target::SamePackageModified | Target::OtherPackageModified => true,
+        _ => false,
+    };
+    let private = &model.caches[model.caches.len() - 2];
+    let lines = private.size.value().0 / 4 / LINE_BYTES;
+    let hold = (0..lines).map(|line| {
+        let address = BASE + line * LINE_BYTES;
+        if write {
+            Event::write(address, 8, 1)
+        } else {
+            Event::read(address, 8, 1)
+        }
+    });
+    let holder = synthetic::sequence(vec![
+        marks(hold.collect()),
+        marks(vec![Event::mark(EventKind::Signal, READY)]),
+    ]);
+    let chain = synthetic::pointer_chase(BASE, lines * LINE_BYTES, lines, SEED);
+    let mut reader = vec![marks(vec![Event::mark(EventKind::Wait, READY)])];
+    reader.extend(timed(chain));
+    let result = run(vec![synthetic::sequence(reader), holder])?;
+    Ok(elapsed(&result) / lines as f64)
+}
+
+fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, WindowError> {
+    let cores: Vec<usize> = (0..model.cores())
+        .filter(|&core| match by {
+            Cores::One => core == 0,
+            Cores::Node => model.node_of_core(core) == 0,
+            Cores::Package => model.package_of_core(core) == 0,
+            Cores::Machine => true,
+        })
+        .collect();
+    let (reads, writes, counted) = match mix {
+        Mix::Reads => (1, 0, 1),
+        Mix::Copy => (1, 1, 2),
+        Mix::Triad => (2, 1, 3),
+        Mix::TriadTraffic => (2, 1, 4),
+    };
+    let arrays = reads + writes;
+    let share = |bytes: u64| (bytes / arrays).next_multiple_of(PAGE_BYTES);
+    let bytes = share((MOVED / cores.len() as u64).max(MOVED_BY_CORE));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive number of bytes of some megabytes"
+    )]
+    let filled = |cache: u64| (cache as f64 * FILL) as u64;
+    let fill = if writes > 0 { share(filled(cache_of_core(model, &cores))) } else { 0 };
+    let routes = model.routes();
+    let mut placed = HashMap::new();
+    let mut streams = vec![];
+    for (thread, &core) in cores.iter().enumerate() {
+        let node = model
+            .target_node(&routes, of, model.node_of_core(core))
+            .expect("the caller asks for what is there");
+        // A gap between the arrays, so that they do not begin in the same sets of the caches.
+        let length = fill + bytes + 3 * PAGE_BYTES;
+        let base = BASE + thread as u64 * arrays * length;
+        place(&mut placed, base, arrays * length, node);
+        let array = |index: u64, offset: u64| base + index * length + offset;
+        let kernel = |offset: u64, bytes: u64| {
+            let reads = (0..reads).map(|index| array(index, offset)).collect();
+            synthetic::vector_loop(reads, (writes > 0).then(|| array(arrays - 1, offset)), bytes)
+        };
+        let members = u16::try_from(cores.len()).expect("a checked model has at most 1024 cores");
+        let mut parts = vec![kernel(0, fill), marks(vec![Event::barrier(1, members)])];
+        parts.extend(timed(kernel(fill, bytes)));
+        streams.push(synthetic::sequence(parts));
+    }
+    let result = run(model, &cores, &placed, Prefetchers::ALL, streams)?;
+    let moved = (cores.len() as u64 * bytes * counted) as f64;
+    Ok(moved / elapsed(&result) * model.frequency().0)
+}
+
+/// What a core has of all caches, when `cores` share them.
+fn cache_of_core(model: &Model, cores: &[usize]) -> u64 {
+    let last = model.caches.len() - 1;
+    let domains: BTreeSet<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
+    let private: u64 = model.caches[..last].iter().map(|cache| cache.size.value().0).sum();
+    private + model.caches[last].size.value().0 * domains.len() as u64 / cores.len() as u64
+}

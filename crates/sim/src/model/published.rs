@@ -1,0 +1,342 @@
+//! What was published of a machine's latencies and bandwidths: figures against which the simulated machine is measured.
+//!
+//! A figure says what was measured (`of`), by how many cores and with which accesses (`by` and `mix`, of a bandwidth), and
+//! where that was published. Some figures are also where a number of the model is from: `calibrates` names these numbers.
+//! The comparison then shows that caches, directory, address translation and queues together give back what each was
+//! given; a figure that calibrates nothing checks the model itself.
+
+use super::{Bandwidth, Latency, Model, Routes, Source, Sourced};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+
+/// Makes an enum of words that a model file uses.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant),+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word of a model file.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+    };
+}
+
+words!(
+    /// What answers an access.
+    Target,
+    /// The first level of cache.
+    L1 = "l1",
+    /// The second level.
+    L2 = "l2",
+    /// The third level.
+    L3 = "l3",
+    /// The fourth level.
+    L4 = "l4",
+    /// A core under the same last-level cache that holds the line unmodified.
+    SameDomainClean = "same_domain_clean",
+    /// A core under the same last-level cache that has modified it.
+    SameDomainModified = "same_domain_modified",
+    /// A core under the same last-level cache, with which a line is exchanged by atomic writes, one way.
+    SameDomainExchange = "same_domain_exchange",
+    /// A core under another last-level cache of the package that holds the line unmodified.
+    SamePackageClean = "same_package_clean",
+    /// A core under another last-level cache of the package that has modified it.
+    SamePackageModified = "same_package_modified",
+    /// The exchange with a core under another last-level cache of the package.
+    SamePackageExchange = "same_package_exchange",
+    /// A core of the nearest other package that holds the line unmodified.
+    OtherPackageClean = "other_package_clean",
+    /// A core of the nearest other package that has modified it.
+    OtherPackageModified = "other_package_modified",
+    /// The exchange with a core of the nearest other package.
+    OtherPackageExchange = "other_package_exchange",
+    /// The memory of the own node.
+    LocalMemory = "local_memory",
+    /// The memory of the nearest other node of the package.
+    SamePackageMemory = "same_package_memory",
+    /// The memory of the nearest node of another package.
+    OtherPackageMemory = "other_package_memory",
+    /// The memory that is furthest away, where that is further than the nearest node of another package.
+    FarthestMemory = "farthest_memory",
+);
+
+impl Target {
+    /// The position of a level of cache, from 0; `None` for what is none.
+    pub fn cache_level(self) -> Option<usize> {
+        let levels = [Self::L1, Self::L2, Self::L3, Self::L4];
+        levels.iter().position(|&level| level == self)
+    }
+
+    /// Whether it is memory.
+    pub fn is_memory(self) -> bool {
+        matches!(
+            self,
+            Self::LocalMemory | Self::SamePackageMemory | Self::OtherPackageMemory | Self::FarthestMemory
+        )
+    }
+}
+
+words!(
+    /// Which cores draw a bandwidth.
+    Cores,
+    /// One core.
+    One = "core",
+    /// All cores of one node.
+    Node = "node",
+    /// All cores of one package, each from the node that is the target of its own.
+    Package = "package",
+    /// All cores of the machine, likewise.
+    Machine = "machine",
+);
+
+words!(
+    /// Which accesses draw a bandwidth, and which bytes are counted.
+    Mix,
+    /// Loads.
+    Reads = "reads",
+    /// `b = a`: the bytes loaded and stored, as STREAM counts them. The lines that stores fetch are traffic beyond that.
+    Copy = "copy",
+    /// `a = b + s c`, counted likewise.
+    Triad = "triad",
+    /// The same, with the lines that stores fetch counted. Compares with programs whose stores go past the caches and
+    /// fetch nothing.
+    TriadTraffic = "triad_traffic",
+);
+
+/// What a microbenchmark measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// From load to use while nothing else goes on.
+    Latency(Target),
+    /// Bytes a second with as many accesses under way as the cores can have.
+    Bandwidth {
+        /// The memory that answers.
+        of: Target,
+        /// Who asks.
+        by: Cores,
+        /// With which accesses.
+        mix: Mix,
+    },
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Latency(of) => format!("latency {}", of.word()),
+            Self::Bandwidth { of, by, mix } => format!("bandwidth {} by {} {}", of.word(), by.word(), mix.word()),
+        };
+        f.write_str(&text.replace('_', " "))
+    }
+}
+
+/// A figure as its source gives it.
+#[derive(Clone, Debug)]
+pub enum Figure {
+    /// Of a latency.
+    Latency(Sourced<Latency>),
+    /// Of a bandwidth.
+    Bandwidth(Sourced<Bandwidth>),
+}
+
+/// A published figure.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "Table", into = "Table")]
+pub struct Published {
+    /// What was measured.
+    pub measure: Measure,
+    /// What came out.
+    pub figure: Figure,
+    /// The numbers of the model that are from this figure, such as `memory.latency`.
+    pub calibrates: Vec<String>,
+}
+
+/// A figure as it stands in a model's file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    of: Target,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency: Option<Sourced<Latency>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<Sourced<Bandwidth>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<Cores>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mix: Option<Mix>,
+    #[serde(default)]
+    calibrates: Vec<String>,
+}
+
+impl TryFrom<Table> for Published {
+    type Error = &'static str;
+
+    fn try_from(table: Table) -> Result<Self, Self::Error> {
+        let Table { of, calibrates, .. } = table;
+        let (measure, figure) = match (table.latency, table.bandwidth, table.by, table.mix) {
+            (Some(latency), None, None, None) => (Measure::Latency(of), Figure::Latency(latency)),
+            (Some(_), None, _, _) => return Err("`by` and `mix` mean nothing beside a latency: remove them"),
+            (None, Some(bandwidth), Some(by), Some(mix)) if of.is_memory() => {
+                (Measure::Bandwidth { of, by, mix }, Figure::Bandwidth(bandwidth))
+            }
+            (None, Some(_), Some(_), Some(_)) => {
+                return Err("`of` names no memory, which a bandwidth is of: give one, such as local_memory");
+            }
+            (None, Some(_), _, _) => return Err("a bandwidth depends on who asks and how: give `by` and `mix`"),
+            (_, _, _, _) => return Err("give the figure as either `latency` or `bandwidth`"),
+        };
+        Ok(Self {
+            measure,
+            figure,
+            calibrates,
+        })
+    }
+}
+
+impl From<Published> for Table {
+    fn from(published: Published) -> Self {
+        let (of, by, mix) = match published.measure {
+            Measure::Latency(of) => (of, None, None),
+            Measure::Bandwidth { of, by, mix } => (of, Some(by), Some(mix)),
+        };
+        let (latency, bandwidth) = match published.figure {
+            Figure::Latency(latency) => (Some(latency), None),
+            Figure::Bandwidth(bandwidth) => (None, Some(bandwidth)),
+        };
+        Self {
+            of,
+            latency,
+            bandwidth,
+            by,
+            mix,
+            calibrates: published.calibrates,
+        }
+    }
+}
+
+impl Published {
+    /// The figure in seconds or bytes a second.
+    pub fn value(&self, model: &Model) -> f64 {
+        match &self.figure {
+            Figure::Latency(latency) => latency.value().cycles(model.frequency()) / model.frequency().0,
+            Figure::Bandwidth(bandwidth) => bandwidth.value().0,
+        }
+    }
+
+    /// Where it was published.
+    pub fn source(&self) -> &Source {
+        match &self.figure {
+            Figure::Latency(latency) => latency.source(),
+            Figure::Bandwidth(bandwidth) => bandwidth.source(),
+        }
+    }
+
+    /// Where it stands in the model's text, in bytes.
+    pub(super) fn span(&self) -> Range<usize> {
+        match &self.figure {
+            Figure::Latency(latency) => latency.span(),
+            Figure::Bandwidth(bandwidth) => bandwidth.span(),
+        }
+    }
+
+    /// What is wrong with it on this machine, where something is: the key and why.
+    pub(super) fn fault(&self, model: &Model) -> Option<(&'static str, String)> {
+        let (Measure::Latency(of) | Measure::Bandwidth { of, .. }) = self.measure;
+        if self.source().is_assumed() {
+            let why = "an assumption was not published: name where the figure was, or leave it out".to_owned();
+            return Some(("source", why));
+        }
+        if !model.has(of) {
+            let why = format!("`{}` does not exist on a machine of this shape; remove the figure", of.word());
+            return Some(("of", why));
+        }
+        let unknown = self.calibrates.iter().find(|key| !model.has_figure(key))?;
+        let why = format!("`{unknown}` is no latency or bandwidth of this model: give keys such as memory.latency");
+        Some(("calibrates", why))
+    }
+}
+
+impl Model {
+    /// The package of a node; of the only node of a machine with uniform memory the first.
+    fn package_of_node(&self, node: usize) -> usize {
+        node * self.packages() / self.nodes()
+    }
+
+    /// The node whose memory is `target` for the cores of node `from`; `None` where there is none, or `target` is no memory.
+    pub fn target_node(&self, routes: &Routes, target: Target, from: usize) -> Option<usize> {
+        let own = self.package_of_node(from);
+        let nearest = |same_package: bool| {
+            (0..self.nodes())
+                .filter(|&node| node != from && (self.package_of_node(node) == own) == same_package)
+                .min_by(|&a, &b| routes.latency(from, a).total_cmp(&routes.latency(from, b)))
+        };
+        match target {
+            Target::LocalMemory => Some(from),
+            Target::SamePackageMemory => nearest(true),
+            Target::OtherPackageMemory => nearest(false),
+            Target::FarthestMemory => {
+                let near = routes.latency(from, nearest(false)?);
+                (0..self.nodes())
+                    .max_by(|&a, &b| routes.latency(from, a).total_cmp(&routes.latency(from, b)))
+                    .filter(|&node| routes.latency(from, node) > near + 1e-9)
+            }
+            _ => None,
+        }
+    }
+
+    /// The nearest core that is, for core 0, what `target` names; `None` where there is none, or `target` is no core.
+    pub fn target_core(&self, routes: &Routes, target: Target) -> Option<usize> {
+        let fits = |core: usize| {
+            let domain = self.domain_of_core(core) == self.domain_of_core(0);
+            let package = self.package_of_core(core) == self.package_of_core(0);
+            match target {
+                Target::SameDomainClean | Target::SameDomainModified | Target::SameDomainExchange => domain,
+                Target::SamePackageClean | Target::SamePackageModified | Target::SamePackageExchange => {
+                    package && !domain
+                }
+                Target::OtherPackageClean | Target::OtherPackageModified | Target::OtherPackageExchange => !package,
+                _ => false,
+            }
+        };
+        let way = |core: usize| routes.latency(self.node_of_core(0), self.node_of_core(core));
+        (1..self.cores())
+            .filter(|&core| fits(core))
+            .min_by(|&a, &b| way(a).total_cmp(&way(b)))
+    }
+
+    /// Whether the machine has `target`.
+    pub fn has(&self, target: Target) -> bool {
+        let routes = self.routes();
+        target.cache_level().is_some_and(|level| level < self.caches.len())
+            || self.target_node(&routes, target, 0).is_some()
+            || self.target_core(&routes, target).is_some()
+    }
+
+    /// Whether `key` is one of the numbers that a latency or a bandwidth follows from.
+    fn has_figure(&self, key: &str) -> bool {
+        let listed = |list: &str, length: usize, name: &str| {
+            (0..length).any(|index| key == format!("{list}[{index}].{name}"))
+        };
+        let coherence = Target::ALL
+            .iter()
+            .any(|target| key.strip_prefix("coherence.") == Some(target.word()));
+        coherence
+            || ["memory.latency", "memory.bandwidth"].contains(&key)
+            || (key == "memory.front_side_bus" && self.memory.front_side_bus.is_some())
+            || ["core.line_fill_buffers", "prefetch.in_flight"].contains(&key)
+            || listed("cache", self.caches.len(), "latency")
+            || listed("link", self.links.len(), "latency")
+            || listed("link", self.links.len(), "bandwidth")
+    }
+}
