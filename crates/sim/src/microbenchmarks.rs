@@ -7,12 +7,13 @@
 //! - **Latency of another core's cache**: that core reads or writes a quarter of its private caches; then core 0 follows a
 //!   chain through it. The memory behind it is on the other core's node.
 //! - **Exchange**: two cores write the same word in turn, as with compare-and-swap; half the time of a round.
-//! - **Bandwidth**: every core goes through its own arrays. Where there are stores, the cores first fill the last-level
-//!   caches in the same manner, so that as many modified lines leave them as come in.
+//! - **Bandwidth**: every core goes through its own arrays. Where there are stores, the cores first fill the caches in the
+//!   same manner, so that as many modified lines leave them as come in. How large the caches are does not matter to arrays
+//!   that nobody goes through twice, only how long that takes; so they are taken to be small here.
 //!
 //! Prefetchers are off for latencies, as the tools switch them off, and on for bandwidths. One PU of each core runs.
 
-use crate::model::{Cores, LINE_BYTES, Measure, Mix, Model, PAGE_BYTES, Published, Target};
+use crate::model::{Cores, LINE_BYTES, Measure, Mix, Model, PAGE_BYTES, Published, Size, Target};
 use crate::window::{
     Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Stream, WindowConfiguration, WindowError,
     WindowResult, simulate_with_pages, synthetic,
@@ -31,6 +32,8 @@ const LOADS: u64 = 1 << 16;
 /// Bytes that a bandwidth's timed part moves through all cores at least, and through each of them.
 const MOVED: u64 = 64 << 20;
 const MOVED_BY_CORE: u64 = 1 << 20;
+/// What a core has at most of a cache beyond the first level where arrays are stored to, doubled for each further level.
+const SMALL_CACHE: u64 = 256 << 10;
 /// By how much more than their size the caches are filled before a bandwidth with stores is timed.
 const FILL: f64 = 1.25;
 /// Rounds of an exchange.
@@ -216,13 +219,14 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
             Cores::Machine => true,
         })
         .collect();
-    let (reads, writes, counted) = match mix {
-        Mix::Reads => (1, 0, 1),
-        Mix::Copy => (1, 1, 2),
-        Mix::Triad => (2, 1, 3),
-        Mix::TriadTraffic => (2, 1, 4),
+    // Arrays, of which the first so many are read; which is written; arrays' worths of bytes that count.
+    let (arrays, reads, written, counted) = match mix {
+        Mix::Reads => (1, 1, None, 1),
+        Mix::Copy => (2, 1, Some(1), 2),
+        Mix::Triad => (3, 2, Some(2), 3),
+        Mix::TriadTraffic => (3, 2, Some(2), 4),
+        Mix::VectorTriad => (4, 3, Some(3), 4),
     };
-    let arrays = reads + writes;
     let share = |bytes: u64| (bytes / arrays).next_multiple_of(PAGE_BYTES);
     let bytes = share((MOVED / cores.len() as u64).max(MOVED_BY_CORE));
     #[expect(
@@ -231,7 +235,8 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
         reason = "a positive number of bytes of some megabytes"
     )]
     let filled = |cache: u64| (cache as f64 * FILL) as u64;
-    let fill = if writes > 0 { share(filled(cache_of_core(model, &cores))) } else { 0 };
+    let model = &written.map_or_else(|| model.clone(), |_| with_small_caches(model));
+    let fill = written.map_or(0, |_| share(filled(cache_of_core(model, &cores))));
     let routes = model.routes();
     let mut placed = HashMap::new();
     let mut streams = vec![];
@@ -246,7 +251,7 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
         let array = |index: u64, offset: u64| base + index * length + offset;
         let kernel = |offset: u64, bytes: u64| {
             let reads = (0..reads).map(|index| array(index, offset)).collect();
-            synthetic::vector_loop(reads, (writes > 0).then(|| array(arrays - 1, offset)), bytes)
+            synthetic::vector_loop(reads, written.map(|index| array(index, offset)), bytes)
         };
         let members = u16::try_from(cores.len()).expect("a checked model has at most 1024 cores");
         let mut parts = vec![kernel(0, fill), marks(vec![Event::barrier(1, members)])];
@@ -264,4 +269,16 @@ fn cache_of_core(model: &Model, cores: &[usize]) -> u64 {
     let domains: BTreeSet<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
     let private: u64 = model.caches[..last].iter().map(|cache| cache.size.value().0).sum();
     private + model.caches[last].size.value().0 * domains.len() as u64 / cores.len() as u64
+}
+
+/// The same machine with caches of fewer sets.
+fn with_small_caches(model: &Model) -> Model {
+    let mut model = model.clone();
+    for (level, cache) in model.caches.iter_mut().enumerate().skip(1) {
+        let set = u64::from(cache.ways.value().0) * LINE_BYTES;
+        let most = (SMALL_CACHE << (level - 1)) * u64::from(cache.cores.value().0);
+        let size = cache.size.value().0;
+        cache.size = cache.size.with(Size(size.min(most.next_multiple_of(set))));
+    }
+    model
 }

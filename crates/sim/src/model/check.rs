@@ -230,6 +230,12 @@ impl Model {
             })?;
             before = latency;
         }
+        if let Some(cost) = &self.memory.write_cost {
+            let ratio = cost.value().0;
+            checker.require((1.0..=4.0).contains(&ratio), cost.span(), "memory.write_cost", || {
+                format!("{ratio} cannot be: a write takes memory between 1 and 4 times as long as a read")
+            })?;
+        }
         let memory = self.memory.latency.value().cycles(frequency);
         checker.require(memory > before, self.memory.latency.span(), "memory.latency", || {
             format!("{memory:.1} cycles is no more than the {before:.1} of the last cache: give a longer latency")

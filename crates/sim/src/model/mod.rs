@@ -154,8 +154,10 @@ pub struct Coherence {
 pub struct Memory {
     /// From load to use, idle, of the own node.
     pub latency: Sourced<Latency>,
-    /// Reads and writes together, as sustained, of one node.
+    /// Of one node, as sustained: of reads, or of reads and writes together where `write_cost` does not tell them apart.
     pub bandwidth: Sourced<Bandwidth>,
+    /// How long memory is busy with a line that is written, relative to one that is read; 1 where it is not given.
+    pub write_cost: Option<Sourced<Ratio>>,
     /// Of one node.
     pub capacity: Option<Sourced<Size>>,
     /// What one package's bus to memory carries, both ways together, where there is one.

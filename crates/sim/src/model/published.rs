@@ -110,9 +110,11 @@ words!(
     Copy = "copy",
     /// `a = b + s c`, counted likewise.
     Triad = "triad",
-    /// The same, with the lines that stores fetch counted. Compares with programs whose stores go past the caches and
-    /// fetch nothing.
+    /// The same, with the lines that stores fetch counted: three reads to a write. Compares with programs whose stores go
+    /// past the caches and fetch nothing.
     TriadTraffic = "triad_traffic",
+    /// `a = b + c d`, Schönauer's triad, the bytes loaded and stored counted.
+    VectorTriad = "vector_triad",
 );
 
 /// What a microbenchmark measures.
@@ -333,6 +335,7 @@ impl Model {
             .any(|target| key.strip_prefix("coherence.") == Some(target.word()));
         coherence
             || ["memory.latency", "memory.bandwidth"].contains(&key)
+            || (key == "memory.write_cost" && self.memory.write_cost.is_some())
             || (key == "memory.front_side_bus" && self.memory.front_side_bus.is_some())
             || ["core.line_fill_buffers", "prefetch.in_flight"].contains(&key)
             || listed("cache", self.caches.len(), "latency")

@@ -76,6 +76,11 @@ impl<T> Sourced<T> {
 }
 
 impl<T: Clone> Sourced<T> {
+    /// Another value in its place.
+    pub(crate) fn with(&self, value: T) -> Self {
+        Self { value, ..self.clone() }
+    }
+
     /// The value.
     pub fn value(&self) -> T {
         self.value.clone()

@@ -7,6 +7,9 @@
 //!
 //! Slots, and not one time at which the server is free next, because the simulated threads run ahead of each other by a
 //! quantum: a line that arrives a little before one that was already served must not wait behind it.
+//!
+//! A line that is written may take longer than one that is read: DRAM turns its bus around between reads and writes, and
+//! recovers from a write before it opens another row.
 
 use super::time::Ticks;
 
@@ -35,7 +38,13 @@ pub(crate) struct Server {
     full_from: u64,
     full_to: u64,
     served: u64,
+    /// By how much of a line's service a write takes longer than a read, in `WHOLE`ths, and how much of that is owed.
+    write_surplus: u32,
+    owed: u32,
 }
+
+/// A line's service in the parts in which surpluses are counted.
+const WHOLE: u32 = 256;
 
 impl Server {
     /// A server that needs `service` for a line.
@@ -50,7 +59,21 @@ impl Server {
             full_from: 0,
             full_to: 0,
             served: 0,
+            write_surplus: 0,
+            owed: 0,
         }
+    }
+
+    /// The same, where a write takes `ratio` times as long as a read, at least 1.
+    pub(crate) fn with_write_cost(mut self, ratio: f64) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a ratio is checked to be small and at least 1"
+        )]
+        let surplus = ((ratio - 1.0) * f64::from(WHOLE)).round() as u32;
+        self.write_surplus = surplus;
+        self
     }
 
     /// Lines served.
@@ -76,6 +99,22 @@ impl Server {
     /// Serves a line that arrives at `time`; how long it waits before its service begins.
     pub(crate) fn serve(&mut self, time: Ticks) -> Ticks {
         self.served += 1;
+        self.occupy(time)
+    }
+
+    /// Serves a line that is written, for which nobody waits. What it takes longer than a read is added up, and takes the
+    /// place of a line when it is as long as one.
+    pub(crate) fn serve_write(&mut self, time: Ticks) {
+        self.serve(time);
+        self.owed += self.write_surplus;
+        while self.owed >= WHOLE {
+            self.owed -= WHOLE;
+            self.occupy(time);
+        }
+    }
+
+    /// Takes the place of a line that arrives at `time`; how long that waits before its service begins.
+    fn occupy(&mut self, time: Ticks) -> Ticks {
         let arrival = (time / self.width).max(self.oldest);
         self.forget_until(arrival);
         let mut slot = arrival;
@@ -147,6 +186,25 @@ mod tests {
         let mut server = Server::new(100);
         server.serve(100_000);
         assert_eq!(server.serve(50_000), 0);
+    }
+
+    #[test]
+    fn a_write_takes_as_much_longer_as_it_costs() {
+        let last = |cost: f64, write: bool| {
+            let mut server = Server::new(100).with_write_cost(cost);
+            for _ in 0..12_800 {
+                if write {
+                    server.serve_write(0);
+                } else {
+                    server.serve(0);
+                }
+            }
+            assert_eq!(server.served(), 12_800);
+            server.serve(0)
+        };
+        let relative = last(1.5, true) as f64 / last(1.5, false) as f64;
+        assert!((relative - 1.5).abs() < 0.01, "{relative}");
+        assert_eq!(last(1.0, true), last(1.0, false));
     }
 
     #[test]

@@ -105,6 +105,14 @@ fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
     ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
 }
 
+fn memory_server(model: &Model) -> Server {
+    let server = Server::new(line_service(model.memory.bandwidth.value().0, model));
+    match &model.memory.write_cost {
+        Some(cost) => server.with_write_cost(cost.value().0),
+        None => server,
+    }
+}
+
 impl<const W: usize> System<W> {
     /// The system with caches for these cores, which are sorted.
     pub(crate) fn new(model: &Model, cores: &[usize], threads: usize, pages: Pages) -> Self {
@@ -169,7 +177,7 @@ impl<const W: usize> System<W> {
             nodes,
             memory_latency: pairs().map(|(a, b)| ticks(local + routes.latency(a, b))).collect(),
             ways: pairs().map(|(a, b)| routes.way(a, b).to_vec()).collect(),
-            memory: vec![Server::new(line_service(model.memory.bandwidth.value().0, model)); nodes],
+            memory: vec![memory_server(model); nodes],
             links: routes
                 .links()
                 .iter()
@@ -656,7 +664,7 @@ impl<const W: usize> System<W> {
     fn write_memory(&mut self, thread: usize, domain: usize, line: u32, time: Ticks) {
         self.counters[thread].memory_writes += 1;
         let home = self.pages.node_of_line(line);
-        self.memory[home].serve(time);
+        self.memory[home].serve_write(time);
         self.cross(self.node_of_domain[domain], home, time);
         self.cross_bus(self.package_of_domain[domain], time);
     }
