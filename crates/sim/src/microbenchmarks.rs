@@ -30,10 +30,10 @@ const BASE: u64 = 1 << 30;
 /// Loads of a chain that are timed at least.
 const LOADS: u64 = 1 << 16;
 /// Bytes that a bandwidth's timed part moves through all cores at least, and through each of them.
-const MOVED: u64 = 64 << 20;
-const MOVED_BY_CORE: u64 = 1 << 20;
+const MOVED: u64 = 32 << 20;
+const MOVED_BY_CORE: u64 = 512 << 10;
 /// What a core has at most of a cache beyond the first level where arrays are stored to, doubled for each further level.
-const SMALL_CACHE: u64 = 256 << 10;
+const SMALL_CACHE: u64 = 128 << 10;
 /// By how much more than their size the caches are filled before a bandwidth with stores is timed.
 const FILL: f64 = 1.25;
 /// Rounds of an exchange.
