@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pinfold.evaluation.misses import misses
+from pinfold.evaluation.published import published
 from pinfold.evaluation.section import Part, Section
 
-PARTS: tuple[Callable[[bool], Part], ...] = (misses,)
+PARTS: tuple[Callable[[bool], Part], ...] = (misses, published)
 
 
 def validation(quick: bool) -> Section:

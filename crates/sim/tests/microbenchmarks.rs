@@ -1,0 +1,165 @@
+//! The microbenchmarks on a machine whose figures can be worked out by hand, and on all models against what was published.
+
+use pinfold_sim::microbenchmarks::{Row, measure, measures};
+use pinfold_sim::model::{Cores, Measure, Mix, Model, Target, builtin, builtin_names};
+use std::sync::Mutex;
+use std::thread;
+
+const SQUARE: &str = include_str!("microbenchmarks.toml");
+
+fn square() -> Model {
+    Model::parse("microbenchmarks.toml", SQUARE).unwrap()
+}
+
+#[track_caller]
+fn assert_near(measured: f64, expected: f64, share: f64) {
+    let ratio = measured / expected;
+    assert!((ratio - 1.0).abs() <= share, "{measured:e} is no {expected:e}");
+}
+
+/// In nanoseconds.
+fn latency(of: Target) -> f64 {
+    measure(&square(), Measure::Latency(of)).unwrap() * 1e9
+}
+
+/// In bytes a nanosecond.
+fn bandwidth(of: Target, by: Cores, mix: Mix) -> f64 {
+    measure(&square(), Measure::Bandwidth { of, by, mix }).unwrap() / 1e9
+}
+
+#[test]
+fn a_chain_in_a_cache_takes_its_latency() {
+    assert_near(latency(Target::L1), 4.0, 0.01);
+    assert_near(latency(Target::L2), 20.0, 0.01);
+}
+
+#[test]
+fn a_chain_in_memory_takes_its_latency_the_link_and_a_page_walk_for_each_64_lines() {
+    assert_near(latency(Target::LocalMemory), 101.0, 0.01);
+    assert_near(latency(Target::OtherPackageMemory), 251.0, 0.01);
+}
+
+#[test]
+fn a_chain_in_another_cores_cache_takes_what_the_transfer_does() {
+    assert_near(latency(Target::SameDomainClean), 30.0, 0.05);
+    assert_near(latency(Target::SameDomainModified), 40.0, 0.05);
+    assert_near(latency(Target::OtherPackageModified), 250.0, 0.02);
+}
+
+#[test]
+fn a_line_that_two_cores_write_in_turn_takes_one_transfer_each_way() {
+    assert_near(latency(Target::OtherPackageExchange), 250.0, 0.01);
+}
+
+#[test]
+fn loads_draw_what_memory_and_link_give() {
+    assert_near(bandwidth(Target::LocalMemory, Cores::Node, Mix::Reads), 6.4, 0.01);
+    assert_near(bandwidth(Target::LocalMemory, Cores::Machine, Mix::Reads), 12.8, 0.01);
+    assert_near(bandwidth(Target::OtherPackageMemory, Cores::Node, Mix::Reads), 3.2, 0.01);
+}
+
+/// A copied line is two lines read, one of them for the store, and one written, which costs 1.5: 3.5 for the two that
+/// count. The triad has four and a half for three; the vector triad five and a half for four.
+#[test]
+fn stores_cost_the_lines_that_they_fetch_and_write() {
+    let by_node = |mix| bandwidth(Target::LocalMemory, Cores::Node, mix);
+    assert_near(by_node(Mix::Copy), 6.4 * 2.0 / 3.5, 0.02);
+    assert_near(by_node(Mix::Triad), 6.4 * 3.0 / 4.5, 0.02);
+    assert_near(by_node(Mix::TriadTraffic), 6.4 * 4.0 / 4.5, 0.02);
+    assert_near(by_node(Mix::VectorTriad), 6.4 * 4.0 / 5.5, 0.02);
+}
+
+#[test]
+fn what_the_shape_excludes_is_not_measured() {
+    let all = measures(&square());
+    assert!(all.contains(&Measure::Latency(Target::OtherPackageMemory)));
+    for target in [Target::L3, Target::SamePackageMemory, Target::SamePackageClean, Target::FarthestMemory] {
+        assert!(!all.contains(&Measure::Latency(target)), "{target:?}");
+    }
+}
+
+#[test]
+fn the_difference_is_told_in_percent_of_what_was_published() {
+    let model = square();
+    let row = Row {
+        measure: model.published[0].measure,
+        simulated: 121e-9,
+        published: Some(&model.published[0]),
+    };
+    assert!((row.difference_percent(&model).unwrap() - 10.0).abs() < 1e-6);
+}
+
+/// The error of the model with `from` replaced by `to`, in whose line the figure stands.
+fn refused(from: &str, to: &str) -> String {
+    assert!(SQUARE.contains(from), "{from}");
+    let text = SQUARE.replace(from, to);
+    Model::parse("m.toml", &text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_figure_that_nobody_published_is_refused_with_its_line() {
+    let line = SQUARE.lines().position(|line| line.contains("a made-up paper")).unwrap() + 1;
+    let error = refused("a made-up paper, table 1", "assumed");
+    assert!(error.starts_with(&format!("m.toml:{line}: published[0].source: ")), "{error}");
+}
+
+#[test]
+fn a_figure_of_what_the_machine_has_not_is_refused() {
+    let error = refused("of = \"local_memory\"", "of = \"same_package_memory\"");
+    assert!(error.contains("published[0].of: `same_package_memory` does not exist"), "{error}");
+}
+
+#[test]
+fn a_figure_from_which_no_number_is_is_refused() {
+    let error = refused("[\"memory.latency\"]", "[\"memory.delay\"]");
+    assert!(error.contains("`memory.delay` is no latency or bandwidth"), "{error}");
+}
+
+#[test]
+fn a_bandwidth_without_who_asks_is_refused() {
+    let error = refused("latency = { ns = 110", "bandwidth = { gb_per_s = 6");
+    assert!(error.contains("give `by` and `mix`"), "{error}");
+}
+
+#[test]
+fn a_write_that_costs_less_than_a_read_is_refused() {
+    let error = refused("write_cost = { ratio = 1.5", "write_cost = { ratio = 0.9");
+    assert!(error.contains("memory.write_cost: 0.9 cannot be"), "{error}");
+}
+
+/// The models hold to what was published of their machines, and to what their numbers are from.
+#[test]
+fn every_model_is_within_a_tenth_of_what_was_published() {
+    let left = Mutex::new(
+        builtin_names()
+            .filter_map(builtin)
+            .flat_map(|model| (0..model.published.len()).map(move |index| (model.clone(), index)))
+            .collect::<Vec<_>>(),
+    );
+    let far = Mutex::new(vec![]);
+    let work = || {
+        loop {
+            let Some((model, index)) = left.lock().unwrap().pop() else {
+                return;
+            };
+            let published = &model.published[index];
+            let simulated = measure(&model, published.measure).unwrap();
+            let row = Row {
+                measure: published.measure,
+                simulated,
+                published: Some(published),
+            };
+            let percent = row.difference_percent(&model).unwrap();
+            if percent.abs() > 10.0 {
+                let text = format!("{}: {} is {percent:+.1} % off {}", model.name, row.measure, published.source());
+                far.lock().unwrap().push(text);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    let far = far.into_inner().unwrap();
+    assert!(far.is_empty(), "{far:#?}");
+}

@@ -1,0 +1,64 @@
+"""Latencies and bandwidths of the simulated machines next to what was published of these machines.
+
+Each model holds the published figures with their sources. ``pinfold machines NAME --measure`` runs microbenchmarks on
+the simulated machine and compares. A figure that a number of the model is from is an *input*: it shows that caches,
+directory, page walks and queues together give back what went in. Every other figure is a *check*.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pinfold.evaluation.section import PINFOLD, Part, Table, output
+
+SCALE = {"s": (1e9, "ns"), "bytes/s": (1e-9, "GB/s")}
+
+
+def published(quick: bool) -> Part:
+    """Measure every machine, or every fourth."""
+    machines = [model["name"] for model in json.loads(output([str(PINFOLD), "machines", "--json"]))]
+    reports: list[dict[str, Any]] = [
+        json.loads(output([str(PINFOLD), "machines", name, "--measure", "--json"]))
+        for name in machines[:: 4 if quick else 1]
+    ]
+    compared = [(report["machine"], row) for report in reports for row in report["measures"] if row["published"]]
+    worst = {
+        quantity: max(abs(row["difference_percent"]) for _, row in compared if row["quantity"] == quantity)
+        for quantity in ("latency", "bandwidth")
+    }
+    checks = [row for _, row in compared if not row["published"]["calibrates"]]
+    missing = "; ".join(
+        f"{report['machine']}: {', '.join(report['none_found'])}" for report in reports if report["none_found"]
+    )
+    text = (
+        "**Simulated**: idle latencies and saturated bandwidths, measured by microbenchmarks on the models, next to "
+        f"the published figures. {len(compared)} figures of {len(reports)} machines; the worst latency is "
+        f"{worst['latency']:.1f} % off, the worst bandwidth {worst['bandwidth']:.1f} %. A figure marked *input* is "
+        "also where a number of the model is from, and shows that the simulated machine gives back what it was given; "
+        f"{len(checks)} are *checks*, which went into no number. Several are of the nearest kin of the machine, as "
+        f"the source says. Nothing was found of: {missing}."
+    )
+    columns = ["machine", "measure", "simulated", "published", "diff [%]", "", "source"]
+    rows = [[machine, *cells(row)] for machine, row in compared]
+    data = {
+        "latency_worst_percent": worst["latency"],
+        "bandwidth_worst_percent": worst["bandwidth"],
+        "published": {"simulated": True, "machines": reports},
+    }
+    return Part(data, Table(columns, rows), text, ["pinfold machines xeon-8480x2 --measure"])
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Give a figure as the cells of the table."""
+    scale, unit = SCALE[row["unit"]]
+    figure = row["published"]
+    how = f" by {row['by']}, {row['mix']}" if row["by"] else ""
+    return [
+        f"{row['quantity']} {row['of']}{how}".replace("_", " "),
+        f"{row['simulated'] * scale:.1f} {unit}",
+        f"{figure['value'] * scale:.1f} {unit}",
+        f"{row['difference_percent']:+.1f}",
+        "input" if figure["calibrates"] else "check",
+        figure["source"],
+    ]
