@@ -8,7 +8,9 @@ mod machine;
 mod machines;
 mod placements;
 mod record;
+mod recorded;
 mod run;
+mod sweep;
 mod topo;
 mod trace;
 
@@ -38,6 +40,7 @@ enum Command {
     Events(events::Arguments),
     Record(record::Arguments),
     Trace(trace::Arguments),
+    Sweep(Box<sweep::Arguments>),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Events(arguments) => events::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("pinfold: {error:#}");

@@ -5,8 +5,8 @@
 
 mod binding;
 mod duration;
-mod json;
-mod number;
+pub(crate) mod json;
+pub(crate) mod number;
 mod plan;
 mod progress;
 mod report;

@@ -4,6 +4,7 @@
 //! - [`model`] describes a machine; [`window`] simulates a piece of a program on it in detail;
 //! - [`RecordedProgram`] makes such a piece of a recording;
 //! - `timeline` strings repetitions of the piece together at the rates of windows;
+//! - [`sweep`] simulates a program in many configurations, one at a time;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
 mod events;
@@ -14,6 +15,7 @@ mod random;
 mod recorded;
 mod script;
 mod scripted;
+pub mod sweep;
 mod timeline;
 pub mod window;
 

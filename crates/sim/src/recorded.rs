@@ -77,6 +77,12 @@ impl RecordedProgram {
         })
     }
 
+    /// What went wrong while a stream was read, which gives no more events then. Unlike `take_error` this leaves the
+    /// error there for others who read the program at the same time.
+    pub fn error(&self) -> Option<String> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn reader(&self, thread: usize) -> ThreadReader {
         self.recording.read(&self.recording.threads()[thread])
     }

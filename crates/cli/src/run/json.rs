@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A file that can be written.
-pub(super) struct File {
+pub(crate) struct File {
     open: fs::File,
     path: PathBuf,
     /// Whether it is ours to take away again, because we have made it and not written it.
@@ -19,7 +19,7 @@ pub(super) struct File {
 
 impl File {
     /// Opens the file, and makes it where there is none.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let made = !path.exists();
         let open = fs::OpenOptions::new()
             .write(true)
@@ -35,7 +35,7 @@ impl File {
     }
 
     /// Writes the document in the place of all that was there.
-    pub(super) fn write(mut self, document: &impl Serialize) -> Result<()> {
+    pub(crate) fn write(mut self, document: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(document)? + "\n";
         // A pipe or a terminal has no length.
         if self.open.metadata().is_ok_and(|metadata| metadata.is_file()) {

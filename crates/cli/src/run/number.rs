@@ -1,7 +1,7 @@
 //! Numbers on the command line that have bounds.
 
 /// Parses a number of things of which there must be one.
-pub(super) fn parse_positive(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err("not a whole number from 1 up".to_owned()),

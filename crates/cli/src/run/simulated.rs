@@ -2,19 +2,17 @@
 
 use super::plan::{self, Plan};
 use super::{About, drive_about, json_file, words};
-use crate::record;
+use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{Finding, Machine, PageMapping, Prefetchers};
 use pinfold_runtime::Recorder;
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, RecordedProgram, Repeat, Run, SimulatedMachine};
-use pinfold_trace::Recording;
 use serde::Serialize;
-use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -145,14 +143,6 @@ impl fmt::Display for Simulation {
     }
 }
 
-/// A recording, and what is known of the run that it is of.
-struct Recorded {
-    recording: Recording,
-    /// Where it can be found later.
-    kept: Option<PathBuf>,
-    exit_status: i32,
-}
-
 pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode> {
     let given = [
         (arguments.overrides, "--override"),
@@ -167,10 +157,14 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     }
     let plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
     let json = json_file(arguments)?;
-    let recorded = match &arguments.simulated.recording {
-        Some(file) => recorded_before(file, arguments.simulated.salvage)?,
+    let (recorded, kept) = match &arguments.simulated.recording {
+        Some(file) => {
+            let recording = recorded::open(file, arguments.simulated.salvage)?;
+            let exit_status = 0;
+            (Recorded { recording, exit_status }, Some(file.clone()))
+        }
         None => match record_program(arguments)? {
-            Ok(recorded) => recorded,
+            Ok(recorded) => (recorded, arguments.simulated.keep_recording.clone()),
             Err(status) => return Ok(super::status(i32::from(status))),
         },
     };
@@ -201,7 +195,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     let simulation = |machine: &SimulatedMachine| {
         Some(Simulation {
             model: model_name.clone(),
-            recording: recorded.kept.clone(),
+            recording: kept.clone(),
             repeat: match repetitions {
                 Repetitions::Auto => "auto".to_owned(),
                 Repetitions::Times(times) => times.to_string(),
@@ -227,28 +221,6 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     drive_about(arguments, &plan, &mut machine, json, &mut about)
 }
 
-/// A recording that the user names. Errors: it cannot be read, or there is nothing in it to simulate.
-fn recorded_before(file: &Path, salvage: bool) -> Result<Recorded> {
-    let recording = record::open(file, salvage)?;
-    if recording.threads().iter().all(|thread| thread.accesses() == 0) {
-        match &recording.header().window {
-            Some(window) => bail!(
-                "{} holds no data access: it is of a part of the program ({window}) that the program never came to",
-                file.display()
-            ),
-            None => bail!(
-                "{} holds no data access, so there is nothing to simulate",
-                file.display()
-            ),
-        }
-    }
-    Ok(Recorded {
-        recording,
-        kept: Some(file.to_owned()),
-        exit_status: 0,
-    })
-}
-
 /// Whether the machine counts all the events that were asked for.
 fn check_events(arguments: &super::Arguments, machine: &SimulatedMachine) -> Result<()> {
     for event in &arguments.event {
@@ -264,40 +236,7 @@ fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> 
     }
     let directory = tempfile::tempdir().context("no room for a recording")?;
     let kept = arguments.simulated.keep_recording.clone();
-    let file = kept.clone().unwrap_or_else(|| directory.path().join("recording.pft"));
-    let variables = threads_wanted(arguments);
-    if !arguments.quiet {
-        let assignments = variables
-            .iter()
-            .map(|(name, value)| format!("{}={}", name.display(), value.display()));
-        let shown: Vec<String> = assignments.chain(words(&arguments.command)).collect();
-        eprintln!("pinfold: recording {}", shown.join(" "));
-    }
-    let recorder = record::Arguments::whole(file.clone(), arguments.command.clone(), variables);
-    let status = record::record(&recorder)?;
-    if !is_recording(&file) {
-        return Ok(Err(status));
-    }
+    let file = kept.unwrap_or_else(|| directory.path().join("recording.pft"));
     // An open file is there until it is closed, wherever its name goes.
-    let recording = Recording::open(&file)?;
-    Ok(Ok(Recorded {
-        recording,
-        kept,
-        exit_status: i32::from(status),
-    }))
-}
-
-fn is_recording(file: &Path) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.len() > 0)
-}
-
-/// OpenMP's runtimes make as many threads as they find CPUs, and the program finds those of this machine: where the user
-/// says how many threads are placed and the environment does not, they make these.
-fn threads_wanted(arguments: &super::Arguments) -> Vec<(OsString, OsString)> {
-    match arguments.threads {
-        Some(threads) if std::env::var_os("OMP_NUM_THREADS").is_none() => {
-            vec![("OMP_NUM_THREADS".into(), threads.to_string().into())]
-        }
-        _ => vec![],
-    }
+    recorded::record(&file, &arguments.command, arguments.threads, arguments.quiet)
 }

@@ -21,6 +21,7 @@ mod windows;
 
 pub use counter::{Counter, Energy};
 pub use program::Program;
+pub(crate) use program::in_repetition;
 
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowError};

@@ -29,6 +29,18 @@ pub trait Program: Send + Sync {
 /// Identities of one repetition are this far from those of the one before.
 const IDENTITIES: u64 = 1 << 48;
 
+/// Gives what orders threads the identities of a repetition, counted from 0.
+pub(crate) fn in_repetition(repetition: u64, batch: &mut Batch) {
+    if repetition == 0 {
+        return;
+    }
+    for event in &mut batch.events {
+        if matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait) {
+            event.payload += repetition * IDENTITIES;
+        }
+    }
+}
+
 /// One thread's repetitions, one after the other. Between two of them, all threads wait for each other.
 pub(crate) struct Repeated<'a> {
     program: &'a dyn Program,
@@ -54,13 +66,7 @@ impl<'a> Repeated<'a> {
 impl Stream for Repeated<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> bool {
         if self.stream.next_batch(batch) {
-            if self.repetition > 0 {
-                for event in &mut batch.events {
-                    if matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait) {
-                        event.payload += self.repetition * IDENTITIES;
-                    }
-                }
-            }
+            in_repetition(self.repetition, batch);
             return true;
         }
         if self.repetition + 1 >= self.repetitions {

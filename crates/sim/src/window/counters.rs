@@ -1,7 +1,9 @@
 //! What a window's simulation gives: times, the counters of each thread, traffic and energy.
 
+use super::totals::RegionTotals;
 use crate::model::Prefetcher;
-use std::ops::{AddAssign, Index, IndexMut};
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Index, IndexMut, SubAssign};
 
 /// Who served a miss of the last-level cache. A hit there is in `Counters::levels`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,38 +150,52 @@ pub struct Counters {
     pub switches: u64,
 }
 
+impl Counters {
+    /// Changes each count by the same one of `other`.
+    fn change(&mut self, other: &Self, whole: impl Fn(&mut u64, u64), cycles: impl Fn(&mut f64, f64)) {
+        for (mine, theirs) in self.levels.iter_mut().zip(&other.levels) {
+            whole(&mut mine.hits, theirs.hits);
+            whole(&mut mine.misses, theirs.misses);
+        }
+        let lists: [(&mut [u64], &[u64]); 3] = [
+            (&mut self.served.0, &other.served.0),
+            (&mut self.prefetches.0, &other.prefetches.0),
+            (&mut self.useful_prefetches.0, &other.useful_prefetches.0),
+        ];
+        for (mine, theirs) in lists {
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                whole(mine, *theirs);
+            }
+        }
+        whole(&mut self.instructions, other.instructions);
+        whole(&mut self.reads, other.reads);
+        whole(&mut self.writes, other.writes);
+        whole(&mut self.upgrades, other.upgrades);
+        whole(&mut self.invalidations_sent, other.invalidations_sent);
+        whole(&mut self.invalidations_received, other.invalidations_received);
+        whole(&mut self.back_invalidations, other.back_invalidations);
+        whole(&mut self.memory_writes, other.memory_writes);
+        whole(&mut self.late_prefetches, other.late_prefetches);
+        whole(&mut self.prefetches_from_memory, other.prefetches_from_memory);
+        whole(&mut self.dropped_prefetches, other.dropped_prefetches);
+        whole(&mut self.tlb_misses, other.tlb_misses);
+        whole(&mut self.switches, other.switches);
+        cycles(&mut self.stall_cycles, other.stall_cycles);
+        cycles(&mut self.busy_cycles, other.busy_cycles);
+        cycles(&mut self.wait_cycles, other.wait_cycles);
+        cycles(&mut self.queue_cycles, other.queue_cycles);
+    }
+}
+
 impl AddAssign<&Self> for Counters {
     fn add_assign(&mut self, other: &Self) {
-        self.instructions += other.instructions;
-        self.reads += other.reads;
-        self.writes += other.writes;
-        for (mine, theirs) in self.levels.iter_mut().zip(&other.levels) {
-            mine.hits += theirs.hits;
-            mine.misses += theirs.misses;
-        }
-        for (mine, theirs) in self.served.0.iter_mut().zip(&other.served.0) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.prefetches.0.iter_mut().zip(&other.prefetches.0) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.useful_prefetches.0.iter_mut().zip(&other.useful_prefetches.0) {
-            *mine += theirs;
-        }
-        self.upgrades += other.upgrades;
-        self.invalidations_sent += other.invalidations_sent;
-        self.invalidations_received += other.invalidations_received;
-        self.back_invalidations += other.back_invalidations;
-        self.memory_writes += other.memory_writes;
-        self.late_prefetches += other.late_prefetches;
-        self.prefetches_from_memory += other.prefetches_from_memory;
-        self.dropped_prefetches += other.dropped_prefetches;
-        self.tlb_misses += other.tlb_misses;
-        self.stall_cycles += other.stall_cycles;
-        self.busy_cycles += other.busy_cycles;
-        self.wait_cycles += other.wait_cycles;
-        self.queue_cycles += other.queue_cycles;
-        self.switches += other.switches;
+        self.change(other, |mine, theirs| *mine += theirs, |mine, theirs| *mine += theirs);
+    }
+}
+
+impl SubAssign<&Self> for Counters {
+    fn sub_assign(&mut self, other: &Self) {
+        self.change(other, |mine, theirs| *mine -= theirs, |mine, theirs| *mine -= theirs);
     }
 }
 
@@ -220,6 +236,8 @@ pub struct WindowResult {
     pub threads: Vec<Counters>,
     /// Passages through regions, in the order in which they ended.
     pub regions: Vec<RegionSpan>,
+    /// By region: what happened on the whole machine during all passages through it.
+    pub region_totals: BTreeMap<u64, RegionTotals>,
     /// By node: bytes that its memory read and wrote.
     pub memory_bytes: Vec<u64>,
     /// By link and direction.

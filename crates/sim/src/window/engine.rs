@@ -11,7 +11,7 @@
 
 use super::cache::Cache;
 use super::configuration::{WindowConfiguration, working};
-use super::counters::{LinkTraffic, RegionSpan, WindowResult};
+use super::counters::{Counters, LinkTraffic, RegionSpan, WindowResult};
 use super::directory::{BLOCK_SHIFT, DOMAINS};
 use super::mapping::Mapping;
 use super::pages::Pages;
@@ -22,10 +22,12 @@ use super::server::Server;
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
 use super::time::{Ticks, cycles, ticks};
+use super::totals::{RegionTotals, Snapshot, memory_joules, package_joules};
 use crate::model::{LINE_BYTES, Model};
 use pinfold_core::{PageMapping, PuId};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::time::Duration;
 
 /// What of the simulation may be set.
@@ -200,6 +202,9 @@ struct Engine<'a, const W: usize> {
     queue: Queue,
     waiting: Waiting,
     regions: Vec<RegionSpan>,
+    region_totals: BTreeMap<u64, RegionTotals>,
+    /// By thread: what had been counted when it entered each of its open regions.
+    snapshots: Vec<Vec<Snapshot>>,
     settings: Settings,
     quantum: Ticks,
     slice: Ticks,
@@ -223,6 +228,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             streams.len(),
             Pages::new(Mapping::new(model, configuration.pages, profile, &placement.nodes)),
         );
+        let snapshots = streams.iter().map(|_| vec![]).collect();
         let mut pu_of_thread = vec![0; streams.len()];
         for (pu, (_, threads)) in placement.pus.iter().enumerate() {
             for &thread in threads {
@@ -270,6 +276,8 @@ impl<'a, const W: usize> Engine<'a, W> {
                 .collect(),
             waiting: Waiting::default(),
             regions: vec![],
+            region_totals: BTreeMap::new(),
+            snapshots,
             settings,
             quantum: ticks(options.quantum_cycles),
             slice: time(options.time_slice),
@@ -345,8 +353,10 @@ impl<'a, const W: usize> Engine<'a, W> {
                     state.state = State::Ended;
                     state.ended = state.clock;
                     let end = state.clock;
-                    for (region, begin) in std::mem::take(&mut state.open_regions) {
-                        self.leave_region(region, thread, begin, end);
+                    let open = std::mem::take(&mut state.open_regions);
+                    let snapshots = std::mem::take(&mut self.snapshots[thread]);
+                    for ((region, begin), snapshot) in open.into_iter().zip(snapshots) {
+                        self.leave_region(region, thread, begin..end, &snapshot);
                     }
                     self.pus[pu].threads.retain(|&other| other != thread);
                     break;
@@ -382,13 +392,16 @@ impl<'a, const W: usize> Engine<'a, W> {
             EventKind::Read | EventKind::Write | EventKind::Instructions => true,
             EventKind::RegionBegin => {
                 self.threads[thread].open_regions.push((event.payload, now));
+                let snapshot = self.snapshot();
+                self.snapshots[thread].push(snapshot);
                 true
             }
             EventKind::RegionEnd => {
                 let open = &mut self.threads[thread].open_regions;
                 if let Some(place) = open.iter().rposition(|&(region, _)| region == event.payload) {
                     let (region, begin) = open.remove(place);
-                    self.leave_region(region, thread, begin, now);
+                    let snapshot = self.snapshots[thread].remove(place);
+                    self.leave_region(region, thread, begin..now, &snapshot);
                 }
                 true
             }
@@ -424,13 +437,34 @@ impl<'a, const W: usize> Engine<'a, W> {
         }
     }
 
-    fn leave_region(&mut self, region: u64, thread: usize, begin: Ticks, end: Ticks) {
+    fn leave_region(&mut self, region: u64, thread: usize, passage: Range<Ticks>, snapshot: &Snapshot) {
+        let seconds = cycles(passage.end - passage.start) / self.model.frequency().0;
+        let totals = self.snapshot().since(snapshot, seconds, self.model);
+        *self.region_totals.entry(region).or_default() += &totals;
         self.regions.push(RegionSpan {
             region,
             thread,
-            begin: cycles(begin),
-            end: cycles(end),
+            begin: cycles(passage.start),
+            end: cycles(passage.end),
         });
+    }
+
+    /// Everything that has been counted by now.
+    fn snapshot(&self) -> Snapshot {
+        let mut counters = Counters::default();
+        for (counted, thread) in self.system.counters.iter().zip(&self.threads) {
+            counters += counted;
+            counters.instructions += thread.instructions;
+            counters.stall_cycles += cycles(thread.stalled);
+            counters.busy_cycles += cycles(thread.busy);
+            counters.wait_cycles += cycles(thread.waited);
+            counters.queue_cycles += cycles(thread.queued);
+        }
+        Snapshot {
+            counters,
+            memory_lines: served(&self.system.memory),
+            crossings: served(&self.system.links) + served(&self.system.buses),
+        }
     }
 
     /// The thread that runs next on a PU, which has it from then on.
@@ -503,20 +537,9 @@ impl<'a, const W: usize> Engine<'a, W> {
             counters.wait_cycles = cycles(thread.waited);
             counters.queue_cycles = cycles(thread.queued);
         }
-        let lines = |servers: &[Server]| servers.iter().map(Server::served).sum::<u64>() as f64;
-        let energy = &model.energy;
-        let crossings = lines(&self.system.links) + lines(&self.system.buses);
-        let mut package = energy.package_idle.value().0 * model.packages() as f64 * seconds;
-        package += energy.link_line.value().0 * crossings;
-        for counters in &counters {
-            package += energy.core_active.value().0 * counters.busy_cycles / model.frequency().0;
-            package += energy.instruction.value().0 * counters.instructions as f64;
-            for (level, cache) in counters.levels.iter().zip(&model.caches) {
-                package += cache.energy.value().0 * (level.hits + level.misses) as f64;
-            }
-        }
-        let memory = energy.memory_idle.value().0 * model.nodes() as f64 * seconds
-            + energy.memory_line.value().0 * lines(&self.system.memory);
+        let crossings = (served(&self.system.links) + served(&self.system.buses)) as f64;
+        let package = package_joules(model, seconds, &counters, crossings);
+        let memory = memory_joules(model, seconds, served(&self.system.memory) as f64);
         let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
         WindowResult {
             seconds,
@@ -524,6 +547,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             ends: self.threads.iter().map(|thread| cycles(thread.ended)).collect(),
             threads: counters,
             regions: self.regions,
+            region_totals: self.region_totals,
             memory_bytes: bytes(&self.system.memory),
             links: model
                 .routes()
@@ -542,4 +566,9 @@ impl<'a, const W: usize> Engine<'a, W> {
             released: self.released,
         }
     }
+}
+
+/// Lines that all of these carried.
+fn served(servers: &[Server]) -> u64 {
+    servers.iter().map(Server::served).sum()
 }

@@ -28,6 +28,7 @@ mod stream;
 pub mod synthetic;
 mod system;
 mod time;
+mod totals;
 mod trainer;
 mod warm;
 
@@ -41,3 +42,4 @@ pub use misses::{Geometry, MissCounter, Misses, MissesError};
 pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};
+pub use totals::RegionTotals;

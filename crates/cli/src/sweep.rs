@@ -1,0 +1,355 @@
+//! `pinfold sweep`: recordings through spaces of configurations on simulated machines, into one data set.
+//!
+//! 1. Read the recordings, or make one of a program, and lay out all jobs (`plan`, `spaces`).
+//! 2. Open the journal, which has what was done before (`journal`), and do the rest on all cores (`workers`).
+//! 3. Write the data set in the order of the plan (`dataset`), and remove the journal.
+//!
+//! There is no chance in it: a sweep pins all threads. The same inputs give the same file, byte by byte.
+
+mod dataset;
+mod journal;
+mod plan;
+mod progress;
+mod spaces;
+mod workers;
+
+use crate::recorded;
+use crate::run::{json, number};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use journal::{Journal, Key, Outcome};
+use pinfold_linux::own::processor_time;
+use plan::{Machine, Plan, Program};
+use progress::Progress;
+use serde::Serialize;
+use spaces::Spaces;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, available_parallelism};
+use std::time::Instant;
+use workers::{End, Listener};
+
+/// Simulate programs in many configurations on all cores, and write a data set.
+///
+/// A row of the Parquet file is one program, or one parallel region of it, in one configuration on one machine, in its
+/// second repetition, when caches are warm. What is done is kept beside the file: the same command goes on after any end.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The machines: models by name, or FILE.toml. Repeat for more, or separate by commas.
+    #[arg(long, value_name = "MACHINE", required = true, value_delimiter = ',')]
+    machine: Vec<String>,
+
+    /// The configurations: `threads` (all placements of the threads), `numa` (nodes, thread maps and page mappings),
+    /// numa+prefetch (these with all prefetcher settings) or a FILE.toml (docs/formats.md). Repeat for more.
+    #[arg(long, value_name = "SPACE", required = true)]
+    space: Vec<String>,
+
+    /// The data set.
+    #[arg(short, long, value_name = "DATA.parquet")]
+    output: PathBuf,
+
+    /// Of the placements of `--space threads` take at most N, the most different ones.
+    #[arg(long, value_parser = number::parse_positive, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Replace the data set if it exists.
+    #[arg(long)]
+    force: bool,
+
+    /// Simulate so many configurations at the same time [default: one for each CPU that we may use].
+    #[arg(short, long, value_parser = number::parse_positive, value_name = "N")]
+    jobs: Option<usize>,
+
+    /// Record the program with so many threads (as OMP_NUM_THREADS, where that is not set).
+    #[arg(long, value_parser = number::parse_positive, value_name = "N", conflicts_with = "recordings")]
+    threads: Option<usize>,
+
+    /// Keep the recording of the program in this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
+    keep_recording: Option<PathBuf>,
+
+    /// Write what was done, in numbers, to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Tell nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// The recordings.
+    #[arg(
+        value_name = "FILE.pft",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    recordings: Vec<PathBuf>,
+
+    /// A program, which is recorded first, and its arguments.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl Arguments {
+    fn say(&self, text: impl fmt::Display) {
+        if !self.quiet {
+            eprintln!("pinfold: {text}");
+        }
+    }
+
+    fn workers(&self) -> Result<usize> {
+        match self.jobs {
+            Some(jobs) => Ok(jobs),
+            None => Ok(available_parallelism()
+                .context("how many CPUs there are is not to be had: give --jobs N")?
+                .get()),
+        }
+    }
+
+    /// Where the program is recorded to. The name tells different commands apart.
+    fn own_recording(&self) -> PathBuf {
+        let mut words = self.command.clone();
+        let variables = recorded::threads_wanted(self.threads);
+        words.extend(variables.into_iter().map(|(_, threads)| threads));
+        words.extend(std::env::var_os("OMP_NUM_THREADS"));
+        let text: Vec<u8> = words.iter().flat_map(|word| [word.as_bytes(), &[0]].concat()).collect();
+        self.beside(&format!(".{:08x}.pft", plan::hash(&text) >> 96))
+    }
+
+    /// A file beside the output.
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.output.as_os_str().to_owned();
+        path.push(suffix);
+        path.into()
+    }
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct Summary {
+    output: PathBuf,
+    simulated: bool,
+    machines: usize,
+    programs: usize,
+    configurations: usize,
+    /// Configurations that an earlier run of the command had done.
+    resumed: usize,
+    rows: usize,
+    workers: usize,
+    /// Wall time of the simulations.
+    seconds: f64,
+    /// Processor time that they took.
+    processor_seconds: f64,
+    /// The processor time over that of all workers for the whole time; `null` where nothing was to be done.
+    busy: Option<f64>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "simulated {} configurations in {:.1} s, {} CPUs",
+            self.configurations - self.resumed,
+            self.seconds,
+            self.workers,
+        )?;
+        if let Some(busy) = self.busy {
+            write!(f, " {:.0} % busy", busy * 100.0)?;
+        }
+        if self.resumed > 0 {
+            write!(f, "; {} more were done before", self.resumed)?;
+        }
+        write!(f, ": {} rows in {}", self.rows, self.output.display())
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let machines = arguments
+        .machine
+        .iter()
+        .map(|name| Machine::find(name))
+        .collect::<Result<Vec<_>>>()?;
+    let spaces = Spaces::new(&arguments.space, arguments.limit)?;
+    if arguments.output.exists() && !arguments.force {
+        bail!(
+            "{} exists: --force replaces it when the sweep is done, or choose another output",
+            arguments.output.display()
+        );
+    }
+    let json = arguments.json.as_deref().map(json::File::open).transpose()?;
+    let (mut journal, found) = Journal::open(&arguments.beside(".partial"))?;
+    if found.torn > 0 {
+        arguments.say("the last result of an earlier run was cut off, and is done again");
+    }
+    let (programs, own_recording) = if arguments.command.is_empty() {
+        (open(&arguments.recordings, arguments.workers()?)?, None)
+    } else {
+        let file = arguments.own_recording();
+        if let Some(status) = record(arguments, &file)? {
+            return Ok(ExitCode::from(status));
+        }
+        (open(std::slice::from_ref(&file), 1)?, Some(file))
+    };
+    let plan = Arc::new(Plan::new(machines, programs, &spaces)?);
+    for note in plan.notes() {
+        arguments.say(note);
+    }
+    let (outcomes, mut summary) = simulate(arguments, &plan, &mut journal, found.outcomes)?;
+    let rows: Vec<_> = outcomes.iter().map(|outcome| outcome.rows.as_slice()).collect();
+    summary.rows = dataset::write(&plan, &rows, &arguments.output)?;
+    journal.remove()?;
+    if let Some(file) = own_recording {
+        let failure = || format!("the recording {} cannot be moved", file.display());
+        if let Some(kept) = &arguments.keep_recording {
+            fs::copy(&file, kept).with_context(failure)?;
+        }
+        fs::remove_file(&file).with_context(failure)?;
+    }
+    for note in plan.notes_on(&outcomes) {
+        arguments.say(note);
+    }
+    arguments.say(&summary);
+    if let Some(json) = json {
+        json.write(&summary)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens and reads recordings, several at a time.
+fn open(files: &[PathBuf], workers: usize) -> Result<Vec<Program>> {
+    let next = AtomicUsize::new(0);
+    let opened: Vec<OnceLock<Result<Program>>> = files.iter().map(|_| OnceLock::new()).collect();
+    thread::scope(|scope| {
+        for _ in 0..workers.min(files.len()) {
+            scope.spawn(|| {
+                while let Some((file, slot)) = {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    files.get(number).zip(opened.get(number))
+                } {
+                    let _ = slot.set(Program::open(file));
+                }
+            });
+        }
+    });
+    opened
+        .into_iter()
+        .map(|slot| slot.into_inner().context("a recording was not read")?)
+        .collect()
+}
+
+/// Records the program to `file`, unless an earlier run of this command has done so: threads would be ordered otherwise in
+/// another recording, and nothing of what was done could be used. An exit status where there is nothing to sweep.
+fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
+    /// The statuses of a program that SIGHUP, SIGINT or SIGTERM ended, which were meant for the whole command.
+    const INTERRUPTED: [i32; 3] = [129, 130, 143];
+    if file.exists() {
+        arguments.say("the recording of the earlier run is used");
+        return Ok(None);
+    }
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    let recorded = recorded::record(new, &arguments.command, arguments.threads, arguments.quiet)?;
+    let status = match recorded {
+        Ok(recorded) => recorded.exit_status,
+        Err(status) => {
+            // The file is empty, and if it stays no harm is done.
+            let _ = fs::remove_file(new);
+            return Ok(Some(status));
+        }
+    };
+    if INTERRUPTED.contains(&status) {
+        fs::remove_file(new)?;
+        return Ok(u8::try_from(status).ok());
+    }
+    if status != 0 {
+        arguments.say(format!(
+            "the program ended with status {status}; what it did until then is swept"
+        ));
+    }
+    fs::rename(new, file).with_context(|| format!("{} cannot be written", file.display()))?;
+    Ok(None)
+}
+
+/// Does all jobs that are not among `known`. The results of all, in the order of the plan.
+fn simulate(
+    arguments: &Arguments,
+    plan: &Arc<Plan>,
+    journal: &mut Journal,
+    mut known: HashMap<Key, Outcome>,
+) -> Result<(Vec<Outcome>, Summary)> {
+    let mut outcomes: Vec<Option<Outcome>> = plan.jobs.iter().map(|job| known.remove(&job.key)).collect();
+    if !known.is_empty() {
+        arguments.say(format!(
+            "{} results of an earlier run are not used: they are of another recording, model or space, or of another build \
+             of pinfold",
+            known.len()
+        ));
+    }
+    let mut pending: Vec<usize> = (0..plan.jobs.len()).filter(|&job| outcomes[job].is_none()).collect();
+    pending.sort_by_key(|&job| Reverse(plan.cost(job)));
+    let workers = arguments.workers()?;
+    let total = plan.jobs.len();
+    let resumed = total - pending.len();
+    if resumed > 0 {
+        arguments.say(format!("{resumed} of {total} configurations were done before"));
+    }
+    let progress = Progress::new(arguments.quiet, resumed, total);
+    let anything = !pending.is_empty();
+    let listener = Listener::new()?;
+    let started = Instant::now();
+    let before = processor_time()?;
+    let mut done = resumed;
+    let work = {
+        let plan = Arc::clone(plan);
+        move |job| plan.evaluate(job)
+    };
+    let end = workers::run(pending, workers, listener, work, |job, outcome| {
+        journal.keep(plan.jobs[job].key, &outcome)?;
+        outcomes[job] = Some(outcome);
+        done += 1;
+        progress.step();
+        Ok(())
+    });
+    progress.finish();
+    match end {
+        Ok(End::Done) => {}
+        Ok(End::Signal(signal)) => {
+            journal.sync()?;
+            arguments.say(format!(
+                "{done} of {total} configurations are done and kept in {}: the same command goes on from there",
+                arguments.beside(".partial").display()
+            ));
+            // Workers are in the middle of simulations that nobody waits for.
+            std::process::exit(128 + signal);
+        }
+        Err(error) => {
+            journal.sync()?;
+            return Err(error);
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let processor_seconds = (processor_time()?.saturating_sub(before)).as_secs_f64();
+    let summary = Summary {
+        output: arguments.output.clone(),
+        simulated: true,
+        machines: plan.machines.len(),
+        programs: plan.programs.len(),
+        configurations: total,
+        resumed,
+        rows: 0,
+        workers,
+        seconds,
+        processor_seconds,
+        busy: anything.then(|| processor_seconds / (seconds * workers as f64)),
+    };
+    let outcomes = outcomes.into_iter().collect::<Option<Vec<_>>>();
+    Ok((outcomes.context("a configuration was not simulated")?, summary))
+}

@@ -1,0 +1,329 @@
+//! The results of a sweep that is not over, beside its output: `DATA.parquet.partial`.
+//!
+//! 1. The file begins with a magic line. Then come records: length and checksum of what follows (4 bytes each, little
+//!    endian, CRC-32), and a result as JSON. Floating-point numbers are there as their bits, so that they come back as they
+//!    were.
+//! 2. Each record goes to the kernel in one piece as soon as the result is there: it outlives any end of this process.
+//!    Once a second the file is forced to the disk: it outlives the end of the machine but for the last second.
+//! 3. A result has a key, which is a hash of everything that it depends on (`plan`). Whoever opens the file again gets all
+//!    whole records by their keys. What follows the last whole one, as a kill or a full disk leaves it, is cut off.
+//!
+//! While it is open, the file is locked.
+
+use anyhow::{Context, Result, bail};
+use pinfold_linux::own::{self, LockedFile};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const MAGIC: &[u8] = b"pinfold sweep 1\n";
+/// Length and checksum.
+const HEAD: usize = 8;
+/// No record is longer: a program of a million regions with 30 metrics each.
+const LONGEST: u32 = 1 << 30;
+const BETWEEN_SYNCS: Duration = Duration::from_secs(1);
+
+/// What identifies a result: a hash of everything that it depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key(pub(super) u128);
+
+/// The result of one configuration of one program on one machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    /// The whole program first, then its regions.
+    pub(super) rows: Vec<Row>,
+    /// Waits for what the recording does not hold.
+    pub(super) released: u64,
+}
+
+/// The whole program or a region of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// The region's identity; `None` for the whole program.
+    pub(super) region: Option<u64>,
+    /// In seconds.
+    pub(super) time: Exact,
+    /// The metrics of the machine, in the order of its columns.
+    pub(super) metrics: Vec<Option<Exact>>,
+}
+
+/// A number that is written as its bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Exact(pub(super) f64);
+
+impl Serialize for Exact {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0.to_bits())
+    }
+}
+
+impl<'de> Deserialize<'de> for Exact {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(|bits| Self(f64::from_bits(bits)))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// 32 hexadecimal digits.
+    key: String,
+    outcome: Outcome,
+}
+
+/// The open file.
+pub(super) struct Journal {
+    file: LockedFile,
+    path: PathBuf,
+    /// The end of the last whole record.
+    end: u64,
+    synced: Instant,
+}
+
+/// What was in the file when it was opened.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub(super) outcomes: HashMap<Key, Outcome>,
+    /// Bytes after the last whole record.
+    pub(super) torn: u64,
+}
+
+impl Journal {
+    /// Opens the file, makes it where there is none, and reads it.
+    pub(super) fn open(path: &Path) -> Result<(Self, Found)> {
+        let failure = || format!("{} cannot be opened", path.display());
+        let mut file = loop {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+                .with_context(failure)?;
+            let Some(file) = own::lock(file).with_context(failure)? else {
+                bail!(
+                    "another sweep is writing {}: wait for its end, or give this one another output",
+                    path.display()
+                );
+            };
+            // Whoever had it locked may have finished and removed it in between.
+            let inode = file.metadata().with_context(failure)?.ino();
+            if fs::metadata(path).is_ok_and(|there| there.ino() == inode) {
+                break file;
+            }
+        };
+        let mut bytes = vec![];
+        (&*file).read_to_end(&mut bytes).with_context(failure)?;
+        let (found, end) = parse(&bytes).with_context(|| {
+            format!(
+                "{} is no partial result of pinfold sweep, or one of another version: remove it, or choose another output",
+                path.display()
+            )
+        })?;
+        let mut end = end as u64;
+        file.set_len(end).with_context(failure)?;
+        (&*file).seek(SeekFrom::End(0)).with_context(failure)?;
+        if end == 0 {
+            (&*file).write_all(MAGIC).with_context(failure)?;
+            end = MAGIC.len() as u64;
+        }
+        let journal = Self {
+            file,
+            path: path.to_owned(),
+            end,
+            synced: Instant::now(),
+        };
+        Ok((journal, found))
+    }
+
+    /// Keeps a result.
+    pub(super) fn keep(&mut self, key: Key, outcome: &Outcome) -> Result<()> {
+        let record = record(key, outcome)?;
+        let failure = || {
+            format!(
+                "{} cannot be written; what it holds is kept, and the same command goes on from there",
+                self.path.display()
+            )
+        };
+        if let Err(error) = (&*self.file).write_all(&record) {
+            // A part of a record would be dropped by the next reader anyway.
+            let _ = self.file.set_len(self.end);
+            return Err(error).with_context(failure);
+        }
+        self.end += record.len() as u64;
+        if self.synced.elapsed() >= BETWEEN_SYNCS {
+            self.file.sync_data().with_context(failure)?;
+            self.synced = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Forces everything to the disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file
+            .sync_data()
+            .with_context(|| format!("{} cannot be written", self.path.display()))
+    }
+
+    /// Removes the file: its results are elsewhere.
+    pub(super) fn remove(self) -> Result<()> {
+        fs::remove_file(&self.path).with_context(|| format!("{} cannot be removed", self.path.display()))
+    }
+}
+
+fn record(key: Key, outcome: &Outcome) -> Result<Vec<u8>> {
+    let payload = serde_json::to_vec(&Record {
+        key: format!("{:032x}", key.0),
+        outcome: outcome.clone(),
+    })?;
+    let mut bytes = u32::try_from(payload.len())?.to_le_bytes().to_vec();
+    bytes.extend(crc32fast::hash(&payload).to_le_bytes());
+    bytes.extend(payload);
+    Ok(bytes)
+}
+
+/// All whole records, and where the last one ends: 0 for a file without a magic line. `None` for another kind of file.
+fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
+    if bytes.len() < MAGIC.len() {
+        let found = Found {
+            torn: bytes.len() as u64,
+            ..Found::default()
+        };
+        return MAGIC.starts_with(bytes).then_some((found, 0));
+    }
+    let mut rest = bytes.strip_prefix(MAGIC)?;
+    let mut found = Found::default();
+    while let Some((record, after)) = first_record(rest) {
+        let key = u128::from_str_radix(&record.key, 16).ok()?;
+        found.outcomes.insert(Key(key), record.outcome);
+        rest = after;
+    }
+    found.torn = rest.len() as u64;
+    Some((found, bytes.len() - rest.len()))
+}
+
+fn first_record(bytes: &[u8]) -> Option<(Record, &[u8])> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
+    if number(0) > LONGEST {
+        return None;
+    }
+    let (payload, rest) = rest.split_at_checked(number(0) as usize)?;
+    if crc32fast::hash(payload) != number(4) {
+        return None;
+    }
+    Some((serde_json::from_slice(payload).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn outcome(seed: u64) -> Outcome {
+        let row = |region| Row {
+            region,
+            time: Exact(1.0 / (seed + 3) as f64),
+            metrics: vec![None, Some(Exact(seed as f64 * 0.1)), Some(Exact(f64::MIN_POSITIVE))],
+        };
+        Outcome {
+            rows: (0..=seed % 3)
+                .map(|number| row((number > 0).then_some(number)))
+                .collect(),
+            released: seed,
+        }
+    }
+
+    fn journal(seeds: &[u64]) -> (Vec<u8>, Vec<usize>) {
+        let mut bytes = MAGIC.to_vec();
+        let mut ends = vec![bytes.len()];
+        for &seed in seeds {
+            bytes.extend(record(Key(u128::from(seed)), &outcome(seed)).unwrap());
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_loses_no_whole_record_and_leaves_no_half_one(
+            seeds in proptest::collection::btree_set(0u64..1000, 0..8), cut in 0.0..1.0f64
+        ) {
+            let seeds: Vec<u64> = seeds.into_iter().collect();
+            let (bytes, ends) = journal(&seeds);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a short text")]
+            let cut = (bytes.len() as f64 * cut) as usize;
+            let (found, end) = parse(&bytes[..cut]).unwrap();
+            let whole = ends.iter().filter(|&&end| end <= cut).count().saturating_sub(1);
+            prop_assert_eq!(found.outcomes.len(), whole);
+            for &seed in &seeds[..whole] {
+                prop_assert_eq!(&found.outcomes[&Key(u128::from(seed))], &outcome(seed));
+            }
+            prop_assert_eq!(end + usize::try_from(found.torn).unwrap(), cut);
+        }
+
+        #[test]
+        fn a_changed_byte_never_gives_a_wrong_result(
+            seeds in proptest::collection::btree_set(0u64..1000, 1..6), place in 0.0..1.0f64, bit in 0u32..8
+        ) {
+            let seeds: Vec<u64> = seeds.into_iter().collect();
+            let (mut bytes, _) = journal(&seeds);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a short text")]
+            let place = MAGIC.len() + ((bytes.len() - MAGIC.len()) as f64 * place) as usize;
+            bytes[place] ^= 1 << bit;
+            let (found, _) = parse(&bytes).unwrap();
+            for (key, found) in &found.outcomes {
+                prop_assert_eq!(found, &outcome(u64::try_from(key.0).unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_found_again_and_goes_on_after_a_torn_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.partial");
+        let (mut journal, found) = Journal::open(&path).unwrap();
+        assert_eq!(found, Found::default());
+        journal.keep(Key(1), &outcome(1)).unwrap();
+        journal.keep(Key(2), &outcome(2)).unwrap();
+        drop(journal);
+        let length = fs::metadata(&path).unwrap().len();
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(length - 1)
+            .unwrap();
+
+        let (mut journal, found) = Journal::open(&path).unwrap();
+        assert_eq!(found.outcomes, HashMap::from([(Key(1), outcome(1))]));
+        assert!(found.torn > 0);
+        journal.keep(Key(3), &outcome(3)).unwrap();
+        drop(journal);
+
+        let (journal, found) = Journal::open(&path).unwrap();
+        assert_eq!(
+            found.outcomes,
+            HashMap::from([(Key(1), outcome(1)), (Key(3), outcome(3))])
+        );
+        assert_eq!(found.torn, 0);
+        journal.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn two_sweeps_cannot_have_one_journal_and_another_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.partial");
+        let held = Journal::open(&path).unwrap();
+        let error = Journal::open(&path).err().unwrap().to_string();
+        assert!(error.contains("another sweep"), "{error}");
+        drop(held);
+        fs::write(&path, "something else that is long enough").unwrap();
+        let error = Journal::open(&path).err().unwrap().to_string();
+        assert!(error.contains("no partial result"), "{error}");
+    }
+}

@@ -1,0 +1,296 @@
+//! What a sweep does: every recording, on every machine, at every point of its space.
+
+use super::journal::{Exact, Key, Outcome, Row};
+use super::spaces::Spaces;
+use crate::machine::Selected;
+use crate::recorded;
+use anyhow::{Context, Result, bail};
+use pinfold_core::Topology;
+use pinfold_sim::model::Model;
+use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, page_map_name};
+use pinfold_sim::window::{PageMapping, PageProfile, Stream};
+use pinfold_sim::{Program as _, RecordedProgram};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use twox_hash::XxHash3_128;
+
+/// A machine of the sweep.
+pub(super) struct Machine {
+    pub(super) model: Model,
+    pub(super) topology: Topology,
+    /// A hash of the model.
+    pub(super) content: u128,
+    pub(super) columns: Vec<MetricColumn>,
+    metrics: Metrics,
+}
+
+/// A recording of the sweep.
+pub(super) struct Program {
+    /// The program's file name.
+    pub(super) name: String,
+    /// The program and its arguments.
+    pub(super) command: String,
+    /// A hash of the recording.
+    pub(super) content: u128,
+    /// Threads that are placed: as many as live at the same time.
+    pub(super) threads: usize,
+    accesses: u64,
+    file: PathBuf,
+    recorded: RecordedProgram,
+    /// Made when it is first needed.
+    profile: OnceLock<PageProfile>,
+}
+
+/// One configuration of one program on one machine.
+pub(super) struct Job {
+    pub(super) machine: usize,
+    pub(super) program: usize,
+    pub(super) point: Point,
+    pub(super) key: Key,
+}
+
+/// Everything that is to be done, in the order of the data set's rows.
+pub(super) struct Plan {
+    pub(super) machines: Vec<Machine>,
+    pub(super) programs: Vec<Program>,
+    pub(super) jobs: Vec<Job>,
+}
+
+impl Machine {
+    pub(super) fn find(name: &str) -> Result<Self> {
+        let selected = Selected::parse(name)?;
+        if !matches!(selected, Selected::Builtin(_) | Selected::ModelFile(_)) {
+            bail!(
+                "`{name}` cannot be simulated: a sweep needs a model, which says how fast everything is (`pinfold machines` \
+                 lists them)"
+            );
+        }
+        let model = selected.model()?;
+        let metrics = Metrics::of(&model);
+        Ok(Self {
+            topology: model.topology(),
+            content: hash(serde_json::to_string(&model)?.as_bytes()),
+            columns: metrics.columns(),
+            model,
+            metrics,
+        })
+    }
+}
+
+impl Program {
+    /// Opens and reads a recording.
+    pub(super) fn open(file: &Path) -> Result<Self> {
+        let recording = recorded::open(file, false)?;
+        let content =
+            hash_of_file(file).with_context(|| format!("the recording `{}` cannot be read", file.display()))?;
+        let words = &recording.header().command;
+        let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+        let (name, command) = (name.to_owned(), words.join(" "));
+        let accesses = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
+        let recorded = RecordedProgram::new(recording).with_context(|| file.display().to_string())?;
+        // Where the begin of threads was not recorded, all count as alive.
+        let threads = match recorded.threads_at_once() {
+            0 => recorded.threads(),
+            at_once => at_once,
+        };
+        Ok(Self {
+            name,
+            command,
+            content,
+            threads,
+            accesses,
+            file: file.to_owned(),
+            recorded,
+            profile: OnceLock::new(),
+        })
+    }
+
+    fn profile(&self) -> &PageProfile {
+        self.profile.get_or_init(|| {
+            let mut streams: Vec<Box<dyn Stream + '_>> = (0..self.recorded.threads())
+                .map(|thread| self.recorded.stream(thread))
+                .collect();
+            PageProfile::of(&mut streams)
+        })
+    }
+}
+
+impl Plan {
+    /// All points of `spaces` for each program on each machine, each once.
+    pub(super) fn new(machines: Vec<Machine>, programs: Vec<Program>, spaces: &Spaces) -> Result<Self> {
+        for (number, machine) in machines.iter().enumerate() {
+            if machines[..number]
+                .iter()
+                .any(|other| other.model.name == machine.model.name)
+            {
+                bail!(
+                    "there are two machines of the name `{}`: name each once",
+                    machine.model.name
+                );
+            }
+        }
+        for (number, program) in programs.iter().enumerate() {
+            if let Some(other) = programs[..number].iter().find(|other| other.content == program.content) {
+                bail!(
+                    "`{}` and `{}` are the same recording: name it once",
+                    other.file.display(),
+                    program.file.display()
+                );
+            }
+        }
+        let build = build_id()?;
+        let mut jobs = vec![];
+        for (machine_number, machine) in machines.iter().enumerate() {
+            for (program_number, program) in programs.iter().enumerate() {
+                for point in spaces.points(&machine.model, &machine.topology, program.threads)? {
+                    jobs.push(Job {
+                        machine: machine_number,
+                        program: program_number,
+                        key: key(build, machine, program, &point)?,
+                        point,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            machines,
+            programs,
+            jobs,
+        })
+    }
+
+    /// The metrics of all machines with their units: those of the first machine first.
+    pub(super) fn metric_columns(&self) -> Vec<(String, String)> {
+        let mut columns: Vec<(String, String)> = vec![];
+        for column in self.machines.iter().flat_map(|machine| &machine.columns) {
+            if columns.iter().all(|(name, _)| *name != column.name) {
+                columns.push((column.name.clone(), column.unit.clone()));
+            }
+        }
+        columns
+    }
+
+    /// About how long a job takes, in no unit.
+    pub(super) fn cost(&self, job: usize) -> u64 {
+        self.programs[self.jobs[job].program].accesses
+    }
+
+    /// Does one job.
+    pub(super) fn evaluate(&self, job: usize) -> Result<Outcome> {
+        let job = &self.jobs[job];
+        let machine = &self.machines[job.machine];
+        let program = &self.programs[job.program];
+        let needs_profile = matches!(
+            job.point.configuration.pages,
+            PageMapping::Locality | PageMapping::Balance
+        );
+        let profile = needs_profile.then(|| program.profile());
+        let evaluation = evaluate(&machine.model, &program.recorded, &job.point, profile).with_context(|| {
+            format!(
+                "{} cannot be simulated on {}",
+                program.file.display(),
+                machine.model.name
+            )
+        })?;
+        if let Some(error) = program.recorded.error() {
+            bail!(error);
+        }
+        let rows = evaluation.parts.iter().map(|part| Row {
+            region: part.region,
+            time: Exact(part.totals.seconds),
+            metrics: machine
+                .metrics
+                .values(&machine.model, program.threads, part)
+                .into_iter()
+                .map(|value| value.map(Exact))
+                .collect(),
+        });
+        Ok(Outcome {
+            rows: rows.collect(),
+            released: evaluation.released,
+        })
+    }
+
+    /// What a user should know of recordings that do not fit their machines.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = vec![];
+        for program in &self.programs {
+            for machine in &self.machines {
+                let pus = machine.model.pus();
+                if program.threads > pus {
+                    notes.push(format!(
+                        "{} has {} threads at once and {} {pus} CPUs: they take turns, in time slices of 3 ms",
+                        program.file.display(),
+                        program.threads,
+                        machine.model.name,
+                    ));
+                }
+            }
+        }
+        notes
+    }
+
+    /// What a user should know of the results.
+    pub(super) fn notes_on(&self, outcomes: &[Outcome]) -> Vec<String> {
+        let mut notes = vec![];
+        for (number, program) in self.programs.iter().enumerate() {
+            let released = self
+                .jobs
+                .iter()
+                .zip(outcomes)
+                .filter(|(job, outcome)| job.program == number && outcome.released > 0)
+                .count();
+            if released > 0 {
+                notes.push(format!(
+                    "{}: in {released} configurations threads waited for what the recording does not hold, and went on when \
+                     nobody else could: the order of threads is not that of the program there",
+                    program.file.display()
+                ));
+            }
+        }
+        notes
+    }
+}
+
+/// A hash of everything that a result depends on.
+fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Result<Key> {
+    let configuration = &point.configuration;
+    let mut text = String::new();
+    write!(
+        text,
+        "{build:032x} {:032x} {:032x} {} {} {} {}",
+        machine.content,
+        program.content,
+        program.threads,
+        configuration.pinning,
+        page_map_name(configuration.pages),
+        configuration.prefetchers
+    )?;
+    Ok(Key(hash(text.as_bytes())))
+}
+
+/// A hash of this binary: another build may compute something else.
+fn build_id() -> Result<u128> {
+    hash_of_file(Path::new("/proc/self/exe")).context("this program's own file cannot be read")
+}
+
+/// The first half of XXH3's hash, which has no cryptographic strength: nobody has a reason to forge a recording here.
+pub(super) fn hash(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes)
+}
+
+fn hash_of_file(path: &Path) -> std::io::Result<u128> {
+    let mut file = File::open(path)?;
+    let mut hasher = twox_hash::xxhash3_128::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish_128()),
+            length => hasher.write(&buffer[..length]),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The jobs of a sweep on the cores of this machine.
+//!
+//! Each worker takes the next job when it has done one, so nobody waits for anybody before the end; the longest jobs come
+//! first, so that the end is short. A job runs in one thread. The calling thread keeps the results, as they come, and hears
+//! of signals.
+
+use super::journal::Outcome;
+use anyhow::{Context, Result, bail};
+use pinfold_linux::interrupt::Interrupts;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+/// How the work ended.
+pub(super) enum End {
+    /// Everything was done.
+    Done,
+    /// By this signal. Workers may still be at a job each.
+    Signal(i32),
+}
+
+enum Message {
+    Done(usize, Result<Outcome>),
+    Signal(i32),
+}
+
+/// Hears of the signals that end a sweep, from now on.
+pub(super) struct Listener(Interrupts);
+
+impl Listener {
+    /// To be made before there are other threads.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(Interrupts::hold_back().context("signals cannot be held back")?))
+    }
+}
+
+/// Does `jobs` by `work` in `workers` threads, in their order, and gives each result to `keep`. The first error ends it.
+pub(super) fn run(
+    jobs: Vec<usize>,
+    workers: usize,
+    listener: Listener,
+    work: impl Fn(usize) -> Result<Outcome> + Send + Sync + 'static,
+    mut keep: impl FnMut(usize, Outcome) -> Result<()>,
+) -> Result<End> {
+    let (sender, results) = mpsc::channel();
+    let count = jobs.len();
+    let shared = Arc::new(Shared {
+        jobs,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        work,
+    });
+    let signals = sender.clone();
+    // It waits for a signal until the process ends.
+    thread::spawn(move || {
+        if let Ok(signal) = listener.0.wait() {
+            // Nobody listens any more when the sweep is over.
+            let _ = signals.send(Message::Signal(signal));
+        }
+    });
+    for _ in 0..workers.min(count) {
+        let (shared, sender) = (Arc::clone(&shared), sender.clone());
+        thread::spawn(move || shared.serve(&sender));
+    }
+    for _ in 0..count {
+        match results.recv().context("no worker is left")? {
+            Message::Done(job, outcome) => {
+                let kept = outcome.and_then(|outcome| keep(job, outcome));
+                if kept.is_err() {
+                    shared.stop.store(true, Ordering::Relaxed);
+                }
+                kept?;
+            }
+            Message::Signal(signal) => return Ok(End::Signal(signal)),
+        }
+    }
+    Ok(End::Done)
+}
+
+/// What workers share.
+struct Shared<W> {
+    jobs: Vec<usize>,
+    /// The first of `jobs` that nobody has taken.
+    next: AtomicUsize,
+    stop: AtomicBool,
+    work: W,
+}
+
+impl<W: Fn(usize) -> Result<Outcome>> Shared<W> {
+    fn serve(&self, sender: &Sender<Message>) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(&job) = self.jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+                return;
+            };
+            let work = AssertUnwindSafe(|| (self.work)(job));
+            let outcome = catch_unwind(work).unwrap_or_else(|_| bail!("a simulation has failed, see above"));
+            if sender.send(Message::Done(job, outcome)).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What this process itself uses and holds: processor time, and files that nobody else may work on.
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::time::Duration;
+
+/// Processor time of this process so far, in user mode and in the kernel.
+pub fn processor_time() -> io::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
+}
+
+/// A file on which nobody else works who asks for the same.
+pub struct LockedFile(Flock<File>);
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+/// The file, locked until it is dropped; `None` where another process has locked it. The lock ends with the process, too.
+pub fn lock(file: File) -> io::Result<Option<LockedFile>> {
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(locked) => Ok(Some(LockedFile(locked))),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_file_is_refused_until_it_is_closed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let first = lock(file.reopen().unwrap()).unwrap();
+        assert!(first.is_some());
+        assert!(lock(file.reopen().unwrap()).unwrap().is_none());
+        drop(first);
+        assert!(lock(file.reopen().unwrap()).unwrap().is_some());
+    }
+}

@@ -1,0 +1,192 @@
+//! One program in one configuration: time and counters, of the whole program and of each of its parallel regions.
+//!
+//! 1. The piece is simulated twice in a row. The first repetition finds empty caches and pages that were just placed.
+//! 2. The second one finds what the first left: this is what `Part`s are of. The papers measure programs that go on
+//!    for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3); a recorded piece that
+//!    is done once would mostly show its cold misses.
+//!
+//! Pages are where their mapping puts them from the beginning. Where that depends on who touches a page first, it is the
+//! thread that did so when the program was recorded, as in `pinfold run`.
+
+use super::point::Point;
+use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
+use crate::model::Model;
+use crate::timeline::Program;
+use crate::window::{
+    Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError, simulate_with_pages,
+};
+use std::collections::HashMap;
+
+/// What happened in the whole program or in a region of it, in the warm repetition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The region's identity; `None` for the whole program.
+    pub region: Option<u64>,
+    /// How long the same took in the repetition with cold caches, in seconds.
+    pub cold_seconds: f64,
+    /// All executions of the region together; of the whole program one repetition.
+    pub totals: RegionTotals,
+}
+
+/// A program in one configuration. All of it is computed, nothing measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// The whole program first, then its regions by their identities.
+    pub parts: Vec<Part>,
+    /// Waits for what the recording does not hold, in both repetitions.
+    pub released: u64,
+}
+
+/// Simulates `program` at one point. `profile` is needed for the page mappings `locality` and `balance`.
+///
+/// The caller asks the program afterwards whether it could be read to its end.
+pub fn evaluate(
+    model: &Model,
+    program: &dyn Program,
+    point: &Point,
+    profile: Option<&PageProfile>,
+) -> Result<Evaluation, WindowError> {
+    let WindowConfiguration {
+        pinning,
+        pages,
+        prefetchers,
+    } = &point.configuration;
+    if matches!(pages, PageMapping::Locality | PageMapping::Balance) && profile.is_none() {
+        return Err(WindowError::NoProfile(*pages));
+    }
+    let nodes: Vec<usize> = (0..program.threads())
+        .map(|thread| model.core_of_pu(pinning.pu(thread).0))
+        .map(|core| core.map_or(0, |(core, _)| model.node_of_core(core)))
+        .collect();
+    let mapping = Mapping::new(model, *pages, profile, &nodes);
+    let placed: HashMap<u64, u8> = program
+        .page_owners()
+        .iter()
+        .map(|&(page, owner)| (page, mapping.node(page, nodes[owner as usize])))
+        .collect();
+    let configuration = WindowConfiguration {
+        pinning: pinning.clone(),
+        // All pages have their nodes already.
+        pages: PageMapping::FirstTouch,
+        prefetchers: *prefetchers,
+    };
+    let streams = (0..program.threads())
+        .map(|thread| Box::new(Repetitions::new(program, thread)) as Box<dyn Stream + '_>)
+        .collect();
+    let options = Options::default();
+    let mut result = simulate_with_pages(model, &configuration, None, &placed, streams, &options)?;
+    let totals = &mut result.region_totals;
+    let cold = totals.remove(&COLD).unwrap_or_default();
+    let mut parts = vec![Part {
+        region: None,
+        cold_seconds: cold.seconds,
+        totals: totals.remove(&WARM).unwrap_or_default(),
+    }];
+    let cold = totals.split_off(&IN_COLD);
+    parts.extend(std::mem::take(totals).into_iter().map(|(region, totals)| Part {
+        region: Some(region),
+        cold_seconds: cold.get(&(region | IN_COLD)).map_or(0.0, |cold| cold.seconds),
+        totals,
+    }));
+    Ok(Evaluation {
+        parts,
+        released: result.released,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::space;
+    use super::*;
+    use crate::model::{LINE_BYTES, builtin};
+    use crate::window::{Event, EventKind, Recorded};
+
+    /// Two threads read an array each; in a region they read one together, and thread 0 begins and ends the region.
+    struct Reading {
+        owners: Vec<(u64, u32)>,
+    }
+
+    impl Reading {
+        fn new() -> Self {
+            Self {
+                owners: vec![(0x1000, 0), (0x2000, 1)],
+            }
+        }
+    }
+
+    const REGION: u64 = 0x40_1000;
+
+    impl Program for Reading {
+        fn threads(&self) -> usize {
+            2
+        }
+
+        fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+            let reads = |page: u64, lines: u64| (0..lines).map(move |line| Event::read(page * 4096 + line * 64, 8, 4));
+            let mut events: Vec<Event> = reads(0x1000 * (thread as u64 + 1), 5000).collect();
+            events.push(Event::barrier(1, 2));
+            if thread == 0 {
+                events.push(Event::mark(EventKind::RegionBegin, REGION));
+            }
+            events.push(Event::barrier(2, 2));
+            events.extend(reads(0x3000, 100));
+            events.push(Event::barrier(3, 2));
+            if thread == 0 {
+                events.push(Event::mark(EventKind::RegionEnd, REGION));
+            }
+            Box::new(Recorded::new(events))
+        }
+
+        fn regions(&self) -> Option<u64> {
+            Some(1)
+        }
+
+        fn page_owners(&self) -> &[(u64, u32)] {
+            &self.owners
+        }
+
+        fn take_error(&self) -> Option<String> {
+            None
+        }
+    }
+
+    fn evaluated() -> Evaluation {
+        let model = builtin("opteron-6164x4").unwrap();
+        let point = &space::numa(&model, 2)[0];
+        evaluate(&model, &Reading::new(), point, None).unwrap()
+    }
+
+    #[test]
+    fn the_whole_program_comes_first_and_counts_one_repetition() {
+        let parts = evaluated().parts;
+        assert_eq!(parts[0].region, None);
+        assert_eq!(parts[0].totals.executions, 1);
+        assert_eq!(parts[0].totals.counters.reads, 2 * 5100);
+        assert_eq!(parts[0].totals.counters.instructions, 2 * 5100 * 4);
+    }
+
+    #[test]
+    fn a_region_has_the_counts_of_all_threads_while_it_lasted() {
+        let parts = evaluated().parts;
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[1].region, Some(REGION));
+        assert_eq!(parts[1].totals.executions, 1);
+        assert_eq!(parts[1].totals.counters.reads, 200);
+        assert!(parts[1].totals.seconds < parts[0].totals.seconds);
+        assert!(parts[1].totals.package_joules < parts[0].totals.package_joules);
+    }
+
+    #[test]
+    fn the_warm_repetition_finds_what_the_cold_one_left_in_the_caches() {
+        let part = &evaluated().parts[0];
+        assert!(part.cold_seconds > part.totals.seconds, "{part:?}");
+        // What both threads read fits the last level; prefetchers may ask for a line beyond.
+        let read = part.totals.counters.reads * LINE_BYTES;
+        assert!(part.totals.memory_bytes < read / 100, "{part:?}");
+    }
+
+    #[test]
+    fn the_same_point_gives_the_same_data() {
+        assert_eq!(evaluated(), evaluated());
+    }
+}

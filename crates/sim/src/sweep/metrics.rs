@@ -1,0 +1,159 @@
+//! What a data set shows of an evaluation: the events of the machine under the names that it counts them by, and
+//! figures that mean the same on every machine.
+
+use super::evaluate::Part;
+use crate::events::{EventDefinition, EventSet};
+use crate::model::{LINE_BYTES, Model};
+use crate::timeline::Counter;
+use crate::window::{LevelCounters, Served};
+
+/// One metric, as a column of a data set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricColumn {
+    /// Its name. An event has the name by which `pinfold run` knows its metric.
+    pub name: String,
+    /// The unit of a value.
+    pub unit: String,
+}
+
+/// The metrics of a machine.
+pub struct Metrics {
+    events: Vec<EventDefinition>,
+}
+
+/// What of a part, on a machine with so many levels of cache and with so many threads, is shown besides events. `None` where
+/// there is nothing to divide by.
+type Formula = fn(&Part, levels: usize) -> Option<f64>;
+
+/// The metrics that all machines have.
+const COMMON: [(&str, &str, Formula); 11] = [
+    ("cold_time_s", "s", |part, _| Some(part.cold_seconds)),
+    ("executions", "execution", |part, _| Some(part.totals.executions as f64)),
+    ("ipc", "instruction per cycle", |part, _| {
+        ratio(
+            part.totals.counters.instructions as f64,
+            part.totals.counters.busy_cycles,
+        )
+    }),
+    ("l1_miss_ratio", "miss per access", |part, _| {
+        missed(&part.totals.counters.levels[0])
+    }),
+    ("l2_miss_ratio", "miss per access", |part, _| {
+        missed(&part.totals.counters.levels[1])
+    }),
+    ("llc_miss_ratio", "miss per access", |part, levels| {
+        missed(&part.totals.counters.levels[levels - 1])
+    }),
+    ("local_dram_bytes_per_s", "byte per second", |part, _| {
+        bytes_per_second(part, Served::LocalMemory)
+    }),
+    ("remote_dram_bytes_per_s", "byte per second", |part, _| {
+        bytes_per_second(part, Served::RemoteMemory)
+    }),
+    ("memory_bytes_per_s", "byte per second", |part, _| {
+        ratio(part.totals.memory_bytes as f64, part.totals.seconds)
+    }),
+    ("package_power_w", "watt", |part, _| {
+        ratio(part.totals.package_joules, part.totals.seconds)
+    }),
+    ("dram_power_w", "watt", |part, _| {
+        ratio(part.totals.memory_joules, part.totals.seconds)
+    }),
+];
+
+fn ratio(count: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then(|| count / of)
+}
+
+fn missed(level: &LevelCounters) -> Option<f64> {
+    ratio(level.misses as f64, (level.hits + level.misses) as f64)
+}
+
+/// What demand misses brought from such memory.
+fn bytes_per_second(part: &Part, served: Served) -> Option<f64> {
+    let bytes = part.totals.counters.served[served] * LINE_BYTES;
+    ratio(bytes as f64, part.totals.seconds)
+}
+
+impl Metrics {
+    /// Those of a model.
+    pub fn of(model: &Model) -> Self {
+        Self {
+            events: EventSet::of_machine(&model.name),
+        }
+    }
+
+    /// Their columns: first those that all machines have.
+    pub fn columns(&self) -> Vec<MetricColumn> {
+        let common = COMMON.iter().map(|&(name, unit, _)| MetricColumn {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+        });
+        let events = self.events.iter().map(|event| MetricColumn {
+            name: format!("event:{}", event.name),
+            unit: format!("{} per thread and second", event.unit),
+        });
+        common.chain(events).collect()
+    }
+
+    /// The values of a part of a program of so many threads, one for each column. Events are rates per second and thread,
+    /// as `pinfold run` tells them and as AutoFinity's policies take them (2012, section 3.1).
+    pub fn values(&self, model: &Model, threads: usize, part: &Part) -> Vec<Option<f64>> {
+        let levels = model.caches.len();
+        let counts = Counter::all(&part.totals.counters, levels);
+        let rates = self.events.iter().map(|event| {
+            let count: f64 = event.counters.iter().map(|&counter| counts[counter as usize]).sum();
+            ratio(count, threads as f64 * part.totals.seconds)
+        });
+        let common = COMMON.iter().map(|(_, _, formula)| formula(part, levels));
+        common.chain(rates).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::builtin;
+    use crate::window::{Counters, RegionTotals};
+
+    fn value(part: &Part, name: &str) -> Option<f64> {
+        let model = builtin("opteron-6164x4").unwrap();
+        let metrics = Metrics::of(&model);
+        let column = metrics.columns().iter().position(|column| column.name == name).unwrap();
+        metrics.values(&model, 4, part)[column]
+    }
+
+    #[test]
+    fn an_event_is_a_rate_per_thread_and_second() {
+        let part = Part {
+            region: None,
+            cold_seconds: 3.0,
+            totals: RegionTotals {
+                executions: 1,
+                seconds: 2.0,
+                counters: Counters {
+                    instructions: 800,
+                    busy_cycles: 1600.0,
+                    ..Counters::default()
+                },
+                package_joules: 10.0,
+                ..RegionTotals::default()
+            },
+        };
+        assert_eq!(value(&part, "event:instructions"), Some(100.0));
+        assert_eq!(value(&part, "ipc"), Some(0.5));
+        assert_eq!(value(&part, "package_power_w"), Some(5.0));
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_missing() {
+        let part = Part {
+            region: Some(1),
+            cold_seconds: 0.0,
+            totals: RegionTotals::default(),
+        };
+        for name in ["ipc", "llc_miss_ratio", "event:instructions", "dram_power_w"] {
+            assert_eq!(value(&part, name), None, "{name}");
+        }
+    }
+}

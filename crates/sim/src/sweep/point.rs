@@ -1,0 +1,95 @@
+//! One configuration, as a data set names it.
+
+use super::space;
+use crate::model::Model;
+use crate::window::{PageMapping, Prefetchers, WindowConfiguration};
+use pinfold_core::{NodeId, Pinning};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// In which order threads go to the nodes (Sánchez Barrera et al., ICS 2020, section 2.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ThreadMap {
+    /// Neighbouring ranks on the same node: the paper's `contiguous`.
+    Compact,
+    /// Round-robin over the nodes.
+    Scatter,
+}
+
+impl ThreadMap {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Compact, Self::Scatter];
+
+    /// The name in data sets.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compact => "compact",
+            Self::Scatter => "scatter",
+        }
+    }
+}
+
+impl fmt::Display for ThreadMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The page mappings by the names that data sets have for them. `single` means the node of the first rank; which node it
+/// is stands with each point.
+pub const PAGE_MAPS: [(&str, PageMapping); 7] = [
+    ("first_touch", PageMapping::FirstTouch),
+    ("interleave", PageMapping::Interleave),
+    ("single", PageMapping::Single(NodeId(0))),
+    ("local", PageMapping::Local),
+    ("remote", PageMapping::Remote),
+    ("locality", PageMapping::Locality),
+    ("balance", PageMapping::Balance),
+];
+
+/// The name of a page mapping in data sets.
+pub fn page_map_name(mapping: PageMapping) -> &'static str {
+    PAGE_MAPS
+        .iter()
+        .find(|(_, named)| std::mem::discriminant(named) == std::mem::discriminant(&mapping))
+        .map_or("", |(name, _)| name)
+}
+
+/// One configuration of a number of threads on a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Who runs where, where pages are, and which prefetchers are on.
+    pub configuration: WindowConfiguration,
+    /// On how many nodes threads are.
+    pub num_nodes: usize,
+    /// The thread map that gives this pinning; `None` where neither does.
+    pub thread_map: Option<ThreadMap>,
+}
+
+impl Point {
+    /// The point of these. `single` takes the node of the first rank, whichever the mapping names. Every PU must be one
+    /// of the machine's.
+    pub fn new(model: &Model, threads: usize, pinning: Pinning, pages: PageMapping, prefetchers: Prefetchers) -> Self {
+        let nodes: Vec<usize> = (0..threads)
+            .filter_map(|rank| model.core_of_pu(pinning.pu(rank).0))
+            .map(|(core, _)| model.node_of_core(core))
+            .collect();
+        let num_nodes = nodes.iter().collect::<BTreeSet<_>>().len();
+        let thread_map = ThreadMap::ALL
+            .into_iter()
+            .find(|&map| space::map_threads(model, threads, num_nodes, map).as_ref() == Some(&pinning));
+        let pages = match (pages, nodes.first().and_then(|&node| u32::try_from(node).ok())) {
+            (PageMapping::Single(_), Some(node)) => PageMapping::Single(NodeId(node)),
+            (pages, _) => pages,
+        };
+        Self {
+            configuration: WindowConfiguration {
+                pinning,
+                pages,
+                prefetchers,
+            },
+            num_nodes,
+            thread_map,
+        }
+    }
+}

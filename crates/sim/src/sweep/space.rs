@@ -1,0 +1,252 @@
+//! The spaces that have names.
+//!
+//! `numa` is that of Sánchez Barrera et al. (ICS 2020, section 2.1): threads are spread evenly over 1, 2, 4 … nodes, by
+//! both thread maps; pages are `local` or `remote` where one node is used, and else `locality`, `balance`, `interleave` or
+//! `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's Sandy Bridge
+//! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288.
+//!
+//! Like the paper, a thread map gives each thread a core of its own for as long as there are cores. Then come their second
+//! PUs, and where these do not suffice either, threads share PUs.
+//!
+//! Two names of the same pinning are one configuration, under the first of them: one thread a node is `compact`.
+
+use super::point::{Point, ThreadMap};
+use crate::model::{Model, Prefetcher};
+use crate::window::{PageMapping, Prefetchers};
+use pinfold_core::{NodeId, Pinning, PuId};
+
+/// Each of `pinnings` under first touch with all prefetchers on: the space `threads`, when these are the placements.
+pub fn pinned(model: &Model, threads: usize, pinnings: impl IntoIterator<Item = Pinning>) -> Vec<Point> {
+    let point = |pinning| Point::new(model, threads, pinning, PageMapping::FirstTouch, Prefetchers::ALL);
+    distinct(pinnings.into_iter().map(point))
+}
+
+/// The space `numa`.
+pub fn numa(model: &Model, threads: usize) -> Vec<Point> {
+    distinct(
+        numa_of(model, threads)
+            .into_iter()
+            .map(|(pinning, pages)| Point::new(model, threads, pinning, pages, Prefetchers::ALL)),
+    )
+}
+
+/// The space `numa+prefetch`: `numa` times all settings of the prefetchers that the machine has.
+pub fn numa_and_prefetch(model: &Model, threads: usize) -> Vec<Point> {
+    distinct(numa_of(model, threads).into_iter().flat_map(|(pinning, pages)| {
+        prefetcher_settings(model)
+            .into_iter()
+            .map(move |setting| Point::new(model, threads, pinning.clone(), pages, setting))
+    }))
+}
+
+fn numa_of(model: &Model, threads: usize) -> Vec<(Pinning, PageMapping)> {
+    const ON_ONE_NODE: [PageMapping; 2] = [PageMapping::Local, PageMapping::Remote];
+    const ON_SEVERAL: [PageMapping; 4] = [
+        PageMapping::Locality,
+        PageMapping::Balance,
+        PageMapping::Interleave,
+        PageMapping::Single(NodeId(0)),
+    ];
+    let mut all = vec![];
+    for nodes in node_counts(model, threads) {
+        let mappings = match (nodes, model.nodes()) {
+            // All mappings are the same.
+            (1, 1) => &ON_ONE_NODE[..1],
+            (1, _) => &ON_ONE_NODE[..],
+            _ => &ON_SEVERAL[..],
+        };
+        for map in ThreadMap::ALL {
+            if let Some(pinning) = map_threads(model, threads, nodes, map) {
+                all.extend(mappings.iter().map(|&pages| (pinning.clone(), pages)));
+            }
+        }
+    }
+    all
+}
+
+/// All settings of the prefetchers that the machine has, all on first. One that it does not have counts as on.
+fn prefetcher_settings(model: &Model) -> Vec<Prefetchers> {
+    let present = model.prefetch.present.value();
+    let absent = |setting: &Prefetchers| {
+        Prefetcher::ALL
+            .iter()
+            .all(|prefetcher| present.0.contains(prefetcher) || setting.enabled(*prefetcher))
+    };
+    every_prefetcher_setting().into_iter().filter(absent).collect()
+}
+
+/// All sixteen, as data sets write them, all on first.
+pub(super) fn every_prefetcher_setting() -> Vec<Prefetchers> {
+    (0..16).filter_map(|bits| format!("{bits:04b}").parse().ok()).collect()
+}
+
+/// Over how many nodes so many threads can be spread: powers of two and all nodes, as far as every used node gets a
+/// thread and every thread a core; where that cannot be, a PU; where that cannot be either, all nodes.
+fn node_counts(model: &Model, threads: usize) -> Vec<usize> {
+    let nodes = model.nodes();
+    let mut counts: Vec<usize> = (0..usize::BITS)
+        .map(|bit| 1 << bit)
+        .take_while(|&count| count < nodes)
+        .collect();
+    counts.push(nodes);
+    let cores = model.cores() / nodes;
+    for room in [cores, cores * model.threads_per_core()] {
+        let fitting: Vec<usize> = counts
+            .iter()
+            .copied()
+            .filter(|&count| count <= threads && threads.div_ceil(count) <= room)
+            .collect();
+        if !fitting.is_empty() {
+            return fitting;
+        }
+    }
+    vec![nodes]
+}
+
+/// `threads` threads spread evenly over the first `nodes` nodes; `None` for no threads, no nodes, or more nodes than there
+/// are or threads. Where the threads cannot be divided evenly, the first nodes get one more.
+pub fn map_threads(model: &Model, threads: usize, nodes: usize, map: ThreadMap) -> Option<Pinning> {
+    if nodes == 0 || nodes > model.nodes() || nodes > threads {
+        return None;
+    }
+    let mut pus = vec![vec![]; nodes];
+    for (node, pu) in pus_by_node(model) {
+        if node < nodes {
+            pus[node].push(pu);
+        }
+    }
+    let share = |node: usize| threads / nodes + usize::from(node < threads % nodes);
+    let place = |node: usize, turn: usize| pus[node][turn % pus[node].len()];
+    let ranks = match map {
+        ThreadMap::Compact => (0..nodes)
+            .flat_map(|node| (0..share(node)).map(move |turn| (node, turn)))
+            .map(|(node, turn)| place(node, turn))
+            .collect(),
+        ThreadMap::Scatter => (0..threads).map(|rank| place(rank % nodes, rank / nodes)).collect(),
+    };
+    Pinning::new(ranks)
+}
+
+/// All PUs with their nodes: the first PU of each core, core by core, then the second ones.
+fn pus_by_node(model: &Model) -> Vec<(usize, PuId)> {
+    let mut pus: Vec<(usize, usize, PuId)> = (0..u32::try_from(model.pus()).unwrap_or(u32::MAX))
+        .filter_map(|pu| {
+            let (core, sibling) = model.core_of_pu(pu)?;
+            Some((sibling, core, PuId(pu)))
+        })
+        .collect();
+    pus.sort_unstable();
+    pus.into_iter()
+        .map(|(_, core, pu)| (model.node_of_core(core), pu))
+        .collect()
+}
+
+/// Without those that have been there before.
+pub fn distinct(points: impl IntoIterator<Item = Point>) -> Vec<Point> {
+    let mut seen = std::collections::HashSet::new();
+    points
+        .into_iter()
+        .filter(|point| {
+            let configuration = &point.configuration;
+            seen.insert((
+                configuration.pinning.clone(),
+                configuration.pages,
+                configuration.prefetchers,
+            ))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::point::page_map_name;
+    use super::*;
+    use crate::model::builtin;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_sandy_bridge_machine_has_the_papers_18_and_288_configurations() {
+        let model = builtin("e5-4650x4").unwrap();
+        assert_eq!(numa(&model, 8).len(), 18);
+        assert_eq!(numa_and_prefetch(&model, 8).len(), 288);
+    }
+
+    #[test]
+    fn threads_that_fill_the_machine_are_on_all_nodes_as_in_the_paper() {
+        let model = builtin("e5-4650x4").unwrap();
+        for (threads, nodes) in [(16, vec![2, 4]), (32, vec![4])] {
+            let used: BTreeSet<usize> = numa(&model, threads).iter().map(|point| point.num_nodes).collect();
+            assert_eq!(used.into_iter().collect::<Vec<_>>(), nodes);
+        }
+    }
+
+    #[test]
+    fn a_machine_with_uniform_memory_has_one_numa_configuration() {
+        let points = numa(&builtin("clovertown").unwrap(), 4);
+        assert_eq!(points.len(), 1);
+        assert_eq!(page_map_name(points[0].configuration.pages), "local");
+    }
+
+    #[test]
+    fn settings_of_prefetchers_that_the_machine_does_not_have_are_left_out() {
+        for name in ["e5-4650x4", "opteron-6164x4"] {
+            let model = builtin(name).unwrap();
+            let present = model.prefetch.present.value().0.len();
+            assert_eq!(prefetcher_settings(&model).len(), 1 << present);
+        }
+    }
+
+    #[test]
+    fn compact_keeps_neighbours_together_and_scatter_deals_them_out() {
+        let model = builtin("e5-4650x4").unwrap();
+        let pinning = |map| map_threads(&model, 4, 2, map).unwrap().to_string();
+        assert_eq!(pinning(ThreadMap::Compact), "0,1,8,9");
+        assert_eq!(pinning(ThreadMap::Scatter), "0,8,1,9");
+    }
+
+    #[test]
+    fn more_threads_than_cores_go_to_second_pus_and_more_than_pus_share_them() {
+        let model = builtin("e5-4650x4").unwrap();
+        for (threads, pus) in [(40, 40), (64, 64), (65, 64)] {
+            let points = numa(&model, threads);
+            let last = &points.last().unwrap().configuration.pinning;
+            let used: BTreeSet<_> = (0..threads).map(|rank| last.pu(rank)).collect();
+            assert_eq!(used.len(), pus);
+        }
+    }
+
+    #[test]
+    fn a_pinning_that_a_thread_map_gives_has_its_name() {
+        let model = builtin("opteron-6164x4").unwrap();
+        let named = |list: &[u32]| {
+            let pinning = Pinning::new(list.iter().map(|&pu| PuId(pu)).collect()).unwrap();
+            let point = &pinned(&model, list.len(), [pinning])[0];
+            (point.num_nodes, point.thread_map)
+        };
+        assert_eq!(named(&[0, 1, 2, 3]), (1, Some(ThreadMap::Compact)));
+        assert_eq!(named(&[0, 6, 1, 7]), (2, Some(ThreadMap::Scatter)));
+        assert_eq!(named(&[0, 2, 6, 7]), (2, None));
+    }
+
+    proptest! {
+        #[test]
+        fn a_thread_map_uses_so_many_nodes_and_no_core_twice_while_there_are_cores(
+            machine in 0usize..13, threads in 1usize..80, nodes in 1usize..10
+        ) {
+            let model = builtin(crate::model::builtin_names().nth(machine).unwrap()).unwrap();
+            for map in ThreadMap::ALL {
+                let pinning = map_threads(&model, threads, nodes, map);
+                prop_assert_eq!(pinning.is_some(), nodes <= model.nodes() && nodes <= threads);
+                let Some(pinning) = pinning else { continue };
+                let cores: Vec<usize> =
+                    (0..threads).map(|rank| model.core_of_pu(pinning.pu(rank).0).unwrap().0).collect();
+                let used: BTreeSet<usize> = cores.iter().map(|&core| model.node_of_core(core)).collect();
+                prop_assert_eq!(used.len(), nodes);
+                if threads.div_ceil(nodes) <= model.cores() / model.nodes() {
+                    prop_assert_eq!(cores.iter().collect::<BTreeSet<_>>().len(), threads);
+                }
+            }
+        }
+    }
+}

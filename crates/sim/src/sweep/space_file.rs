@@ -1,0 +1,391 @@
+//! Spaces that a user writes: a TOML file (docs/formats.md).
+//!
+//! Each `[[configurations]]` lists values for some of the keys, and all combinations of them are in the space. What is not
+//! listed has its default. So one entry is a whole space, and several entries with one value each are a list.
+
+use super::point::{PAGE_MAPS, Point, ThreadMap};
+use super::space::{distinct, every_prefetcher_setting, map_threads};
+use crate::model::Model;
+use crate::window::{PageMapping, Prefetchers};
+use pinfold_core::{Pinning, PuSet};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A space that was read from a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceFile {
+    file: String,
+    entries: Vec<Entry>,
+}
+
+/// Why a text is no space, or no space of some machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {why}")]
+pub struct SpaceError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+/// Values of which all combinations are in the space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    threads: Threads,
+    page_maps: Vec<PageMapping>,
+    prefetchers: Vec<Prefetchers>,
+}
+
+/// Where threads are, each with its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Threads {
+    Pinned(Vec<(usize, Pinning)>),
+    Mapped {
+        nodes: Vec<(usize, usize)>,
+        maps: Vec<ThreadMap>,
+    },
+}
+
+const ENTRY: &str = "configurations";
+const KEYS: [&str; 5] = ["pinnings", "nodes", "thread_map", "page_map", "prefetch"];
+
+/// A key's or a value's error and where it stands.
+type Placed<T> = Result<T, (Range<usize>, String)>;
+
+impl SpaceFile {
+    /// Understands the text of a space. `file` names it in errors.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpaceError> {
+        let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
+        let error = |at: Range<usize>, why: String| SpaceError {
+            file: file.to_owned(),
+            line: line(at.start),
+            why,
+        };
+        let table =
+            DeTable::parse(text).map_err(|wrong| error(wrong.span().unwrap_or(0..0), wrong.message().to_owned()))?;
+        let entries = entries(table.get_ref(), &line).map_err(|(at, why)| error(at, why))?;
+        if entries.is_empty() {
+            return Err(error(
+                0..0,
+                format!("there is no configuration: begin with [[{ENTRY}]] and list `pinnings` or `nodes`"),
+            ));
+        }
+        Ok(Self {
+            file: file.to_owned(),
+            entries,
+        })
+    }
+
+    /// The points of the space for so many threads on a machine, in the order of the file, each once.
+    pub fn points(&self, model: &Model, threads: usize) -> Result<Vec<Point>, SpaceError> {
+        let mut points = vec![];
+        for entry in &self.entries {
+            for pinning in self.pinnings(entry, model, threads)? {
+                for &pages in &entry.page_maps {
+                    for &prefetchers in &entry.prefetchers {
+                        points.push(Point::new(model, threads, pinning.clone(), pages, prefetchers));
+                    }
+                }
+            }
+        }
+        Ok(distinct(points))
+    }
+
+    fn pinnings(&self, entry: &Entry, model: &Model, threads: usize) -> Result<Vec<Pinning>, SpaceError> {
+        let error = |line: usize, why: String| SpaceError {
+            file: self.file.clone(),
+            line,
+            why,
+        };
+        match &entry.threads {
+            Threads::Pinned(pinnings) => {
+                for (line, pinning) in pinnings {
+                    if let Some(pu) = pinning.pus().iter().find(|pu| model.core_of_pu(pu.0).is_none()) {
+                        let last = model.pus() - 1;
+                        return Err(error(
+                            *line,
+                            format!("`{pinning}` has PU {pu}, and the PUs of {} are 0 to {last}", model.name),
+                        ));
+                    }
+                }
+                Ok(pinnings.iter().map(|(_, pinning)| pinning.clone()).collect())
+            }
+            Threads::Mapped { nodes, maps } => {
+                let mut pinnings = vec![];
+                for &(line, nodes) in nodes {
+                    for &map in maps {
+                        let pinning = map_threads(model, threads, nodes, map).ok_or_else(|| {
+                            error(
+                                line,
+                                format!(
+                                    "{threads} threads cannot be on {nodes} nodes of {}, which has {}; every node gets a \
+                                     thread or more",
+                                    model.name,
+                                    model.nodes()
+                                ),
+                            )
+                        })?;
+                        pinnings.push(pinning);
+                    }
+                }
+                Ok(pinnings)
+            }
+        }
+    }
+}
+
+fn entries(table: &DeTable<'_>, line: &impl Fn(usize) -> usize) -> Placed<Vec<Entry>> {
+    let mut found = vec![];
+    for (key, value) in table {
+        if key.get_ref() != ENTRY {
+            return Err((key.span(), unknown("key", key.get_ref(), &[ENTRY])));
+        }
+        let DeValue::Array(array) = value.get_ref() else {
+            return Err((
+                value.span(),
+                format!("`{ENTRY}` is a list of tables: write [[{ENTRY}]]"),
+            ));
+        };
+        for item in array {
+            let DeValue::Table(table) = item.get_ref() else {
+                return Err((item.span(), format!("`{ENTRY}` is a list of tables: write [[{ENTRY}]]")));
+            };
+            found.push(entry(table, &item.span(), line)?);
+        }
+    }
+    Ok(found)
+}
+
+fn entry(table: &DeTable<'_>, at: &Range<usize>, line: &impl Fn(usize) -> usize) -> Placed<Entry> {
+    if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(&key.get_ref().as_ref())) {
+        return Err((key.span(), unknown("key", key.get_ref(), &KEYS)));
+    }
+    let values = |key: &str| table.get(key).map(|value| (value.span(), items(value)));
+    let threads = match (values("pinnings"), values("nodes")) {
+        (Some((_, pinnings)), None) => {
+            if let Some((at, _)) = values("thread_map") {
+                return Err((
+                    at,
+                    "`thread_map` goes with `nodes`; `pinnings` say themselves where threads are".to_owned(),
+                ));
+            }
+            Threads::Pinned(
+                pinnings
+                    .into_iter()
+                    .map(|value| Ok((line(value.span().start), pinning(value)?)))
+                    .collect::<Placed<_>>()?,
+            )
+        }
+        (None, Some((_, nodes))) => Threads::Mapped {
+            nodes: nodes
+                .into_iter()
+                .map(|value| Ok((line(value.span().start), number(value)?)))
+                .collect::<Placed<_>>()?,
+            maps: match values("thread_map") {
+                Some((_, maps)) => maps.into_iter().map(thread_map).collect::<Placed<_>>()?,
+                None => vec![ThreadMap::Compact],
+            },
+        },
+        (Some((at, _)), Some(_)) => return Err((at, "give either `pinnings` or `nodes`, not both".to_owned())),
+        (None, None) => {
+            let why = "nothing says where threads are: list `pinnings`, such as [\"0-7\"], or `nodes`, such as [1, 2]";
+            return Err((at.clone(), why.to_owned()));
+        }
+    };
+    Ok(Entry {
+        threads,
+        page_maps: match values("page_map") {
+            Some((_, maps)) => maps.into_iter().map(page_map).collect::<Placed<_>>()?,
+            None => vec![PageMapping::FirstTouch],
+        },
+        prefetchers: match values("prefetch") {
+            Some((_, settings)) => settings
+                .into_iter()
+                .map(prefetchers)
+                .collect::<Placed<Vec<_>>>()?
+                .concat(),
+            None => vec![Prefetchers::ALL],
+        },
+    })
+}
+
+/// A value, or the values of a list.
+fn items<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> Vec<&'a Spanned<DeValue<'i>>> {
+    match value.get_ref() {
+        DeValue::Array(array) => array.iter().collect(),
+        _ => vec![value],
+    }
+}
+
+fn text<'a>(value: &'a Spanned<DeValue<'_>>, what: &str) -> Placed<&'a str> {
+    match value.get_ref() {
+        DeValue::String(text) => Ok(text),
+        _ => Err((value.span(), format!("{what} is a text in quotation marks"))),
+    }
+}
+
+fn number(value: &Spanned<DeValue<'_>>) -> Placed<usize> {
+    match value.get_ref() {
+        DeValue::Integer(number) => usize::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    }
+    .filter(|&number| number > 0)
+    .ok_or_else(|| (value.span(), "a number of nodes is a number from 1 on".to_owned()))
+}
+
+fn pinning(value: &Spanned<DeValue<'_>>) -> Placed<Pinning> {
+    let list = text(value, "a pinning")?;
+    let pus = PuSet::parse_ordered(list).map_err(|error| (value.span(), error.to_string()))?;
+    Pinning::new(pus).ok_or_else(|| (value.span(), "a pinning has a PU or more, such as \"0-7\"".to_owned()))
+}
+
+fn thread_map(value: &Spanned<DeValue<'_>>) -> Placed<ThreadMap> {
+    let name = text(value, "a thread map")?;
+    let names = ThreadMap::ALL.map(ThreadMap::name);
+    ThreadMap::ALL
+        .into_iter()
+        .find(|map| map.name() == name)
+        .ok_or_else(|| (value.span(), unknown("thread map", name, &names)))
+}
+
+fn page_map(value: &Spanned<DeValue<'_>>) -> Placed<PageMapping> {
+    let name = text(value, "a page mapping")?;
+    PAGE_MAPS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|&(_, mapping)| mapping)
+        .ok_or_else(|| {
+            (
+                value.span(),
+                unknown("page mapping", name, &PAGE_MAPS.map(|(known, _)| known)),
+            )
+        })
+}
+
+fn prefetchers(value: &Spanned<DeValue<'_>>) -> Placed<Vec<Prefetchers>> {
+    match text(value, "a prefetcher setting")? {
+        "all" => Ok(every_prefetcher_setting()),
+        setting => match setting.parse() {
+            Ok(setting) => Ok(vec![setting]),
+            Err(error) => Err((value.span(), format!("{error}; or all for the sixteen of them"))),
+        },
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    /// Names whose similarity is lower are not mistaken for each other.
+    const SIMILAR: f64 = 0.5;
+    let near = known
+        .iter()
+        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .filter(|(similarity, _)| *similarity >= SIMILAR);
+    let guess = near.map_or(String::new(), |(_, near)| format!("; did you mean `{near}`?"));
+    format!("there is no {what} `{name}`{guess} (there are: {})", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::point::page_map_name;
+    use super::*;
+    use crate::model::builtin;
+
+    fn points(text: &str, machine: &str, threads: usize) -> Result<Vec<Point>, SpaceError> {
+        SpaceFile::parse("space.toml", text)?.points(&builtin(machine).unwrap(), threads)
+    }
+
+    #[test]
+    fn all_combinations_of_an_entry_are_in_the_space() {
+        let text = r#"
+            [[configurations]]
+            nodes = [2, 4]
+            thread_map = ["compact", "scatter"]
+            page_map = ["locality", "balance", "interleave"]
+            prefetch = "all"
+        "#;
+        assert_eq!(points(text, "e5-4650x4", 8).unwrap().len(), 2 * 2 * 3 * 16);
+    }
+
+    #[test]
+    fn entries_of_one_value_each_are_a_list_and_what_is_not_said_is_the_default() {
+        let text = r#"
+            [[configurations]]
+            pinnings = "0-3"
+            [[configurations]]
+            nodes = 2
+            page_map = "single"
+            prefetch = "1010"
+            [[configurations]]
+            pinnings = "0-3"
+        "#;
+        let found = points(text, "e5-4650x4", 4).unwrap();
+        let shown: Vec<String> = found
+            .iter()
+            .map(|point| {
+                let configuration = &point.configuration;
+                format!(
+                    "{} {} {}",
+                    configuration.pinning,
+                    page_map_name(configuration.pages),
+                    configuration.prefetchers
+                )
+            })
+            .collect();
+        assert_eq!(shown, ["0-3 first_touch 0000", "0,1,8,9 single 1010"]);
+    }
+
+    #[test]
+    fn each_error_names_its_line_and_what_would_be_right() {
+        for (text, line, part) in [
+            ("\n[[configuration]]\nnodes = 1", 2, "did you mean `configurations`?"),
+            (
+                "[[configurations]]\nnodes = 1\npage_maps = \"local\"",
+                3,
+                "did you mean `page_map`?",
+            ),
+            (
+                "[[configurations]]\nnodes = 1\npage_map = [\n\"local\",\n\"interleaved\"]",
+                5,
+                "did you mean `interleave`?",
+            ),
+            (
+                "[[configurations]]\nnodes = 1\nthread_map = \"scattered\"",
+                3,
+                "did you mean `scatter`?",
+            ),
+            (
+                "[[configurations]]\npage_map = \"local\"",
+                1,
+                "nothing says where threads are",
+            ),
+            ("[[configurations]]\nnodes = 1\npinnings = \"0\"", 3, "not both"),
+            (
+                "[[configurations]]\npinnings = \"0\"\nthread_map = \"compact\"",
+                3,
+                "goes with `nodes`",
+            ),
+            ("[[configurations]]\npinnings = \"0-x\"", 2, "`x` is not a number"),
+            (
+                "[[configurations]]\npinnings = [\"0\",\n\"64\"]",
+                3,
+                "the PUs of e5-4650x4 are 0 to 63",
+            ),
+            (
+                "[[configurations]]\nnodes = [1,\n5]",
+                3,
+                "5 nodes of e5-4650x4, which has 4",
+            ),
+            ("[[configurations]]\nnodes = 0", 2, "from 1 on"),
+            ("[[configurations]]\nnodes = 1\nprefetch = \"00\"", 3, "four characters"),
+            ("[[configurations]]\nnodes = ", 2, ""),
+            ("", 1, "there is no configuration"),
+        ] {
+            let error = points(text, "e5-4650x4", 8).unwrap_err();
+            assert_eq!(error.line, line, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+}
