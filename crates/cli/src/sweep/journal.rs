@@ -81,6 +81,8 @@ pub(super) struct Journal {
     /// The end of the last whole record.
     end: u64,
     synced: Instant,
+    /// Whether the file is gone.
+    removed: bool,
 }
 
 /// What was in the file when it was opened.
@@ -135,6 +137,7 @@ impl Journal {
             path: path.to_owned(),
             end,
             synced: Instant::now(),
+            removed: false,
         };
         Ok((journal, found))
     }
@@ -169,8 +172,18 @@ impl Journal {
     }
 
     /// Removes the file: its results are elsewhere.
-    pub(super) fn remove(self) -> Result<()> {
+    pub(super) fn remove(mut self) -> Result<()> {
+        self.removed = true;
         fs::remove_file(&self.path).with_context(|| format!("{} cannot be removed", self.path.display()))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.removed && self.end == MAGIC.len() as u64 {
+            // It holds nothing, and if it stays no harm is done.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

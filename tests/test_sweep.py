@@ -1,0 +1,255 @@
+"""`pinfold sweep`: recordings through spaces of configurations into a data set."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from conftest import PATIENCE, environment, eventually
+
+#: The columns before the metrics, with their types (docs/formats.md).
+COLUMNS = {
+    "machine": "string",
+    "program": "string",
+    "region": "string",
+    "num_threads": "int32",
+    "num_nodes": "int32",
+    "thread_map": "string",
+    "page_map": "string",
+    "prefetch": "string",
+    "time_s": "double",
+    "pinning": "string",
+    "simulated": "bool",
+    "command": "string",
+    "recording": "string",
+}
+
+#: Those that may be missing.
+NULLABLE = {"region", "thread_map"}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The binary, a recording, and a folder of one test's own."""
+
+    binary: Path
+    recording: Path
+    folder: Path
+
+    @property
+    def output(self) -> Path:
+        """Return the data set."""
+        return self.folder / "data.parquet"
+
+    @property
+    def partial(self) -> Path:
+        """Return what a sweep leaves that is not over."""
+        return self.folder / "data.parquet.partial"
+
+    def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
+        """Start `pinfold sweep -o OUTPUT ARGUMENTS`."""
+        words = [self.binary, "sweep", "-o", self.output, *arguments]
+        return subprocess.Popen(
+            list(map(str, words)), env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def __call__(self, *arguments: str | Path, status: int = 0) -> str:
+        """Run it to its end, and return what it said."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == status, err
+        assert out == ""
+        return err
+
+    def table(self) -> pyarrow.Table:
+        """Return the data set."""
+        return pyarrow.parquet.read_table(self.output)
+
+
+@pytest.fixture(scope="module")
+def recording(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a recording of a small program of four threads with parallel regions."""
+    file = tmp_path_factory.mktemp("recording") / "stream.pft"
+    command = [binary, "record", "-o", file, "--", workload("stream")]
+    command += ["--threads", "4", "--size", "256K", "--iterations", "3"]
+    subprocess.run(list(map(str, command)), env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+    return file
+
+
+@pytest.fixture
+def sweep(binary: Path, recording: Path, tmp_path: Path) -> Sweep:
+    """Return `pinfold sweep`."""
+    return Sweep(binary, recording, tmp_path)
+
+
+def test_the_data_set_has_the_schema_of_the_documentation(sweep: Sweep) -> None:
+    sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "3", sweep.recording)
+    schema = pyarrow.parquet.read_schema(sweep.output)
+    assert {name: str(schema.field(name).type) for name in schema.names[: len(COLUMNS)]} == COLUMNS
+    assert {name for name in COLUMNS if schema.field(name).nullable} == NULLABLE
+    metrics = json.loads(schema.metadata[b"pinfold.metrics"])
+    assert [metric["name"] for metric in metrics] == schema.names[len(COLUMNS) :]
+    assert all(str(schema.field(metric["name"]).type) == "double" for metric in metrics)
+    assert {"ipc", "package_power_w", "dram_power_w", "event:instructions"} <= set(schema.names)
+    assert schema.metadata[b"pinfold.simulated"] == b"true"
+
+
+def test_a_configuration_has_a_row_for_the_program_and_one_for_each_region(sweep: Sweep) -> None:
+    sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "3", sweep.recording)
+    rows = sweep.table().to_pylist()
+    assert {row["program"] for row in rows} == {"stream"}
+    assert {row["num_threads"] for row in rows} == {4}
+    assert all(row["simulated"] for row in rows)
+    pinnings = {row["pinning"] for row in rows}
+    assert len(pinnings) == 3
+    for pinning in pinnings:
+        mine = [row for row in rows if row["pinning"] == pinning]
+        assert mine[0]["region"] is None
+        assert len(mine) > 1
+        assert all(row["region"].startswith("0x") for row in mine[1:])
+        assert all(0 < row["time_s"] < mine[0]["time_s"] for row in mine[1:])
+        assert sum(row["time_s"] for row in mine[1:]) < mine[0]["time_s"]
+
+
+def test_machines_with_other_events_leave_theirs_empty(sweep: Sweep) -> None:
+    sweep("--machine", "opteron-6164x4,e5-4650x4", "--space", "numa", sweep.recording)
+    rows = sweep.table().to_pylist()
+    assert {row["machine"] for row in rows} == {"opteron-6164x4", "e5-4650x4"}
+    for row in rows:
+        here = row["machine"] == "opteron-6164x4"
+        assert (row["event:RETIRED_INSTRUCTIONS"] is not None) == here
+        assert (row["event:INST_RETIRED:ANY_P"] is None) == here
+        assert row["event:instructions"] is not None
+
+
+def test_the_numa_space_has_the_papers_configurations(sweep: Sweep) -> None:
+    sweep("--machine", "e5-4650x4", "--space", "numa", sweep.recording)
+    rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
+    found = {(row["num_nodes"], row["thread_map"], row["page_map"]) for row in rows}
+    several = ("locality", "balance", "interleave", "single")
+    # Four threads on four nodes are one each, whichever the thread map.
+    expected = {(1, "compact", "local"), (1, "compact", "remote")}
+    expected |= {(2, thread_map, page_map) for thread_map in ("compact", "scatter") for page_map in several}
+    expected |= {(4, "compact", page_map) for page_map in several}
+    assert found == expected
+    assert len(rows) == len(expected)
+
+
+def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
+    arguments = ("--machine", "e5-4650x4", "--space", "numa+prefetch", "--json", sweep.folder / "a.json", sweep.recording)
+    process = sweep.start(*arguments)
+    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
+    process.kill()
+    process.communicate()
+    assert not sweep.output.exists()
+    # As if the kill had come in the middle of a record.
+    with sweep.partial.open("r+b") as partial:
+        partial.truncate(sweep.partial.stat().st_size - 7)
+    said = sweep(*arguments)
+    assert "was cut off" in said
+    summary = json.loads((sweep.folder / "a.json").read_text())
+    assert 0 < summary["resumed"] < summary["configurations"] == 14 * 16
+    assert not sweep.partial.exists()
+    resumed = sweep.output.read_bytes()
+    sweep("--force", "--jobs", "3", *arguments)
+    assert sweep.output.read_bytes() == resumed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_sweep_at_once_and_it_says_how_to_go_on(sweep: Sweep, number: signal.Signals) -> None:
+    arguments = ("--machine", "e5-4650x4", "--space", "numa+prefetch", sweep.recording)
+    process = sweep.start(*arguments)
+    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + number
+    assert "the same command goes on from there" in err
+    assert not sweep.output.exists()
+    assert "were done before" in sweep(*arguments)
+
+
+def test_two_sweeps_on_one_output_are_refused(sweep: Sweep) -> None:
+    arguments = ("--machine", "e5-4650x4", "--space", "numa+prefetch", sweep.recording)
+    process = sweep.start(*arguments)
+    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
+    # Its lock goes with it, so it must not come to its end before the other has tried.
+    process.send_signal(signal.SIGSTOP)
+    assert "another sweep is writing" in sweep(*arguments, status=125)
+    process.kill()
+    process.communicate()
+
+
+def test_a_data_set_that_exists_is_kept(sweep: Sweep) -> None:
+    sweep.output.write_text("precious")
+    said = sweep("--machine", "barcelona", "--space", "numa", sweep.recording, status=125)
+    assert "--force replaces it" in said
+    assert sweep.output.read_text() == "precious"
+
+
+def test_more_threads_than_the_machine_has_take_turns_and_that_is_said_once(
+    sweep: Sweep, workload: Callable[[str], Path]
+) -> None:
+    said = sweep(
+        *("--machine", "clovertown", "--space", "threads", "--threads", "9", "--"),
+        *(workload("stream"), "--threads", "9", "--size", "64K", "--iterations", "2"),
+    )
+    assert said.count("they take turns") == 1
+    assert {row["num_threads"] for row in sweep.table().to_pylist()} == {9}
+
+
+def test_a_program_is_recorded_first_and_only_its_data_set_stays(
+    sweep: Sweep, workload: Callable[[str], Path]
+) -> None:
+    command = (workload("stream"), "--threads", "2", "--size", "64K", "--iterations", "2")
+    said = sweep("--machine", "barcelona", "--space", "threads", "--", *command)
+    assert "recording" in said
+    assert {row["command"] for row in sweep.table().to_pylist()} == {" ".join(map(str, command))}
+    assert [file.name for file in sweep.folder.iterdir()] == ["data.parquet"]
+
+
+def test_a_space_of_the_users_own_is_swept(sweep: Sweep) -> None:
+    space = sweep.folder / "space.toml"
+    space.write_text(
+        '[[configurations]]\npinnings = ["0-3", "0,8,16,24"]\npage_map = ["first_touch", "balance"]\n'
+        '[[configurations]]\nnodes = 2\nthread_map = "scatter"\nprefetch = "1111"\n'
+    )
+    sweep("--machine", "e5-4650x4", "--space", space, sweep.recording)
+    rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
+    keys = ("pinning", "num_nodes", "thread_map", "page_map", "prefetch")
+    assert [tuple(row[key] for key in keys) for row in rows] == [
+        ("0-3", 1, "compact", "first_touch", "0000"),
+        ("0-3", 1, "compact", "balance", "0000"),
+        ("0,8,16,24", 4, "compact", "first_touch", "0000"),
+        ("0,8,16,24", 4, "compact", "balance", "0000"),
+        ("0,8,1,9", 2, "scatter", "first_touch", "1111"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--machine", "barcelona", "--space", "thread"), "did you mean `threads`?"),
+        (("--machine", "barcelona", "--space", "absent.toml"), "the space `absent.toml` cannot be read"),
+        (("--machine", "barcelonna", "--space", "numa"), "did you mean `barcelona`?"),
+        (("--machine", "synthetic:core:2 pu:1", "--space", "numa"), "a sweep needs a model"),
+        (("--machine", "barcelona,barcelona", "--space", "numa"), "name each once"),
+        (("--machine", "barcelona", "--space", "numa", "--limit", "3"), "--limit is about"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused_with_a_remedy(sweep: Sweep, arguments: tuple[str, ...], part: str) -> None:
+    assert part in sweep(*arguments, sweep.recording, status=125)
+    assert not sweep.output.exists()
+
+
+def test_a_file_that_is_no_recording_and_one_that_is_named_twice_are_named(sweep: Sweep) -> None:
+    other = sweep.folder / "other.pft"
+    other.write_text("nothing")
+    arguments = ("--machine", "barcelona", "--space", "numa")
+    assert str(other) in sweep(*arguments, sweep.recording, other, status=125)
+    assert str(sweep.folder / "absent.pft") in sweep(*arguments, sweep.folder / "absent.pft", status=125)
+    assert "the same recording" in sweep(*arguments, sweep.recording, sweep.recording, status=125)
+    assert [file.name for file in sweep.folder.iterdir()] == ["other.pft"]
