@@ -140,7 +140,15 @@ def test_the_numa_space_has_the_papers_configurations(sweep: Sweep) -> None:
 
 
 def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
-    arguments = ("--machine", "e5-4650x4", "--space", "numa+prefetch", "--json", sweep.folder / "a.json", sweep.recording)
+    arguments = (
+        "--machine",
+        "e5-4650x4",
+        "--space",
+        "numa+prefetch",
+        "--json",
+        sweep.folder / "a.json",
+        sweep.recording,
+    )
     process = sweep.start(*arguments)
     eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
     process.kill()
@@ -201,9 +209,7 @@ def test_more_threads_than_the_machine_has_take_turns_and_that_is_said_once(
     assert {row["num_threads"] for row in sweep.table().to_pylist()} == {9}
 
 
-def test_a_program_is_recorded_first_and_only_its_data_set_stays(
-    sweep: Sweep, workload: Callable[[str], Path]
-) -> None:
+def test_a_program_is_recorded_first_and_only_its_data_set_stays(sweep: Sweep, workload: Callable[[str], Path]) -> None:
     command = (workload("stream"), "--threads", "2", "--size", "64K", "--iterations", "2")
     said = sweep("--machine", "barcelona", "--space", "threads", "--", *command)
     assert "recording" in said
