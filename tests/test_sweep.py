@@ -28,6 +28,9 @@ COLUMNS = {
     "recording": "string",
 }
 
+#: A sweep that lasts long enough to be ended in its middle.
+LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
+
 #: Those that may be missing.
 NULLABLE = {"region", "thread_map"}
 
@@ -62,7 +65,8 @@ class Sweep:
         process = self.start(*arguments)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == status, err
-        assert out == ""
+        # Standard output is the recorded program's.
+        assert out == "" or "--" in arguments
         return err
 
     def table(self) -> pyarrow.Table:
@@ -140,17 +144,9 @@ def test_the_numa_space_has_the_papers_configurations(sweep: Sweep) -> None:
 
 
 def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
-    arguments = (
-        "--machine",
-        "e5-4650x4",
-        "--space",
-        "numa+prefetch",
-        "--json",
-        sweep.folder / "a.json",
-        sweep.recording,
-    )
-    process = sweep.start(*arguments)
-    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
+    arguments = (*LONG, "--json", sweep.folder / "a.json", sweep.recording)
+    process = sweep.start("--jobs", "1", *arguments)
+    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 8000, "some results")
     process.kill()
     process.communicate()
     assert not sweep.output.exists()
@@ -160,7 +156,7 @@ def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
     said = sweep(*arguments)
     assert "was cut off" in said
     summary = json.loads((sweep.folder / "a.json").read_text())
-    assert 0 < summary["resumed"] < summary["configurations"] == 14 * 16
+    assert 0 < summary["resumed"] < summary["configurations"]
     assert not sweep.partial.exists()
     resumed = sweep.output.read_bytes()
     sweep("--force", "--jobs", "3", *arguments)
@@ -169,9 +165,9 @@ def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_sweep_at_once_and_it_says_how_to_go_on(sweep: Sweep, number: signal.Signals) -> None:
-    arguments = ("--machine", "e5-4650x4", "--space", "numa+prefetch", sweep.recording)
-    process = sweep.start(*arguments)
-    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
+    arguments = (*LONG, sweep.recording)
+    process = sweep.start("--jobs", "1", *arguments)
+    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 8000, "some results")
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number
@@ -181,9 +177,9 @@ def test_a_signal_ends_a_sweep_at_once_and_it_says_how_to_go_on(sweep: Sweep, nu
 
 
 def test_two_sweeps_on_one_output_are_refused(sweep: Sweep) -> None:
-    arguments = ("--machine", "e5-4650x4", "--space", "numa+prefetch", sweep.recording)
-    process = sweep.start(*arguments)
-    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 5000, "some results")
+    arguments = (*LONG, sweep.recording)
+    process = sweep.start("--jobs", "1", *arguments)
+    eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 8000, "some results")
     # Its lock goes with it, so it must not come to its end before the other has tried.
     process.send_signal(signal.SIGSTOP)
     assert "another sweep is writing" in sweep(*arguments, status=125)

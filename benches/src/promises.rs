@@ -60,6 +60,12 @@ pub(crate) const ALL: &[Promise] = &[
         measure: |root| slow_down(root, "12M", 50, &[PINFOLD, "record", "-o", "target/bench.pft", "--"]),
     },
     Promise {
+        name: "processors idle while 80 placements of 8 threads are swept",
+        unit: "%",
+        at_most: 10.0,
+        measure: idle_in_a_sweep,
+    },
+    Promise {
         name: "for comparison: that loop under valgrind's lackey",
         unit: "ratio",
         at_most: f64::INFINITY,
@@ -138,6 +144,40 @@ fn slow_down(root: &Path, size: &str, more: u32, recorder: &[&str]) -> Result<f6
         ratios.push(under / alone);
     }
     Ok(median(ratios))
+}
+
+/// How much of all processors' time a sweep leaves unused, in percent, by the sweep's own account.
+fn idle_in_a_sweep(root: &Path) -> Result<f64> {
+    const RECORDING: &str = "target/bench-sweep.pft";
+    const SUMMARY: &str = "target/bench-sweep.json";
+    let program = [
+        "target/workloads/stream",
+        "--threads",
+        "8",
+        "--size",
+        "2M",
+        "--iterations",
+        "4",
+    ];
+    time(
+        root,
+        &[&[PINFOLD, "record", "-o", RECORDING, "--"][..], &program].concat(),
+    )?;
+    let machine = ["--machine", "opteron-6164x4", "--space", "threads"];
+    let output = [
+        "--force",
+        "-o",
+        "target/bench-sweep.parquet",
+        "--json",
+        SUMMARY,
+        RECORDING,
+    ];
+    time(root, &[&[PINFOLD, "sweep"][..], &machine, &output].concat())?;
+    let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(root.join(SUMMARY))?)?;
+    let busy = summary["busy"]
+        .as_f64()
+        .context("the sweep does not tell how busy it was")?;
+    Ok((1.0 - busy) * 100.0)
 }
 
 /// What `pinfold run` adds to the wall time of a program that does nothing, in milliseconds.

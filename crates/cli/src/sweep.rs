@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_parser = number::parse_positive, value_name = "N")]
     jobs: Option<usize>,
 
-    /// Record the program with so many threads (as OMP_NUM_THREADS, where that is not set).
+    /// Record the program with so many threads (as `OMP_NUM_THREADS`, where that is not set).
     #[arg(long, value_parser = number::parse_positive, value_name = "N", conflicts_with = "recordings")]
     threads: Option<usize>,
 

@@ -97,7 +97,7 @@ impl Journal {
     /// Opens the file, makes it where there is none, and reads it.
     pub(super) fn open(path: &Path) -> Result<(Self, Found)> {
         let failure = || format!("{} cannot be opened", path.display());
-        let mut file = loop {
+        let file = loop {
             let file = OpenOptions::new()
                 .read(true)
                 .write(true)

@@ -12,7 +12,6 @@ use pinfold_sim::window::{PageMapping, PageProfile, Stream};
 use pinfold_sim::{Program as _, RecordedProgram};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::hash::Hasher;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -10,7 +10,7 @@ use pinfold_sim::sweep::{Point, SpaceFile, space};
 use std::fs;
 use std::path::Path;
 
-/// So many placements are swept without asking for fewer: twice as many as the largest space of AutoFinity, 1941.
+/// So many placements are swept without asking for fewer: twice as many as the largest space of `AutoFinity`, 1941.
 const MOST_PLACEMENTS: u32 = 4096;
 
 /// What `--space` takes besides a file.

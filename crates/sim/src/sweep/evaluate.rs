@@ -13,7 +13,8 @@ use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
 use crate::model::Model;
 use crate::timeline::Program;
 use crate::window::{
-    Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError, simulate_with_pages,
+    Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
+    simulate_with_pages,
 };
 use std::collections::HashMap;
 

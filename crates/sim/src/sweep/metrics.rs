@@ -97,7 +97,7 @@ impl Metrics {
     }
 
     /// The values of a part of a program of so many threads, one for each column. Events are rates per second and thread,
-    /// as `pinfold run` tells them and as AutoFinity's policies take them (2012, section 3.1).
+    /// as `pinfold run` tells them and as `AutoFinity` takes them (2012, section 3.1).
     pub fn values(&self, model: &Model, threads: usize, part: &Part) -> Vec<Option<f64>> {
         let levels = model.caches.len();
         let counts = Counter::all(&part.totals.counters, levels);
