@@ -2,6 +2,7 @@
 
 use pinfold_core::{Pinning, PuId};
 use pinfold_sim::model::{Model, builtin};
+use pinfold_sim::window::synthetic::counter;
 use pinfold_sim::window::{
     Counters, Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Served, Stream, WindowConfiguration,
     WindowResult, simulate,
@@ -164,4 +165,53 @@ fn a_store_to_a_shared_line_takes_it_from_all_others() {
 fn a_store_to_a_line_that_nobody_else_holds_asks_nobody() {
     let (result, _) = run(&opteron(), &[(0, LOAD, 5), (0, STORE, 5), (0, STORE, 5)]);
     assert_eq!((result.threads[0].upgrades, result.threads[0].levels[0].hits), (0, 2));
+}
+
+#[test]
+fn how_often_a_line_that_is_fought_for_moves_does_not_depend_on_how_near_its_users_are() {
+    let model = builtin("e5-2660v2x2").unwrap();
+    let moves = |pus: [u32; 2]| {
+        let configuration = WindowConfiguration {
+            pinning: Pinning::new(pus.map(PuId).to_vec()).unwrap(),
+            pages: PageMapping::FirstTouch,
+            prefetchers: Prefetchers::NONE,
+        };
+        let streams = (0..2).map(|thread| counter(64 * 100 + 8 * thread, 20_000, 4)).collect();
+        let result = simulate(&model, &configuration, None, streams, &Options::default()).unwrap();
+        result.total().served.sum() as f64
+    };
+    // Cores of a package hand a line on in less than the quantum that threads may run ahead of each other.
+    let (together, apart) = (moves([0, 1]), moves([0, 10]));
+    assert!(
+        (together / apart - 1.0).abs() < 0.3,
+        "{together} times and {apart} times"
+    );
+}
+
+#[test]
+fn threads_that_compute_for_long_before_they_share_a_line_compute_at_the_same_time() {
+    let model = builtin("e5-2660v2x2").unwrap();
+    let configuration = WindowConfiguration {
+        pinning: Pinning::new(vec![PuId(0), PuId(1)]).unwrap(),
+        pages: PageMapping::FirstTouch,
+        prefetchers: Prefetchers::NONE,
+    };
+    // Both touch the line when they begin and when they end.
+    let streams = (0..2)
+        .map(|_| {
+            let events = vec![
+                Event::write(64 * 100, 8, 1),
+                Event::write(64 * 100, 8, 1),
+                Event::write(64 * 100, 8, 1_000_000),
+            ];
+            Box::new(Recorded::new(events)) as Box<dyn Stream>
+        })
+        .collect();
+    let result = simulate(&model, &configuration, None, streams, &Options::default()).unwrap();
+    let alone = 1e6 * model.core.base_cpi.value().0;
+    assert!(
+        result.cycles < 1.01 * alone,
+        "{} cycles instead of {alone}",
+        result.cycles
+    );
 }

@@ -1,11 +1,14 @@
 //! The loop that runs the threads of a window against the memory system.
 //!
-//! 1. The PU with the least clock runs its thread, in its time slice, until it is a quantum ahead of the next PU.
+//! 1. The PU with the least clock runs its thread, in its time slice, until it is a quantum ahead of the next PU; no
+//!    further than the shortest transfer between caches takes once a line was handed on to it in this turn.
 //! 2. Each access advances the thread's clock by what its core cannot hide (`core`), after the caches and the directory
 //!    have been changed (`system`).
 //! 3. Prefetchers watch the accesses (`trainer`) and bring lines, which take their share of every bandwidth.
 //!
-//! The quantum keeps the host's caches warm. In it, a thread may see lines that another thread changes "at the same time"
+//! The quantum keeps the host's caches warm. Where threads fight for a line, it would let each keep the line for longer
+//! than the other's request takes to arrive: then no core can know of another what happened later than a transfer ago, and
+//! so none runs further ahead. In it, a thread may see lines that another thread changes "at the same time"
 //! in the wrong order. The times do not suffer, because a bandwidth is shared by arrival times, not by the order in which
 //! lines are simulated.
 
@@ -257,6 +260,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             store_buffer: u64::from(model.core.store_buffer.value().0),
             walk: ticks(model.tlb.walk.value().cycles(frequency)),
             l1_latency: system.latency[0],
+            handed_on_earlier: ticks(options.quantum_cycles).saturating_sub(system.shortest_transfer()),
             most_blocks: (highest_line as usize + 1) >> BLOCK_SHIFT,
         };
         Self {
@@ -339,6 +343,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 settings: &self.settings,
                 number: thread,
                 index: core,
+                handed_on: false,
             }
             .run(limit);
             let state = &mut self.threads[thread];

@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
+    /// By how much a turn ends earlier in which a line was handed on.
+    pub(crate) handed_on_earlier: Ticks,
 }
 
 /// What a core has besides its caches.
@@ -65,6 +67,8 @@ pub(crate) struct Thread<'a> {
     pending_loads: Pending,
     pending_stores: Pending,
     strides: Strides,
+    /// The instructions before the event `next` of the batch have been executed, and the event has not been.
+    came_to_event: bool,
     /// The line of the last access, by virtual address, while it is certain to be in the L1.
     pub(crate) last_line: u64,
     /// Whether it may be written there without telling anyone.
@@ -94,6 +98,7 @@ impl<'a> Thread<'a> {
             pending_loads: Pending::default(),
             pending_stores: Pending::default(),
             strides: Strides::default(),
+            came_to_event: false,
             last_line: u64::MAX,
             last_written: false,
             last_value: 0,
@@ -137,6 +142,8 @@ pub(crate) struct Runner<'r, 'a, const W: usize> {
     pub(crate) number: usize,
     /// The core's number.
     pub(crate) index: usize,
+    /// Whether another core's cache has handed a line on in this turn.
+    pub(crate) handed_on: bool,
 }
 
 impl<const W: usize> Runner<'_, '_, W> {
@@ -169,16 +176,23 @@ impl<const W: usize> Runner<'_, '_, W> {
     }
 
     /// Runs what is left of a batch; `None` when nothing is.
-    fn run_batch(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Option<Stop> {
+    fn run_batch(&mut self, events: &[Event], pace: Ticks, turn: Ticks) -> Option<Stop> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
         let mut stop = None;
         loop {
-            let quick = self.run_quick(&events[next..], pace, limit);
-            next += quick.reads + quick.writes;
-            reads += quick.reads as u64;
-            writes += quick.writes as u64;
-            quick_hits += (quick.reads + quick.writes) as u64;
+            let limit = if self.handed_on {
+                turn.saturating_sub(self.settings.handed_on_earlier)
+            } else {
+                turn
+            };
+            if !self.thread.came_to_event {
+                let quick = self.run_quick(&events[next..], pace, limit);
+                next += quick.reads + quick.writes;
+                reads += quick.reads as u64;
+                writes += quick.writes as u64;
+                quick_hits += (quick.reads + quick.writes) as u64;
+            }
             if self.thread.clock >= limit {
                 stop = Some(Stop::Ahead);
                 break;
@@ -186,16 +200,16 @@ impl<const W: usize> Runner<'_, '_, W> {
             let Some(&event) = events.get(next) else {
                 break;
             };
-            next += 1;
-            self.thread.instructions += u64::from(event.instructions);
-            self.thread.clock += u64::from(event.instructions) * pace;
-            if self.thread.instructions >= self.thread.pending_loads.next_block() {
-                let until = self
-                    .thread
-                    .pending_loads
-                    .advance(self.thread.instructions, self.thread.clock);
-                self.stall_until(until);
+            if !std::mem::take(&mut self.thread.came_to_event) {
+                self.pass_instructions(event.instructions, pace);
+                if self.thread.clock >= limit {
+                    // The way to it may have been long, and the others come to their events first.
+                    self.thread.came_to_event = true;
+                    stop = Some(Stop::Ahead);
+                    break;
+                }
             }
+            next += 1;
             let write = match event.kind {
                 EventKind::Read => {
                     reads += 1;
@@ -238,6 +252,18 @@ impl<const W: usize> Runner<'_, '_, W> {
         counters.writes += writes;
         counters.levels[0].hits += quick_hits;
         stop
+    }
+
+    /// Executes the instructions before an event.
+    #[inline]
+    fn pass_instructions(&mut self, number: u32, pace: Ticks) {
+        let thread = &mut *self.thread;
+        thread.instructions += u64::from(number);
+        thread.clock += u64::from(number) * pace;
+        if thread.instructions >= thread.pending_loads.next_block() {
+            let until = thread.pending_loads.advance(thread.instructions, thread.clock);
+            self.stall_until(until);
+        }
     }
 
     /// Has the host fetch what accesses to come will need. An event to come may be no access: then its payload is no
@@ -421,6 +447,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             issue = issue.max(self.thread.last_value);
         }
         let access = self.system.miss(self.index, line, write, issue);
+        self.handed_on |= access.handed_on;
         let mut completion = issue + walk + access.latency;
         if let Some(prefetcher) = access.prefetched {
             completion = completion.max(self.first_use(line, prefetcher));

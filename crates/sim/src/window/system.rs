@@ -48,6 +48,8 @@ pub(crate) struct Access {
     pub(crate) prefetched: Option<usize>,
     /// The private caches did not hold it.
     pub(crate) beyond: bool,
+    /// Another core's cache handed the line on.
+    pub(crate) handed_on: bool,
 }
 
 /// Latencies of a line that one domain's caches send another's.
@@ -192,6 +194,13 @@ impl<const W: usize> System<W> {
         }
     }
 
+    /// The least time that a line takes from one core's caches to another's; 0 where no two cores are active.
+    pub(crate) fn shortest_transfer(&self) -> Ticks {
+        let between = self.transfers.iter().map(|transfer| transfer.clean);
+        let within = [self.same_domain_clean, self.same_domain_modified];
+        between.chain(within).filter(|&time| time > 0).min().unwrap_or(0)
+    }
+
     /// The node of an active core.
     pub(crate) fn node_of_core(&self, core: usize) -> usize {
         self.node_of_domain[self.domain_of_core[core]]
@@ -283,6 +292,7 @@ impl<const W: usize> System<W> {
                 latency,
                 prefetched: prefetched.map(|tag| (tag >> PREFETCH_SHIFT) as usize),
                 beyond: false,
+                handed_on: false,
             };
         }
         let fetched = self.fetch(core, line, write, time, true);
@@ -300,6 +310,7 @@ impl<const W: usize> System<W> {
             latency: fetched.latency,
             prefetched: fetched.prefetched,
             beyond: true,
+            handed_on: !matches!(fetched.served, None | Some(Served::LocalMemory | Served::RemoteMemory)),
         }
     }
 
