@@ -20,7 +20,7 @@
 #include "../coherence.h"
 
 /* The number of steps between two accesses. */
-static const char *const modes[] = {"1600", "100", "400", "6400", "25600", NULL};
+static const char *const modes[] = {"1600", "100", "200", "400", "800", "3200", "6400", "25600", NULL};
 
 static const struct workload lubench = {
     .name = "lubench",
