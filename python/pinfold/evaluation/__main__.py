@@ -18,16 +18,19 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pinfold.evaluation.autofinity import autofinity
 from pinfold.evaluation.autopin import autopin
 from pinfold.evaluation.costs import costs
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
+from pinfold.evaluation.sam import sam
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
 from pinfold.evaluation.validation import validation
 
 SECTIONS: dict[str, Callable[[bool], Section]] = {
-    make.__name__: make for make in (placements, live, autopin, searches, validation, costs)
+    make.__name__: make
+    for make in (placements, live, autopin, autofinity, sam, searches, validation, costs)
 }
 PAGE = Path("docs/evaluation.md")
 TITLE = """# Evaluation
