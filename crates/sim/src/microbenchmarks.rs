@@ -244,8 +244,9 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
         let node = model
             .target_node(&routes, of, model.node_of_core(core))
             .expect("the caller asks for what is there");
-        // A gap between the arrays, so that they do not begin in the same sets of the caches.
-        let length = fill + bytes + 3 * PAGE_BYTES;
+        // Three pages more than a multiple of sixteen, so that no two arrays are in the same sets of the caches at once,
+        // nor in the same slot of what follows strides.
+        let length = (fill + bytes).next_multiple_of(16 * PAGE_BYTES) + 3 * PAGE_BYTES;
         let base = BASE + thread as u64 * arrays * length;
         place(&mut placed, base, arrays * length, node);
         let array = |index: u64, offset: u64| base + index * length + offset;
