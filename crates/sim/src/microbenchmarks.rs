@@ -139,7 +139,11 @@ fn timed(stream: Box<dyn Stream>) -> Vec<Box<dyn Stream>> {
 
 /// Cycles from when the first thread began what is timed to when the last one ended it.
 fn elapsed(result: &WindowResult) -> f64 {
-    let begin = result.regions.iter().map(|span| span.begin).fold(f64::INFINITY, f64::min);
+    let begin = result
+        .regions
+        .iter()
+        .map(|span| span.begin)
+        .fold(f64::INFINITY, f64::min);
     let end = result.regions.iter().map(|span| span.end).fold(0.0, f64::max);
     end - begin
 }
@@ -168,7 +172,9 @@ fn cache_latency(model: &Model, level: usize) -> Result<f64, WindowError> {
 }
 
 fn memory_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
-    let node = model.target_node(&model.routes(), of, 0).expect("the caller asks for what is there");
+    let node = model
+        .target_node(&model.routes(), of, 0)
+        .expect("the caller asks for what is there");
     let mut placed = HashMap::new();
     place(&mut placed, BASE, LOADS * LINE_BYTES, node);
     let chain = synthetic::pointer_chase(BASE, LOADS * LINE_BYTES, LOADS, SEED);
@@ -178,7 +184,9 @@ fn memory_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
 }
 
 fn core_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
-    let core = model.target_core(&model.routes(), of).expect("the caller asks for what is there");
+    let core = model
+        .target_core(&model.routes(), of)
+        .expect("the caller asks for what is there");
     let run = |streams| run(model, &[0, core], &HashMap::new(), Prefetchers::NONE, streams);
     let write = match of {
         Target::SameDomainExchange | Target::SamePackageExchange | Target::OtherPackageExchange => {

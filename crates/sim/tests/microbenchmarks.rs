@@ -55,7 +55,11 @@ fn a_line_that_two_cores_write_in_turn_takes_one_transfer_each_way() {
 fn loads_draw_what_memory_and_link_give() {
     assert_near(bandwidth(Target::LocalMemory, Cores::Node, Mix::Reads), 6.4, 0.01);
     assert_near(bandwidth(Target::LocalMemory, Cores::Machine, Mix::Reads), 12.8, 0.01);
-    assert_near(bandwidth(Target::OtherPackageMemory, Cores::Node, Mix::Reads), 3.2, 0.01);
+    assert_near(
+        bandwidth(Target::OtherPackageMemory, Cores::Node, Mix::Reads),
+        3.2,
+        0.01,
+    );
 }
 
 /// A copied line is two lines read, one of them for the store, and one written, which costs 1.5: 3.5 for the two that
@@ -73,7 +77,12 @@ fn stores_cost_the_lines_that_they_fetch_and_write() {
 fn what_the_shape_excludes_is_not_measured() {
     let all = measures(&square());
     assert!(all.contains(&Measure::Latency(Target::OtherPackageMemory)));
-    for target in [Target::L3, Target::SamePackageMemory, Target::SamePackageClean, Target::FarthestMemory] {
+    for target in [
+        Target::L3,
+        Target::SamePackageMemory,
+        Target::SamePackageClean,
+        Target::FarthestMemory,
+    ] {
         assert!(!all.contains(&Measure::Latency(target)), "{target:?}");
     }
 }
@@ -98,15 +107,25 @@ fn refused(from: &str, to: &str) -> String {
 
 #[test]
 fn a_figure_that_nobody_published_is_refused_with_its_line() {
-    let line = SQUARE.lines().position(|line| line.contains("a made-up paper")).unwrap() + 1;
+    let line = SQUARE
+        .lines()
+        .position(|line| line.contains("a made-up paper"))
+        .unwrap()
+        + 1;
     let error = refused("a made-up paper, table 1", "assumed");
-    assert!(error.starts_with(&format!("m.toml:{line}: published[0].source: ")), "{error}");
+    assert!(
+        error.starts_with(&format!("m.toml:{line}: published[0].source: ")),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_figure_of_what_the_machine_has_not_is_refused() {
     let error = refused("of = \"local_memory\"", "of = \"same_package_memory\"");
-    assert!(error.contains("published[0].of: `same_package_memory` does not exist"), "{error}");
+    assert!(
+        error.contains("published[0].of: `same_package_memory` does not exist"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -151,7 +170,12 @@ fn every_model_is_within_a_tenth_of_what_was_published() {
             };
             let percent = row.difference_percent(&model).unwrap();
             if percent.abs() > 10.0 {
-                let text = format!("{}: {} is {percent:+.1} % off {}", model.name, row.measure, published.source());
+                let text = format!(
+                    "{}: {} is {percent:+.1} % off {}",
+                    model.name,
+                    row.measure,
+                    published.source()
+                );
                 far.lock().unwrap().push(text);
             }
         }

@@ -100,9 +100,17 @@ pub(super) fn report(model: &Model, json: bool) -> Result<String> {
         if let Some(published) = row.published {
             let value = show(row.measure, published.value(model));
             let difference = row.difference_percent(model).unwrap_or(0.0);
-            let kind = if published.calibrates.is_empty() { "check" } else { "input" };
+            let kind = if published.calibrates.is_empty() {
+                "check"
+            } else {
+                "input"
+            };
             let source = published.source();
-            let _ = write!(text, "  {value:>12}  {difference:+6.1}%  {kind}: {source}{}", origin(published));
+            let _ = write!(
+                text,
+                "  {value:>12}  {difference:+6.1}%  {kind}: {source}{}",
+                origin(published)
+            );
         }
         text.push('\n');
     }

@@ -260,7 +260,10 @@ impl Published {
             return Some(("source", why));
         }
         if !model.has(of) {
-            let why = format!("`{}` does not exist on a machine of this shape; remove the figure", of.word());
+            let why = format!(
+                "`{}` does not exist on a machine of this shape; remove the figure",
+                of.word()
+            );
             return Some(("of", why));
         }
         let unknown = self.calibrates.iter().find(|key| !model.has_figure(key))?;
@@ -327,9 +330,8 @@ impl Model {
 
     /// Whether `key` is one of the numbers that a latency or a bandwidth follows from.
     fn has_figure(&self, key: &str) -> bool {
-        let listed = |list: &str, length: usize, name: &str| {
-            (0..length).any(|index| key == format!("{list}[{index}].{name}"))
-        };
+        let listed =
+            |list: &str, length: usize, name: &str| (0..length).any(|index| key == format!("{list}[{index}].{name}"));
         let coherence = Target::ALL
             .iter()
             .any(|target| key.strip_prefix("coherence.") == Some(target.word()));
