@@ -2,26 +2,24 @@
 
 use anyhow::{Context, Result};
 use pinfold_sim::microbenchmarks::{Row, measure, measures};
-use pinfold_sim::model::{Measure, Model, Published};
+use pinfold_sim::model::{Measure, Model, Published, Target};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::thread;
 
-/// The figures that a comparison of latency and bandwidth, local and remote, rests on: what to call a group, and whether a
-/// measure belongs to it.
-const GROUPS: [(&str, fn(&str) -> bool); 4] = [
-    ("idle latency of local memory", |words| words == "latency local memory"),
-    ("idle latency of remote memory", |words| {
-        words.starts_with("latency ") && words.ends_with(" memory") && !words.contains("local")
-    }),
-    ("bandwidth of local memory", |words| {
-        words.starts_with("bandwidth local memory")
-    }),
-    ("bandwidth of remote memory", |words| {
-        words.starts_with("bandwidth ") && !words.contains("local")
-    }),
-];
+/// To which of the figures a measure belongs without which a model has not been compared.
+fn group(measure: Measure) -> Option<&'static str> {
+    match measure {
+        Measure::Latency(Target::LocalMemory) => Some("idle latency of local memory"),
+        Measure::Latency(of) => of.is_memory().then_some("idle latency of remote memory"),
+        Measure::Bandwidth {
+            of: Target::LocalMemory,
+            ..
+        } => Some("bandwidth of local memory"),
+        Measure::Bandwidth { .. } => Some("bandwidth of remote memory"),
+    }
+}
 
 /// The published figures of a model, and the groups for which there are none.
 pub(super) fn published(model: &Model) -> String {
@@ -44,13 +42,11 @@ pub(super) fn published(model: &Model) -> String {
 
 /// The groups that the machine has and of which nothing was published.
 fn missing(model: &Model) -> Vec<&'static str> {
-    let all: Vec<String> = measures(model).iter().map(ToString::to_string).collect();
-    let found: Vec<String> = model.published.iter().map(|one| one.measure.to_string()).collect();
-    GROUPS
-        .iter()
-        .filter(|(_, belongs)| all.iter().any(|words| belongs(words)) && !found.iter().any(|words| belongs(words)))
-        .map(|&(group, _)| group)
-        .collect()
+    let found: Vec<&str> = model.published.iter().filter_map(|one| group(one.measure)).collect();
+    let mut missing: Vec<&str> = measures(model).into_iter().filter_map(group).collect();
+    missing.dedup();
+    missing.retain(|group| !found.contains(group));
+    missing
 }
 
 /// What a figure calibrates, in brackets.
