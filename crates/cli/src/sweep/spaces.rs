@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_limit_takes_so_many_of_too_many_and_all_of_few() {
         assert_eq!(threads("opteron-6164x4", 8, Some(10)).unwrap().len(), 10);
-        assert_eq!(threads("opteron-6164x4", 2, Some(10)).unwrap().len(), 4);
+        assert_eq!(threads("opteron-6164x4", 2, Some(10)).unwrap().len(), 3);
     }
 
     #[test]
