@@ -3,6 +3,7 @@
 //! `main` parses, hands over to one command and turns what comes back into an exit status. Each command is a module
 //! of the same name.
 
+mod calibrate;
 mod events;
 mod machine;
 mod machines;
@@ -39,6 +40,7 @@ enum Command {
     Machines(machines::Arguments),
     Events(events::Arguments),
     Record(record::Arguments),
+    Calibrate(calibrate::Arguments),
     Trace(trace::Arguments),
     Sweep(Box<sweep::Arguments>),
 }
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Machines(arguments) => machines::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
     };

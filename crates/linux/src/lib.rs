@@ -2,6 +2,7 @@
 //! channel, affinity through the scheduler's calls. The only room with libc and unsafe system calls.
 
 pub mod affinity;
+pub mod calibrate;
 pub mod channel;
 pub mod child;
 pub mod counters;

@@ -1,0 +1,115 @@
+//! `pinfold calibrate --model`: measures the machine at hand and writes its model.
+//!
+//! 1. `pinfold_linux::calibrate` measures; how far it is stands on standard error.
+//! 2. `calibrate/shape.rs` turns what the machine says of itself into the regular shape that a model has.
+//! 3. `calibrate/model.rs` writes the model: each number with its source, `measured: ...`, what the machine reports, or
+//!    `assumed: ...`.
+//! 4. The text is parsed as any model is, before anybody gets it.
+
+mod json;
+mod model;
+mod shape;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pinfold_linux::calibrate::{self, Thoroughness};
+use pinfold_linux::topology::{self, Source};
+use pinfold_sim::model::Model;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Measure the machine at hand.
+///
+/// With --model, writes a model of it, which `--machine FILE.toml` then simulates. Takes less than two minutes, best on a
+/// machine that does nothing else.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Measure what a machine model needs: the core, caches, memory, the ways between cores.
+    #[arg(long, required = true)]
+    model: bool,
+
+    /// The model; without it, on standard output.
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+
+    /// Also write all measurements, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Measure in seconds and with little memory: what lies beyond the last cache is not to be trusted.
+    #[arg(long)]
+    quick: bool,
+
+    /// Say nothing about what is being measured.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let name = model_name(arguments.output.as_deref())?;
+    // Before a minute is spent on what cannot be kept.
+    for file in [&arguments.output, &arguments.json].into_iter().flatten() {
+        fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(file)
+            .with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    let topology = topology::read(&Source::Live)?;
+    let shape = shape::Shape::of(&topology)?;
+    let say = |text: &str| {
+        if !arguments.quiet {
+            eprintln!("pinfold: {text}");
+        }
+    };
+    if topology.allowed_pus().len() == 1 {
+        say("only one CPU may be used: what CPUs do to each other is not measured but assumed");
+    }
+    let begun = Instant::now();
+    let thoroughness = if arguments.quick {
+        Thoroughness::Quick
+    } else {
+        Thoroughness::Full
+    };
+    let calibration = calibrate::measure(&topology, thoroughness, &mut |what| {
+        say(&format!("{:5.1} s: measuring {what}", begun.elapsed().as_secs_f64()));
+    })?;
+    let written = model::write(&name, &topology, shape, &calibration, thoroughness);
+    let shown = arguments.output.as_deref().unwrap_or(Path::new("the model"));
+    Model::parse(&shown.display().to_string(), &written.text)
+        .context("the measurements contradict each other; measure again while the machine does nothing else")?;
+    if let Some(file) = &arguments.json {
+        let text = format!("{:#}\n", json::of(&calibration));
+        fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    match &arguments.output {
+        Some(file) => {
+            fs::write(file, &written.text).with_context(|| format!("{} cannot be written", file.display()))?;
+        }
+        None => io::stdout().write_all(written.text.as_bytes())?,
+    }
+    for note in &written.notes {
+        say(note);
+    }
+    say(&format!("{:5.1} s: done", begun.elapsed().as_secs_f64()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the model is called: as its file.
+fn model_name(output: Option<&Path>) -> Result<String> {
+    let Some(output) = output else {
+        return Ok("here".to_owned());
+    };
+    if output.extension().is_none_or(|extension| extension != "toml") {
+        bail!(
+            "{} does not end in .toml, by which --machine knows that it is a model's file; call it {}",
+            output.display(),
+            output.with_extension("toml").display()
+        );
+    }
+    let stem = output.file_stem().unwrap_or_default();
+    Ok(stem.to_string_lossy().into_owned())
+}

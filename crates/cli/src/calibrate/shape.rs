@@ -1,0 +1,173 @@
+//! The regular shape that a model has, of what the machine says of itself.
+
+use anyhow::{Result, bail};
+use pinfold_core::{Cache, CacheType, ObjectKind, PuId, PuSet, Topology};
+
+/// How many of everything; all cores, domains and nodes are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) packages: usize,
+    pub(super) nodes: usize,
+    pub(super) cores_per_package: usize,
+    pub(super) threads_per_core: usize,
+    pub(super) cores_per_domain: usize,
+    /// The PUs' numbers: the first of each core, core by core, then the second of each, and so on.
+    pub(super) numbering: Vec<PuId>,
+    /// The data caches of a core, nearest first.
+    pub(super) caches: Vec<Cache>,
+}
+
+impl Shape {
+    /// The machine's shape.
+    ///
+    /// # Errors
+    ///
+    /// Where it has none: cores with different numbers of PUs, packages of different size, no caches.
+    pub(super) fn of(topology: &Topology) -> Result<Self> {
+        let sets =
+            |kind: ObjectKind| -> Vec<&PuSet> { topology.objects_of(kind).map(|(_, object)| &object.pus).collect() };
+        let all = &topology.object(topology.root()).pus;
+        let mut cores = sets(ObjectKind::Core);
+        let alone: Vec<PuSet> = all.iter().map(|pu| [pu].into_iter().collect()).collect();
+        if cores.is_empty() {
+            cores = alone.iter().collect();
+        }
+        let mut packages = sets(ObjectKind::Package);
+        if packages.is_empty() {
+            packages = vec![all];
+        }
+        let nodes = topology
+            .nodes()
+            .iter()
+            .filter(|node| !node.pus.is_empty())
+            .count()
+            .max(1);
+        let domains: Vec<&PuSet> = topology
+            .llc_domains()
+            .iter()
+            .map(|&id| &topology.object(id).pus)
+            .collect();
+        let threads_per_core = uniform("cores", "PUs", cores.iter().map(|core| core.len()))?;
+        let inside = |outer: &PuSet| cores.iter().filter(|core| core.is_subset(outer)).count();
+        let cores_per_package = uniform("packages", "cores", packages.iter().map(|&package| inside(package)))?;
+        let cores_per_domain = uniform(
+            "last-level caches",
+            "cores",
+            domains.iter().map(|&domain| inside(domain)),
+        )?;
+        let numbering = (0..threads_per_core)
+            .flat_map(|sibling| cores.iter().filter_map(move |core| core.iter().nth(sibling)))
+            .collect();
+        let path = all.first().map(|pu| topology.path_to(pu)).unwrap_or_default();
+        let caches: Vec<Cache> = path
+            .iter()
+            .rev()
+            .filter_map(|&id| topology.object(id).cache)
+            .filter(|cache| cache.cache_type != CacheType::Instruction)
+            .collect();
+        if caches.len() < 2 {
+            bail!(
+                "this machine tells of {} levels of data caches, and a model has 2 to 4: write one by hand, from the \
+                 model of a similar machine (`pinfold machines`)",
+                caches.len()
+            );
+        }
+        Ok(Self {
+            packages: packages.len(),
+            nodes,
+            cores_per_package,
+            threads_per_core,
+            cores_per_domain,
+            numbering,
+            caches,
+        })
+    }
+
+    /// The shape where what the machine shows as two cores are siblings of one, neighbours by number, as hypervisors
+    /// number them. `None` where they cannot be paired.
+    pub(super) fn with_hidden_siblings(&self) -> Option<Self> {
+        let paired = self.threads_per_core == 1
+            && self.cores_per_package.is_multiple_of(2)
+            && (self.cores_per_domain.is_multiple_of(2) || self.cores_per_domain == 1);
+        if !paired {
+            return None;
+        }
+        let sibling = |which: usize| self.numbering.iter().skip(which).step_by(2).copied();
+        Some(Self {
+            cores_per_package: self.cores_per_package / 2,
+            threads_per_core: 2,
+            cores_per_domain: (self.cores_per_domain / 2).max(1),
+            numbering: sibling(0).chain(sibling(1)).collect(),
+            ..self.clone()
+        })
+    }
+
+    pub(super) fn cores(&self) -> usize {
+        self.packages * self.cores_per_package
+    }
+
+    /// Several last-level caches in a package.
+    pub(super) fn split(&self) -> bool {
+        self.cores_per_domain < self.cores_per_package
+    }
+}
+
+/// The number that all of `numbers` are.
+fn uniform(which: &str, of_what: &str, numbers: impl Iterator<Item = usize>) -> Result<usize> {
+    let numbers: Vec<usize> = numbers.collect();
+    let (least, most) = (numbers.iter().min().copied(), numbers.iter().max().copied());
+    match (least, most) {
+        (Some(least), Some(most)) if least == most && least > 0 => Ok(least),
+        (Some(least), Some(most)) => bail!(
+            "this machine's {which} have between {least} and {most} {of_what}: only machines whose {which} are alike can be \
+             simulated"
+        ),
+        _ => bail!("this machine shows no {which}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_linux::topology::{Source, read};
+
+    fn shape(synthetic: &str) -> Result<Shape> {
+        Shape::of(&read(&Source::Synthetic(synthetic.to_owned())).unwrap())
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_the_machine() {
+        let shape = shape("package:2 l3:2 l2:2 l1d:1 core:1 pu:2").unwrap();
+        assert_eq!(
+            (shape.packages, shape.cores_per_package, shape.threads_per_core),
+            (2, 4, 2)
+        );
+        assert_eq!((shape.cores_per_domain, shape.caches.len(), shape.cores()), (2, 3, 8));
+        assert!(shape.split());
+        let firsts: Vec<u32> = shape.numbering[..3].iter().map(|pu| pu.0).collect();
+        assert_eq!(firsts, [0, 2, 4]);
+    }
+
+    #[test]
+    fn hidden_siblings_are_neighbours() {
+        let shape = shape("package:1 l3:1 l2:4 l1d:1 core:1 pu:1").unwrap();
+        let paired = shape.with_hidden_siblings().unwrap();
+        assert_eq!(
+            (
+                paired.cores_per_package,
+                paired.threads_per_core,
+                paired.cores_per_domain
+            ),
+            (2, 2, 2)
+        );
+        let numbers: Vec<u32> = paired.numbering.iter().map(|pu| pu.0).collect();
+        assert_eq!(numbers, [0, 2, 1, 3]);
+        assert_eq!(paired.with_hidden_siblings(), None);
+    }
+
+    #[test]
+    fn a_machine_without_caches_is_told_what_to_do() {
+        let error = shape("package:1 core:2 pu:1").unwrap_err().to_string();
+        assert!(error.contains("write one by hand"), "{error}");
+    }
+}

@@ -1,0 +1,130 @@
+//! How much data memory gives and takes: streams of loads and stores, from one core and from several at once.
+
+use super::CalibrationError;
+use super::memory::{Memory, Pages};
+use super::pieces::{Effort, Measured};
+use super::threads::{Meeting, on, pin};
+use pinfold_core::PuId;
+use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_load_si128, _mm_set1_epi64x, _mm_store_si128};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
+
+/// What a stream does to each line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Loads it.
+    Read,
+    /// Stores to it: it is read first and written back later.
+    Write,
+    /// Loads it and stores to another.
+    Copy,
+}
+
+impl Traffic {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Copy];
+
+    /// Bytes that memory moves for `bytes` of buffer.
+    fn moved(self, bytes: usize) -> usize {
+        match self {
+            Self::Read => bytes,
+            Self::Write => 2 * bytes,
+            // Half is read; of the other half, each line is read and written back.
+            Self::Copy => bytes / 2 * 3,
+        }
+    }
+
+    /// One pass over the memory.
+    fn pass(self, memory: &Memory) {
+        const VECTOR: usize = size_of::<__m128i>();
+        let half = memory.bytes() / 2;
+        let begin = memory.address(0).cast::<__m128i>();
+        let vectors = memory.bytes() / VECTOR;
+        // SAFETY: SSE2 is part of x86-64. The indices stay below the number of vectors in the memory, whose beginning is a
+        // multiple of a page, and the caller is the only one who uses it.
+        unsafe {
+            match self {
+                Self::Read => {
+                    let mut sums = [_mm_set1_epi64x(0); 4];
+                    for at in (0..vectors).step_by(4) {
+                        for (lane, sum) in sums.iter_mut().enumerate() {
+                            *sum = _mm_add_epi64(*sum, _mm_load_si128(begin.add(at + lane)));
+                        }
+                    }
+                    std::hint::black_box(sums);
+                }
+                Self::Write => {
+                    let value = _mm_set1_epi64x(std::hint::black_box(1));
+                    for at in 0..vectors {
+                        _mm_store_si128(begin.add(at), value);
+                    }
+                }
+                Self::Copy => {
+                    let other = half / VECTOR;
+                    for at in 0..other {
+                        _mm_store_si128(begin.add(other + at), _mm_load_si128(begin.add(at)));
+                    }
+                }
+            }
+        }
+        std::hint::black_box(begin);
+    }
+}
+
+/// Streams from these PUs at once, each through `bytes` of its own, which threads on `home` have touched first: bytes a
+/// second of all together.
+pub(super) fn streaming(
+    pus: &[PuId],
+    home: PuId,
+    bytes: usize,
+    traffic: Traffic,
+    effort: Effort,
+) -> Result<Measured, CalibrationError> {
+    let memories = on(home, || {
+        pus.iter()
+            .map(|_| Memory::new(bytes, Pages::Small))
+            .collect::<Result<Vec<Memory>, _>>()
+    })??;
+    let meeting = Meeting::new(pus.len());
+    let failed = Mutex::new(None);
+    let memories = &memories;
+    let work = |pu: PuId, memory: &Memory| {
+        if let Err(error) = pin(pu) {
+            failed
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .get_or_insert(error);
+        }
+        // All do the same number of pieces, so that all meet as often.
+        let pieces = effort.pieces.max(3);
+        let mut times = vec![];
+        for _ in 0..pieces {
+            meeting.meet();
+            let begin = Instant::now();
+            traffic.pass(memory);
+            meeting.meet();
+            times.push(begin.elapsed().as_secs_f64());
+        }
+        times
+    };
+    let work = &work;
+    let measured = thread::scope(|scope| {
+        let others: Vec<_> = pus[1..]
+            .iter()
+            .zip(&memories[1..])
+            .map(|(&pu, memory)| scope.spawn(move || work(pu, memory)))
+            .collect();
+        let first = scope.spawn(move || work(pus[0], &memories[0]));
+        let times = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for other in others {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        Measured::least(&times)
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        return Err(error);
+    }
+    let moved = (traffic.moved(bytes) * pus.len()) as f64;
+    Ok(measured.expect("there are at least three pieces").rate(moved))
+}

@@ -1,0 +1,192 @@
+//! Reads a curve of latencies: which caches there are, how long their hits take, and how much they hold.
+//!
+//! 1. A plateau is where the latency stays while the memory in use grows: at least three points, each at most `RISE` above
+//!    the one before. Plateaus that are hardly apart are one. The last is memory; the others are caches.
+//! 2. A plateau's latency is that of its middle point.
+//! 3. Between two plateaus, a share of the loads hits the nearer level and the rest the next one; the latencies of the two
+//!    tell the share, and the share the bytes that the level holds. The most that it ever holds is its capacity. That is
+//!    exact for a cache that keeps what is used again, and a lower bound for one that loses some of it to others.
+//!
+//! Known limits: a level that another one hides (a last cache hardly larger than the one before it, or one that strangers
+//! fill) has no plateau and is not found. What a translation costs must not be in the curve.
+
+use super::latency::CurvePoint;
+
+/// From one point to the next, three of which make an octave, a plateau rises by no more. Steps between levels rise by at
+/// least half over one or two points.
+const RISE: f64 = 1.1;
+
+/// Plateaus whose latencies are nearer to each other are one level.
+const APART: f64 = 1.3;
+
+/// Points of a plateau, at least.
+const LONG: usize = 3;
+
+/// One level, memory included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// Seconds from load to use.
+    pub latency: f64,
+    /// By which share the latencies of its plateau differ.
+    pub spread: f64,
+    /// The bytes that it holds together with what is nearer to the core; `None` for memory.
+    pub capacity: Option<u64>,
+}
+
+/// The levels that a curve shows, nearest to the core first, memory last; fewer than two where it shows no step.
+pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
+    let latency = |at: usize| curve[at].latency.value;
+    let plateaus = plateaus(curve);
+    let middle = |&(first, end): &(usize, usize)| (first + end) / 2;
+    let mut levels = vec![];
+    for (number, plateau) in plateaus.iter().enumerate() {
+        let here = latency(middle(plateau));
+        let range = plateau.0..plateau.1;
+        let least = range.clone().map(latency).fold(f64::INFINITY, f64::min);
+        let most = range.map(latency).fold(0.0, f64::max);
+        let capacity = plateaus.get(number + 1).map(|next| {
+            let there = latency(middle(next));
+            held(&curve[plateau.0..middle(next)], here, there)
+        });
+        levels.push(Level {
+            latency: here,
+            spread: most / least - 1.0,
+            capacity,
+        });
+    }
+    levels
+}
+
+/// The plateaus, as first point and end.
+fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
+    let latency = |at: usize| curve[at].latency.value;
+    let mut found: Vec<(usize, usize)> = vec![];
+    let mut first = 0;
+    for at in 1..=curve.len() {
+        let goes_on = at < curve.len() && latency(at) <= RISE * latency(at - 1);
+        if goes_on {
+            continue;
+        }
+        if at - first >= LONG {
+            let here = latency((first + at) / 2);
+            match found.last_mut() {
+                Some(before) if here < APART * latency((before.0 + before.1) / 2) => before.1 = at,
+                _ => found.push((first, at)),
+            }
+        }
+        first = at;
+    }
+    found
+}
+
+/// The most bytes that a level of latency `here` holds of those that are in use, where the rest takes `there`.
+fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
+    let held = |point: &CurvePoint| {
+        let hits = ((there - point.latency.value) / (there - here)).clamp(0.0, 1.0);
+        hits * point.bytes as f64
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the bytes of a point"
+    )]
+    let most = points.iter().map(held).fold(0.0, f64::max) as u64;
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::latency::sizes;
+    use super::super::pieces::Measured;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The curve of caches that keep what fits and beyond that an even share of what is in use, each point up to `noise`
+    /// too slow.
+    fn curve(caches: &[(u64, f64)], memory: f64, noise: &[f64]) -> Vec<CurvePoint> {
+        let largest = usize::try_from(caches.last().unwrap().0 * 8).unwrap();
+        sizes(4 << 10, largest)
+            .into_iter()
+            .enumerate()
+            .map(|(number, bytes)| {
+                let mut left = 1.0;
+                let mut latency = 0.0;
+                for &(capacity, hit) in caches {
+                    // Cyclic use of more than a cache holds leaves little of it there to be used again.
+                    let share = (capacity as f64 / bytes as f64).min(1.0).powi(8);
+                    let hits: f64 = (share - (1.0 - left)).max(0.0);
+                    latency += hits * hit;
+                    left -= hits;
+                }
+                let value = (latency + left * memory) * (1.0 + noise[number % noise.len()]);
+                CurvePoint {
+                    bytes: bytes as u64,
+                    latency: Measured {
+                        value,
+                        spread: 0.0,
+                        pieces: 1,
+                    },
+                }
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_levels_of_a_curve_are_those_it_was_made_of(
+            first in 4u32..7,
+            second in 4u32..6,
+            third in 3u32..6,
+            ratios in (2.5f64..4.0, 2.0f64..5.0, 1.8f64..5.0),
+            noise in proptest::collection::vec(0.0f64..0.03, 7),
+        ) {
+            let sizes = [12 + first, 12 + first + second, 12 + first + second + third].map(|power| 1u64 << power);
+            let latencies = [1e-9, 1e-9 * ratios.0, 1e-9 * ratios.0 * ratios.1];
+            let memory = latencies[2] * ratios.2;
+            let caches: Vec<_> = sizes.into_iter().zip(latencies).collect();
+            let found = levels(&curve(&caches, memory, &noise));
+            prop_assert_eq!(found.len(), 4, "{:?}", found);
+            for (level, (size, latency)) in found.iter().zip(&caches) {
+                prop_assert!((level.latency / latency - 1.0).abs() < 0.12, "{:?}", found);
+                let capacity = level.capacity.unwrap() as f64;
+                prop_assert!((0.7..1.35).contains(&(capacity / *size as f64)), "{:?} {}", found, size);
+            }
+            prop_assert!((found[3].latency / memory - 1.0).abs() < 0.12);
+            prop_assert_eq!(found[3].capacity, None);
+        }
+
+        #[test]
+        fn any_curve_has_levels_in_ascending_order(
+            values in proptest::collection::vec(1e-9f64..1e-6, 0..60),
+        ) {
+            let points: Vec<CurvePoint> = values
+                .iter()
+                .zip(1u64..)
+                .map(|(&value, number)| CurvePoint {
+                    bytes: number << 12,
+                    latency: Measured { value, spread: 0.0, pieces: 1 },
+                })
+                .collect();
+            let found = levels(&points);
+            prop_assert!(found.iter().rev().skip(1).all(|level| level.capacity.is_some()));
+        }
+    }
+
+    #[test]
+    fn a_flat_curve_has_one_level_of_unknown_capacity() {
+        let flat = vec![
+            CurvePoint {
+                bytes: 4096,
+                latency: Measured {
+                    value: 1e-9,
+                    spread: 0.0,
+                    pieces: 1,
+                },
+            };
+            10
+        ];
+        let found = levels(&flat);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].capacity, None);
+    }
+}

@@ -1,0 +1,118 @@
+//! How long a load takes, by how much memory is in use: one load after another, each from the address that the one before
+//! gave, through all lines in random order, so that neither prefetchers nor the core can go ahead.
+
+use super::memory::{Chain, LINE, Memory, PAGE, lines, one_line_a_page};
+use super::pieces::{Effort, Measured, seconds};
+
+/// A chase through so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// The bytes that are in use.
+    pub bytes: u64,
+    /// Seconds a load.
+    pub latency: Measured,
+}
+
+/// One load from each of so many pages, in pages of either size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TranslationPoint {
+    /// How many pages of 4 KiB are in use.
+    pub pages: u64,
+    /// Seconds a load in such pages.
+    pub small: Measured,
+    /// Seconds a load at the same places in pages of 2 MiB.
+    pub huge: Measured,
+}
+
+/// Loads of a piece: some ten microseconds in a cache, some hundred in memory.
+const PIECE: usize = 4096;
+
+/// Loads of a chase before it is measured, at most; two rounds through what is smaller.
+const WARM_UP: usize = 6 << 20;
+
+/// Three sizes an octave, from `first` to `last`, whole pages.
+pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
+    let mut sizes = vec![];
+    let mut octave = first;
+    while octave <= last {
+        sizes.extend([octave, octave * 5 / 4, octave * 8 / 5].map(|size| size / PAGE * PAGE));
+        octave *= 2;
+    }
+    sizes.retain(|&size| size <= last);
+    sizes.dedup();
+    sizes
+}
+
+/// The latency of a load where `bytes` are in use, in huge pages.
+pub(super) fn at_size(memory: &Memory, bytes: usize, effort: Effort) -> CurvePoint {
+    CurvePoint {
+        bytes: bytes as u64,
+        latency: of_chain(memory.chain(&lines(bytes)), bytes / LINE, effort),
+    }
+}
+
+fn of_chain(mut chain: Chain<'_>, length: usize, effort: Effort) -> Measured {
+    chain.follow((2 * length).clamp(PIECE, WARM_UP));
+    effort
+        .least(|| seconds(|| chain.follow(PIECE)))
+        .scaled(1.0 / PIECE as f64)
+}
+
+/// How many loads that need nothing of each other a core has under way at once: the latency of one over the time that
+/// each of many takes. All go to lines of `bytes`, which is to be more than the caches hold.
+pub(super) fn parallelism(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
+    fn together<const N: usize>(memory: &Memory, places: &[usize], effort: Effort) -> Measured {
+        let length = places.len() / N;
+        let mut chains: [Chain<'_>; N] =
+            std::array::from_fn(|chain| memory.chain(&places[chain * length..(chain + 1) * length]));
+        let loads = PIECE / N;
+        effort
+            .least(|| seconds(|| Chain::follow_together(&mut chains, loads)))
+            .scaled(1.0 / (loads * N) as f64)
+    }
+    let places = lines(bytes);
+    let one = together::<1>(memory, &places, effort);
+    let many = [
+        together::<8>(memory, &places, effort),
+        together::<12>(memory, &places, effort),
+        together::<16>(memory, &places, effort),
+        together::<24>(memory, &places, effort),
+        together::<32>(memory, &places, effort),
+        together::<48>(memory, &places, effort),
+    ];
+    let quickest = many
+        .into_iter()
+        .min_by(|a, b| a.value.total_cmp(&b.value))
+        .expect("there are six");
+    quickest.rate(one.value)
+}
+
+/// What a load takes longer because translations are missing: one line of each of so many pages, in small pages and in
+/// huge ones.
+pub(super) fn translation(small: &Memory, huge: &Memory, pages: usize, effort: Effort) -> TranslationPoint {
+    let places = one_line_a_page(pages);
+    TranslationPoint {
+        pages: pages as u64,
+        small: of_chain(small.chain(&places), pages, effort),
+        huge: of_chain(huge.chain(&places), pages, effort),
+    }
+}
+
+/// A walk through lines in ascending order, which prefetchers foresee: seconds a load.
+pub(super) fn foreseen(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
+    let places: Vec<usize> = (0..bytes / LINE).map(|line| line * LINE).collect();
+    of_chain(memory.chain(&places), 0, effort)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_pages_and_grow() {
+        let sizes = sizes(4 << 10, 1 << 20);
+        assert!(sizes.is_sorted_by(|a, b| a < b), "{sizes:?}");
+        assert!(sizes.iter().all(|size| size % PAGE == 0));
+        assert_eq!((sizes[0], *sizes.last().unwrap()), (4 << 10, 1 << 20));
+    }
+}

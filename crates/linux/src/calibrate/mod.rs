@@ -1,0 +1,406 @@
+//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know.
+//!
+//! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`).
+//! 2. A curve of load latencies over the memory in use, in huge pages; the levels of the caches are its steps (`latency`,
+//!    and `curve`, which reads it and measures nothing).
+//! 3. How many misses are under way at once, and whether prefetchers foresee a stream.
+//! 4. What missing translations cost: the same loads in small pages.
+//! 5. Between pairs of PUs of each kind: how long a line takes, and whether the two share a core (`pair`).
+//! 6. Bandwidth of each node's memory, from one core and from all that may be used (`bandwidth`), and latency between nodes.
+//!
+//! Every figure is the least of many short pieces, with its spread (`pieces`): other programs and a hypervisor can only
+//! make a piece longer.
+//!
+//! Known limits: what is measured is what this process gets. Behind a hypervisor the last cache may be shared with
+//! strangers, and then is as large as they leave it. Cores are taken to be alike, and measured on one.
+
+mod bandwidth;
+mod core;
+mod cpuid;
+pub mod curve;
+mod latency;
+mod memory;
+mod pair;
+mod pieces;
+mod threads;
+
+pub use bandwidth::Traffic;
+pub use cpuid::inclusive;
+pub use latency::{CurvePoint, TranslationPoint};
+pub use pair::PairMeasurement;
+pub use pieces::{Effort, Measured};
+
+use core::Loop;
+use memory::{Memory, Pages};
+use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology};
+use std::fs;
+use std::io;
+use std::time::Duration;
+use threads::on;
+
+/// Why the machine cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrationError {
+    /// A thread may not be put on a PU.
+    #[error(
+        "a thread cannot be put on CPU {pu}: {error}; measuring needs to choose CPUs, which a sandbox or a container may \
+         forbid (sched_setaffinity)"
+    )]
+    Affinity {
+        /// The PU.
+        pu: PuId,
+        /// What the kernel says.
+        error: io::Error,
+    },
+    /// There is too little memory.
+    #[error("{bytes} bytes of memory cannot be had: {error}; free some, or measure less with --quick")]
+    Memory {
+        /// How much was asked for.
+        bytes: u64,
+        /// What the kernel says.
+        error: io::Error,
+    },
+    /// The memory that is free would not be enough to go beyond the caches.
+    #[error(
+        "{available} MiB of memory are free, and {needed} MiB are needed to measure beyond the caches; free some, or \
+         measure less with --quick"
+    )]
+    LittleMemory {
+        /// What the kernel says is available.
+        available: u64,
+        /// What is needed.
+        needed: u64,
+    },
+}
+
+/// How thoroughly to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thoroughness {
+    /// Seconds: to see that it works. Nothing beyond the last cache is trusted.
+    Quick,
+    /// A minute or two.
+    Full,
+}
+
+/// How two PUs are related, by what the machine says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// On one core.
+    SameCore,
+    /// Under one last-level cache.
+    SameDomain,
+    /// In one package, under different last-level caches.
+    SamePackage,
+    /// In different packages.
+    OtherPackage,
+}
+
+impl Relation {
+    /// All, the nearest first.
+    pub const ALL: [Self; 4] = [Self::SameCore, Self::SameDomain, Self::SamePackage, Self::OtherPackage];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SameCore => "siblings of one core",
+            Self::SameDomain => "cores under one last-level cache",
+            Self::SamePackage => "cores of one package",
+            Self::OtherPackage => "cores of two packages",
+        }
+    }
+}
+
+/// Bandwidth of one node's memory, as the PUs of one node get it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BandwidthMeasurement {
+    /// Where the threads are.
+    pub from: NodeId,
+    /// Where the memory is.
+    pub home: NodeId,
+    /// What they do.
+    pub traffic: Traffic,
+    /// How many cores do it.
+    pub cores: usize,
+    /// Bytes a second that memory moves for all of them.
+    pub rate: Measured,
+}
+
+/// Latency of one node's memory, from another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeLatency {
+    /// Where the thread is.
+    pub from: NodeId,
+    /// Where the memory is.
+    pub home: NodeId,
+    /// Seconds a load.
+    pub latency: Measured,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// The PU on which everything that needs one was measured.
+    pub pu: PuId,
+    /// The clock, in hertz.
+    pub frequency: Measured,
+    /// By loop: seconds an instruction where all data are in the L1.
+    pub instruction: Vec<Measured>,
+    /// Latency of a load by the bytes in use, in huge pages.
+    pub curve: Vec<CurvePoint>,
+    /// Misses that a core has under way at once.
+    pub parallelism: Measured,
+    /// Seconds a load from lines in ascending order, in memory.
+    pub foreseen: Measured,
+    /// What missing translations cost.
+    pub translation: Vec<TranslationPoint>,
+    /// One pair of PUs of each relation that there is.
+    pub pairs: Vec<(Relation, PairMeasurement)>,
+    /// Bandwidths.
+    pub bandwidth: Vec<BandwidthMeasurement>,
+    /// Latencies between nodes, where there are several.
+    pub nodes: Vec<NodeLatency>,
+    /// The share of the processor time that a hypervisor gave to somebody else meanwhile; `None` where the kernel does not
+    /// tell.
+    pub stolen: Option<f64>,
+    /// Bytes of huge pages that the kernel gave, of those that were asked for.
+    pub huge_share: Option<f64>,
+}
+
+/// Measures the machine, on the PUs that may be used. `topology` is what it says of itself. `progress` is told what is
+/// measured next.
+pub fn measure(
+    topology: &Topology,
+    thoroughness: Thoroughness,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Calibration, CalibrationError> {
+    let allowed = topology.allowed_pus();
+    let pu = allowed.first().expect("a topology allows at least one PU");
+    let stolen_before = stolen_ticks();
+    let last_cache = last_cache(topology, pu);
+    let (effort, largest) = match thoroughness {
+        Thoroughness::Quick => (effort(15, 30), (2 * last_cache).min(32 << 20)),
+        Thoroughness::Full => (effort(100, 500), 4 * last_cache),
+    };
+    enough_memory(2 * largest)?;
+
+    progress("the core");
+    let frequency = on(pu, || core::frequency(effort))?;
+    let instruction = on(pu, || Loop::ALL.map(|one| one.seconds_an_instruction(effort)).to_vec())?;
+
+    progress("the latency of caches and memory");
+    let (curve, parallelism, foreseen, huge_share) = on(pu, || {
+        let memory = Memory::new(largest, Pages::Huge)?;
+        let sizes = latency::sizes(4 << 10, largest);
+        let curve = sizes.iter().map(|&bytes| latency::at_size(&memory, bytes, effort));
+        Ok((
+            curve.collect(),
+            latency::parallelism(&memory, largest, effort),
+            latency::foreseen(&memory, largest, effort),
+            memory.huge_share(),
+        ))
+    })??;
+
+    progress("the translation of addresses");
+    let translation = on(pu, || {
+        let most: usize = if thoroughness == Thoroughness::Quick {
+            4096
+        } else {
+            32768
+        };
+        let small = Memory::new(most * memory::PAGE, Pages::Small)?;
+        let huge = Memory::new(most * memory::PAGE, Pages::Huge)?;
+        let numbers = (4..).map(|power| 1 << power).take_while(|&pages| pages <= most);
+        Ok(numbers
+            .map(|pages| latency::translation(&small, &huge, pages, effort))
+            .collect())
+    })??;
+
+    let mut pairs = vec![];
+    for (relation, other) in partners(topology, pu) {
+        progress(&format!("CPUs {pu} and {other}, {}", relation.words()));
+        pairs.push((relation, pair::measure(pu, other, effort)?));
+    }
+
+    let streams = match thoroughness {
+        Thoroughness::Quick => (8 << 20, self::effort(3, 0)),
+        Thoroughness::Full => ((4 * last_cache).min(512 << 20), self::effort(9, 0)),
+    };
+    let mut bandwidth = vec![];
+    let mut nodes = vec![];
+    let places = node_places(topology);
+    for (from, pus) in &places {
+        for (home, home_pus) in &places {
+            progress(&format!("the bandwidth of node {home} from node {from}"));
+            let home_pu = home_pus[0];
+            let mut teams = vec![&pus[..1]];
+            if pus.len() > 1 {
+                teams.push(&pus[..]);
+            }
+            for team in teams {
+                for traffic in Traffic::ALL {
+                    bandwidth.push(BandwidthMeasurement {
+                        from: *from,
+                        home: *home,
+                        traffic,
+                        cores: team.len(),
+                        rate: bandwidth::streaming(team, home_pu, streams.0, traffic, streams.1)?,
+                    });
+                }
+            }
+            if places.len() > 1 {
+                let memory = on(home_pu, || Memory::new(largest, Pages::Huge))??;
+                let point = on(pus[0], || latency::at_size(&memory, largest, effort))?;
+                nodes.push(NodeLatency {
+                    from: *from,
+                    home: *home,
+                    latency: point.latency,
+                });
+            }
+        }
+    }
+    Ok(Calibration {
+        pu,
+        frequency,
+        instruction,
+        curve,
+        parallelism,
+        foreseen,
+        translation,
+        pairs,
+        bandwidth,
+        nodes,
+        stolen: stolen_share(stolen_before, stolen_ticks()),
+        huge_share,
+    })
+}
+
+fn effort(pieces: usize, milliseconds: u64) -> Effort {
+    Effort {
+        pieces,
+        longest: Duration::from_millis(milliseconds),
+    }
+}
+
+/// Bytes of the outermost cache of a PU; 32 MiB where the machine does not tell.
+fn last_cache(topology: &Topology, pu: PuId) -> usize {
+    let path = topology.path_to(pu);
+    let caches = path.iter().filter_map(|&id| topology.object(id).cache);
+    let largest = caches.filter_map(|cache| cache.size).max().unwrap_or(32 << 20);
+    usize::try_from(largest).unwrap_or(usize::MAX / 8)
+}
+
+/// How two PUs are related.
+fn relation(topology: &Topology, one: PuId, other: PuId) -> Relation {
+    let together = |kind: ObjectKind| {
+        topology
+            .objects_of(kind)
+            .any(|(_, object)| object.pus.contains(one) && object.pus.contains(other))
+    };
+    if together(ObjectKind::Core) {
+        return Relation::SameCore;
+    }
+    let domains = topology.llc_domains();
+    let share = |&domain: &pinfold_core::ObjectId| {
+        let pus = &topology.object(domain).pus;
+        pus.contains(one) && pus.contains(other)
+    };
+    if domains.iter().any(share) {
+        Relation::SameDomain
+    } else if together(ObjectKind::Package) {
+        Relation::SamePackage
+    } else {
+        Relation::OtherPackage
+    }
+}
+
+/// For each relation that there is, the first PU that has it to `pu`.
+fn partners(topology: &Topology, pu: PuId) -> Vec<(Relation, PuId)> {
+    let others: Vec<(Relation, PuId)> = topology
+        .allowed_pus()
+        .iter()
+        .filter(|&other| other != pu)
+        .map(|other| (relation(topology, pu, other), other))
+        .collect();
+    Relation::ALL
+        .into_iter()
+        .filter_map(|wanted| others.iter().find(|&&(relation, _)| relation == wanted).copied())
+        .collect()
+}
+
+/// The nodes that have PUs that may be used, with one of these PUs from each core.
+fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
+    let one_a_core: PuSet = topology
+        .objects_of(ObjectKind::Core)
+        .filter_map(|(_, core)| core.pus.intersection(topology.allowed_pus()).first())
+        .collect();
+    let usable = if one_a_core.is_empty() {
+        topology.allowed_pus().clone()
+    } else {
+        one_a_core
+    };
+    topology
+        .nodes()
+        .iter()
+        .map(|node| (node.id, node.pus.intersection(&usable).iter().collect::<Vec<_>>()))
+        .filter(|(_, pus)| !pus.is_empty())
+        .collect()
+}
+
+fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
+    let Some(available) = available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()) else {
+        return Ok(());
+    };
+    if available < needed as u64 {
+        return Err(CalibrationError::LittleMemory {
+            available: available >> 20,
+            needed: needed as u64 >> 20,
+        });
+    }
+    Ok(())
+}
+
+/// Bytes that /proc/meminfo says are available.
+fn available_memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+/// All processor time so far and what of it was stolen, in the kernel's ticks.
+fn stolen_ticks() -> Option<(u64, u64)> {
+    stolen_in(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn stolen_in(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user time.
+    Some((ticks.iter().take(8).sum(), *ticks.get(7)?))
+}
+
+fn stolen_share(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<f64> {
+    let ((all_before, stolen_before), (all, stolen)) = (before?, after?);
+    let passed = all.checked_sub(all_before).filter(|&passed| passed > 0)?;
+    Some(stolen.saturating_sub(stolen_before) as f64 / passed as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn available_memory_is_read_from_meminfo() {
+        let text = "MemTotal:       24000 kB\nMemAvailable:   12000 kB\n";
+        assert_eq!(available_memory(text), Some(12000 << 10));
+        assert_eq!(available_memory("MemTotal: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_stolen_share_is_of_the_time_that_has_passed() {
+        let before = stolen_in("cpu  10 0 0 80 0 0 0 10 0 0\ncpu0 1\n");
+        let after = stolen_in("cpu  60 0 0 80 0 0 0 60 0 0\n");
+        assert_eq!(stolen_share(before, after), Some(0.5));
+        assert_eq!(stolen_share(before, before), None);
+        assert_eq!(stolen_in("cpu  10 0 0 80\n"), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! Two PUs: how long a line takes from one to the other, and whether they share a core.
+
+use super::CalibrationError;
+use super::core::Loop;
+use super::memory::{LINE, Memory, Pages, lines};
+use super::pieces::{Effort, Measured, seconds};
+use super::threads::{Meeting, on, pin};
+use pinfold_core::PuId;
+use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+/// What was measured between two PUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairMeasurement {
+    /// The PUs.
+    pub pus: (PuId, PuId),
+    /// Seconds until a line that one changes is seen changed by the other, who waits for it: half a round trip.
+    pub ping_pong: Measured,
+    /// Seconds of a load of the second from a line that the first has modified.
+    pub modified: Measured,
+    /// Seconds of a load of the second from a line that only the first has, unmodified.
+    pub clean: Measured,
+    /// How much computing both do together, relative to one alone: nearly 2 on two cores, less on siblings.
+    pub throughput: f64,
+}
+
+impl PairMeasurement {
+    /// Whether the two share a core, whatever the machine says.
+    pub fn siblings(&self) -> bool {
+        self.throughput < SIBLINGS
+    }
+}
+
+/// Two PUs whose throughput together is below this share a core. Two cores do 2 less what disturbs them; siblings do at
+/// most about 1.7 with the loops of `Loop`, of which one alone leaves most of a wide core idle.
+const SIBLINGS: f64 = 1.75;
+
+/// Lines that change hands at a time: so many that the clock's own cost is small, so few that an L1 holds them.
+const LINES: usize = 256;
+
+/// Round trips of a piece.
+const TRIPS: u64 = 200;
+
+/// Measures between two PUs.
+pub(super) fn measure(first: PuId, second: PuId, effort: Effort) -> Result<PairMeasurement, CalibrationError> {
+    Ok(PairMeasurement {
+        pus: (first, second),
+        ping_pong: ping_pong(first, second, effort)?,
+        modified: transfer(first, second, true, effort)?,
+        clean: transfer(first, second, false, effort)?,
+        throughput: throughput(first, second, effort)?,
+    })
+}
+
+/// Runs `partner` on `first` until told to stop, and `work` on `second` meanwhile.
+fn with_partner<T: Send>(
+    first: PuId,
+    second: PuId,
+    partner: impl FnOnce(&AtomicBool) + Send,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, CalibrationError> {
+    let stop = AtomicBool::new(false);
+    // Whether both threads may be where they should is found out before either waits for the other.
+    on(first, || ())?;
+    thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || {
+            let pinned = pin(first);
+            partner(stop);
+            pinned
+        });
+        let result = on(second, work);
+        stop.store(true, Ordering::Release);
+        result
+    })
+}
+
+fn ping_pong(first: PuId, second: PuId, effort: Effort) -> Result<Measured, CalibrationError> {
+    #[repr(align(128))]
+    struct Ball(AtomicU64);
+    let ball = Ball(AtomicU64::new(0));
+    let ball = &ball;
+    // Odd numbers are the second's to answer by the next even one.
+    let partner = move |stop: &AtomicBool| {
+        let mut seen = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let now = ball.0.load(Ordering::Acquire);
+            if now != seen && now % 2 == 1 {
+                seen = now + 1;
+                ball.0.store(seen, Ordering::Release);
+            }
+        }
+    };
+    let work = move || {
+        let mut number = 0;
+        effort.least(|| {
+            seconds(|| {
+                for _ in 0..TRIPS {
+                    number += 1;
+                    ball.0.store(number, Ordering::Release);
+                    number += 1;
+                    while ball.0.load(Ordering::Acquire) != number {
+                        std::hint::spin_loop();
+                    }
+                }
+            })
+        })
+    };
+    let measured = with_partner(first, second, partner, work)?;
+    Ok(measured.scaled(0.5 / TRIPS as f64))
+}
+
+fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result<Measured, CalibrationError> {
+    let memory = on(first, || Memory::new(2 * LINES * LINE, Pages::Huge))??;
+    let memory = &memory;
+    let meeting = Meeting::new(2);
+    let meeting = &meeting;
+    let places: Vec<usize> = lines(2 * LINES * LINE)
+        .into_iter()
+        // One line of each two, so that none is brought for its neighbour's sake.
+        .filter(|place| place.is_multiple_of(2 * LINE))
+        .collect();
+    let places = &places;
+    let mut chain = memory.chain(places);
+    let pieces = effort.pieces.max(3);
+    on(first, || ())?;
+    on(second, || ())?;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let pinned = pin(first);
+            for _ in 0..pieces {
+                let mut chain = memory.chain(places);
+                if !modified {
+                    flush(memory, places);
+                    chain.follow(LINES);
+                }
+                meeting.meet();
+                meeting.meet();
+            }
+            pinned
+        });
+        let receiver = scope.spawn(move || {
+            let pinned = pin(second);
+            let mut times = vec![];
+            for _ in 0..pieces {
+                meeting.meet();
+                times.push(seconds(|| chain.follow(LINES)));
+                meeting.meet();
+            }
+            pinned.map(|()| times)
+        });
+        receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+    .map(|times| {
+        Measured::least(&times)
+            .expect("there are at least three pieces")
+            .scaled(1.0 / LINES as f64)
+    })
+}
+
+/// Takes lines out of all caches.
+fn flush(memory: &Memory, places: &[usize]) {
+    for &place in places {
+        // SAFETY: the address is within the memory, which `address` checks.
+        unsafe { _mm_clflush(memory.address(place)) };
+    }
+    // SAFETY: a fence touches nothing.
+    unsafe { _mm_mfence() };
+}
+
+/// How much of every loop both do together, relative to one alone: the mean over the loops. Middle pieces are compared
+/// with middle ones, since the quickest piece beside another is one for which the other stood still.
+fn throughput(first: PuId, second: PuId, effort: Effort) -> Result<f64, CalibrationError> {
+    let mut ratios = vec![];
+    for one in Loop::ALL {
+        let middle = |measured: Measured| measured.value * (1.0 + measured.spread);
+        let alone = on(second, || effort.least(|| one.piece()))?;
+        let partner = move |stop: &AtomicBool| {
+            while !stop.load(Ordering::Relaxed) {
+                one.piece();
+            }
+        };
+        let beside = with_partner(first, second, partner, || effort.least(|| one.piece()))?;
+        ratios.push(2.0 * middle(alone) / middle(beside));
+    }
+    Ok(ratios.iter().sum::<f64>() / ratios.len() as f64)
+}
