@@ -1,7 +1,8 @@
 //! Reads a curve of latencies: which caches there are, how long their hits take, and how much they hold.
 //!
-//! 1. A plateau is where the latency stays while the memory in use grows: at least three points, each at most `RISE` above
-//!    the one before. Plateaus that are hardly apart are one. The last is memory; the others are caches.
+//! 1. A plateau is where the latency stays while the memory in use grows: from point to point it rises by no more than
+//!    `STEEPEST`, over at least `LONG` times the memory. Plateaus that are hardly apart are one. The last is memory; the
+//!    others are caches.
 //! 2. A plateau's latency is that of its middle point.
 //! 3. Between two plateaus, a share of the loads hits the nearer level and the rest the next one; the latencies of the two
 //!    tell the share, and the share the bytes that the level holds. The most that it ever holds is its capacity. That is
@@ -12,15 +13,15 @@
 
 use super::latency::CurvePoint;
 
-/// From one point to the next, three of which make an octave, a plateau rises by no more. Steps between levels rise by at
-/// least half over one or two points.
-const RISE: f64 = 1.1;
+/// A plateau's latency rises by no greater power of the memory in use. Where a level ends, it rises by half at least over
+/// a third of an octave, which is a power of about two.
+const STEEPEST: f64 = 0.45;
 
 /// Plateaus whose latencies are nearer to each other are one level.
 const APART: f64 = 1.3;
 
-/// Points of a plateau, at least.
-const LONG: usize = 3;
+/// From a plateau's first to its last point memory grows by this factor at least.
+const LONG: f64 = 1.25;
 
 /// One level, memory included.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,11 +64,11 @@ fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = vec![];
     let mut first = 0;
     for at in 1..=curve.len() {
-        let goes_on = at < curve.len() && latency(at) <= RISE * latency(at - 1);
-        if goes_on {
+        let grown = |from: usize, to: usize| curve[to].bytes as f64 / curve[from].bytes as f64;
+        if at < curve.len() && latency(at) <= latency(at - 1) * grown(at - 1, at).powf(STEEPEST) {
             continue;
         }
-        if at - first >= LONG {
+        if grown(first, at - 1) >= LONG {
             let here = latency((first + at) / 2);
             match found.last_mut() {
                 Some(before) if here < APART * latency((before.0 + before.1) / 2) => before.1 = at,
@@ -174,17 +175,15 @@ mod tests {
 
     #[test]
     fn a_flat_curve_has_one_level_of_unknown_capacity() {
-        let flat = vec![
-            CurvePoint {
-                bytes: 4096,
-                latency: Measured {
-                    value: 1e-9,
-                    spread: 0.0,
-                    pieces: 1,
-                },
-            };
-            10
-        ];
+        let point = |number| CurvePoint {
+            bytes: number << 12,
+            latency: Measured {
+                value: 1e-9,
+                spread: 0.0,
+                pieces: 1,
+            },
+        };
+        let flat: Vec<CurvePoint> = (1..10).map(point).collect();
         let found = levels(&flat);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].capacity, None);

@@ -30,17 +30,43 @@ const PIECE: usize = 4096;
 /// Loads of a chase before it is measured, at most; two rounds through what is smaller.
 const WARM_UP: usize = 6 << 20;
 
-/// Three sizes an octave, from `first` to `last`, whole pages.
+/// Beyond this, sizes are further apart: there are few caches so large, and they take long to measure.
+const LARGE: usize = 64 << 20;
+
+/// Six sizes an octave from `first` on, beyond `LARGE` two, to `last`; whole pages.
 pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
     let mut sizes = vec![];
     let mut octave = first;
     while octave <= last {
-        sizes.extend([octave, octave * 5 / 4, octave * 8 / 5].map(|size| size / PAGE * PAGE));
+        let steps: &[usize] = if octave < LARGE {
+            &[16, 18, 20, 22, 25, 28]
+        } else {
+            &[16, 22]
+        };
+        sizes.extend(steps.iter().map(|sixteenths| octave / 16 * sixteenths / PAGE * PAGE));
         octave *= 2;
     }
     sizes.retain(|&size| size <= last);
     sizes.dedup();
     sizes
+}
+
+/// Rounds through the sizes that are not large. Strangers who share a cache come and go; a point is the least of all
+/// rounds.
+const ROUNDS: usize = 3;
+
+/// The curve of latencies over these sizes.
+pub(super) fn curve(memory: &Memory, sizes: &[usize], effort: Effort) -> Vec<CurvePoint> {
+    let mut points: Vec<CurvePoint> = sizes.iter().map(|&bytes| at_size(memory, bytes, effort)).collect();
+    for _ in 1..ROUNDS {
+        for (point, &bytes) in points.iter_mut().zip(sizes).filter(|(_, bytes)| **bytes < LARGE) {
+            let again = at_size(memory, bytes, effort);
+            if again.latency.value < point.latency.value {
+                *point = again;
+            }
+        }
+    }
+    points
 }
 
 /// The latency of a load where `bytes` are in use, in huge pages.

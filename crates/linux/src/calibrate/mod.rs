@@ -191,9 +191,8 @@ pub fn measure(
     let (curve, parallelism, foreseen, huge_share) = on(pu, || {
         let memory = Memory::new(largest, Pages::Huge)?;
         let sizes = latency::sizes(4 << 10, largest);
-        let curve = sizes.iter().map(|&bytes| latency::at_size(&memory, bytes, effort));
         Ok((
-            curve.collect(),
+            latency::curve(&memory, &sizes, effort),
             latency::parallelism(&memory, largest, effort),
             latency::foreseen(&memory, largest, effort),
             memory.huge_share(),
