@@ -1,0 +1,296 @@
+"""The workloads on the machine at hand, run for real and simulated on the machine's own model.
+
+`pinfold calibrate --model` measures the machine once. Then, for every workload at three sizes, with one thread, two threads
+on one PU, and two threads on two PUs:
+
+1. It is run for real, several times in turn with the other settings, and the least time of an iteration counts, by the
+   program's own clock. The scheduler is told by masks alone, as `taskset` does.
+2. Its iterations alone are recorded, and one of them is simulated from caches that the one before has warmed.
+
+What is judged is the time relative to one thread at the same size: it is what a user wants to know of a placement. The
+simulator knows one figure of instructions a cycle for all programs, so the time itself may be off by more; it is in the table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pinfold.evaluation.section import PINFOLD, Table, here, output, run_json
+
+KIBI = 1024
+
+# Sizes: inside the private caches, inside the last cache, beyond it. Where a size is no working set but an amount of work, or
+# work grows faster than the working set, three that take about as long as the others do.
+BYTES = ("private", "shared", "beyond")
+SIZES: dict[str, tuple[str, str, str]] = {
+    "stream": BYTES,
+    "random_access": BYTES,
+    "stencil": BYTES,
+    "compute": ("64k", "256k", "1M"),
+    "pairs": ("16k", "256k", "1M"),
+    "barrier": ("100", "400", "1000"),
+    "imbalance": ("64k", "256k", "1M"),
+    "false_sharing": ("8k", "32k", "128k"),
+    "spmv": BYTES,
+    "fft": BYTES,
+    "lu": ("32k", "256k", "1M"),
+    "kmeans": BYTES,
+    "bfs": BYTES,
+    "sort": BYTES,
+    "nbody": ("12k", "24k", "48k"),
+    "mandelbrot": ("4k", "16k", "64k"),
+    "hash_join": BYTES,
+    "graph_chase": BYTES,
+    "pipeline": ("64k", "512k", "4M"),
+    "monte_carlo": ("64k", "256k", "1M"),
+    "histogram": BYTES,
+    "multigrid": BYTES,
+    "hubench": ("4k", "16k", "64k"),
+    "lubench": ("64k", "256k", "1M"),
+    "membench": BYTES,
+}
+# Threads that are no OpenMP team have no regions by which iterations could be told.
+WITHOUT_REGIONS = ("pairs", "pipeline")
+
+RECORDED = 2  # Iterations of a recording: some programs alternate between two arrays.
+LASTS = 0.05  # Seconds that a real run lasts at least, set-up aside.
+REPEAT = 1000  # Simulated repetitions: the first, with cold caches, is one in so many.
+DIFFERENT = 0.1  # Measured times that differ by less have no order.
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How many threads on which PUs."""
+
+    name: str
+    pus: tuple[int, ...]
+
+    @property
+    def threads(self) -> int:
+        """Give the number of threads."""
+        return len(self.pus)
+
+
+@dataclass
+class Row:
+    """One workload at one size: seconds an iteration by setting, measured and simulated."""
+
+    workload: str
+    size: str
+    real: dict[str, float]
+    spread: dict[str, float]
+    simulated: dict[str, float] = field(default_factory=dict)
+
+    def relative(self, times: dict[str, float], setting: str) -> float:
+        """Give the time relative to one thread."""
+        return times[setting] / times["one"]
+
+
+def settings() -> list[Setting]:
+    """Give the three settings, on the first and the last CPU that may be used."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:  # noqa: PLR2004
+        sys.exit("two CPUs are needed to compare two threads on one with two threads on two; only one may be used")
+    first, last = allowed[0], allowed[-1]
+    return [Setting("one", (first,)), Setting("together", (first, first)), Setting("apart", (first, last))]
+
+
+def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
+    """Give a workload's three sizes, in the words of its command line."""
+    caches = [cache["size"]["value"] for cache in model["cache"]]
+    private, last = caches[-2], caches[-1]
+    named = {"private": private // 8, "shared": private + last // 4, "beyond": 4 * (private + last)}
+    return [f"{named[size] // KIBI}k" if size in named else size for size in SIZES[workload]]
+
+
+def run_once(workload: str, size: str, setting: Setting, iterations: int) -> float:
+    """Run a workload for real; the seconds that its iterations took, by its own clock."""
+    command = [f"target/workloads/{workload}", "--threads", str(setting.threads), "--size", size]
+    result = subprocess.run(
+        [*command, "--iterations", str(iterations)],
+        check=True,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, set(setting.pus)),
+        env={**os.environ, "OMP_PROC_BIND": "true" if len(set(setting.pus)) > 1 else "false"},
+    )
+    found = re.search(r"time ([0-9.e+-]+) s", result.stdout)
+    if found is None:
+        sys.exit(f"{workload} printed no time: {result.stdout}")
+    return float(found[1])
+
+
+def measure(workload: str, size: str, turns: int) -> Row:
+    """Measure a workload at a size under all settings, in turns."""
+    iterations = {}
+    for setting in settings():
+        number = RECORDED
+        while (time := run_once(workload, size, setting, number)) < LASTS:
+            number = max(2 * number, min(100 * number, math.ceil(number * 1.2 * LASTS / max(time, 1e-6))))
+        iterations[setting.name] = number
+    times: dict[str, list[float]] = {name: [] for name in iterations}
+    for _, setting in itertools.product(range(turns), settings()):
+        number = iterations[setting.name]
+        times[setting.name].append(run_once(workload, size, setting, number) / number)
+    return Row(
+        workload,
+        size,
+        {name: min(found) for name, found in times.items()},
+        {name: statistics.median(found) / min(found) - 1 for name, found in times.items()},
+    )
+
+
+def record(workload: str, size: str, threads: int, iterations: int, file: Path, arguments: Sequence[str] = ()) -> None:
+    """Record a workload."""
+    program = [f"target/workloads/{workload}", "--threads", str(threads), "--size", size]
+    output([str(PINFOLD), "record", "-o", str(file), *arguments, "--", *program, "--iterations", str(iterations)])
+
+
+def region_of_iterations(workload: str, threads: int, file: Path) -> int:
+    """Give the number of the region that is executed once in an iteration."""
+    smallest = "64k" if SIZES[workload] is BYTES else SIZES[workload][0]
+    # Another number of iterations than any program's other regions have.
+    iterations = 3
+    record(workload, smallest, threads, iterations, file)
+    info = json.loads(output([str(PINFOLD), "trace", "info", "--json", str(file)]))
+    numbers = [number for number, region in enumerate(info["regions"]) if region["executions"] == iterations]
+    if len(numbers) != 1:
+        sys.exit(f"{workload} has {len(numbers)} regions that are executed once in an iteration")
+    return numbers[0]
+
+
+def simulated_seconds(machine: Path, setting: Setting, repeat: int, recording: Path) -> float:
+    """Simulate a recording so many times over; the seconds that a repetition takes."""
+    schedule = ",".join(map(str, setting.pus))
+    arguments = ["--machine", str(machine), "--policy", "fixed", "--schedule", schedule, "--repeat", str(repeat)]
+    seconds: float = run_json([*arguments, str(recording)], [])["ran"]
+    return seconds / repeat
+
+
+def simulate(row: Row, machine: Path, folder: Path) -> None:
+    """Record a row's workload and simulate it under all settings."""
+    for threads in (1, 2):
+        ours = [setting for setting in settings() if setting.threads == threads]
+        if row.workload in WITHOUT_REGIONS:
+            # By the difference of two lengths.
+            files = {number: folder / f"{number}.pft" for number in (RECORDED, 2 * RECORDED)}
+            for number, file in files.items():
+                record(row.workload, row.size, threads, number, file)
+            for setting in ours:
+                times = [simulated_seconds(machine, setting, 1, file) for file in files.values()]
+                row.simulated[setting.name] = (times[1] - times[0]) / RECORDED
+        else:
+            file = folder / "iterations.pft"
+            region = region_of_iterations(row.workload, threads, file)
+            record(row.workload, row.size, threads, RECORDED, file, ["--region", str(region)])
+            for setting in ours:
+                row.simulated[setting.name] = simulated_seconds(machine, setting, REPEAT, file) / RECORDED
+
+
+def order_agreement(rows: Sequence[Row]) -> tuple[float | None, int]:
+    """Give the share of the pairs of settings, at the same workload and size, that are in the right order, and their number.
+
+    Only pairs whose measured times differ by more than `DIFFERENT` count.
+    """
+    right = []
+    for row in rows:
+        for one, other in itertools.combinations(row.real, 2):
+            less, more = sorted((one, other), key=row.real.__getitem__)
+            if row.real[more] > (1 + DIFFERENT) * row.real[less]:
+                right.append(row.simulated[more] > row.simulated[less])
+    return (sum(right) / len(right) if right else None), len(right)
+
+
+def errors(rows: Sequence[Row]) -> list[float]:
+    """Give the errors of all times relative to one thread, in percent."""
+    return [
+        100 * abs(row.relative(row.simulated, setting) / row.relative(row.real, setting) - 1)
+        for row in rows
+        for setting in row.real
+        if setting != "one"
+    ]
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """Give the figures by which the simulator is believed."""
+    agreement, pairs = order_agreement(rows)
+    absolute = [100 * abs(row.simulated[name] / row.real[name] - 1) for row in rows for name in row.real]
+    return {
+        "host_order_agreement": agreement,
+        "host_order_pairs": pairs,
+        "host_median_error_percent": statistics.median(errors(rows)),
+        "host_median_time_error_percent": statistics.median(absolute),
+    }
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Give all rows as a table."""
+    cells = []
+    for row in rows:
+        line = [row.workload, row.size, f"{1e6 * row.real['one']:,.0f}", f"{1e6 * row.simulated['one']:,.0f}"]
+        for setting in ("together", "apart"):
+            real, simulated = row.relative(row.real, setting), row.relative(row.simulated, setting)
+            error = 100 * (simulated / real - 1)
+            line += [f"{real:.2f}", f"{simulated:.2f}", f"{error:+.0f} %"]
+        cells.append(line)
+    columns = ["workload", "size", "one thread [µs]", "simulated [µs]"]
+    for name in ("on one PU", "on two PUs"):
+        columns += [f"two threads {name}, relative", "simulated", "error"]
+    caption = "Seconds an iteration with one thread, and how much two threads take of that, measured and simulated."
+    return Table(columns, cells, caption)
+
+
+def host(quick: bool) -> tuple[dict[str, Any], Table, str]:
+    """Compare the machine at hand with its own model."""
+    workloads = list(SIZES)[:: 4 if quick else 1]
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        machine = folder / "here.toml"
+        output([str(PINFOLD), "calibrate", "--model", "--quiet", "-o", str(machine)])
+        model = json.loads(output([str(PINFOLD), "machines", "--json", str(machine)]))
+        # All that is measured first, so that what is simulated disturbs none of it.
+        rows = [
+            measure(workload, size, 3 if quick else 7)
+            for workload in workloads
+            for size in sizes_of(workload, model)[:: 2 if quick else 1]
+        ]
+        for row in rows:
+            simulate(row, machine, folder)
+    found = summary(rows)
+    off = sum(error > 15 for error in errors(rows))  # noqa: PLR2004
+    agreement = found["host_order_agreement"]
+    text = (
+        f"Measured on: {here()}; **simulated** on the model that `pinfold calibrate --model` made of it. "
+        "Where two measured times of a workload at one size differ by more than 10 %, the simulated ones are in the same "
+        f"order in {'-' if agreement is None else f'{100 * agreement:.0f} %'} of {found['host_order_pairs']} pairs. The "
+        f"median error of the time relative to one thread is {found['host_median_error_percent']:.1f} %, and of the time "
+        f"itself {found['host_median_time_error_percent']:.0f} %: the simulator knows one figure of cycles an instruction for "
+        f"all programs. In {off} of {2 * len(rows)} cells the relative time is off by more than 15 %."
+    )
+    data = {
+        **found,
+        "host": here(),
+        "host_rows": [
+            {
+                "workload": row.workload,
+                "size": row.size,
+                "measured_s": row.real,
+                "spread": row.spread,
+                "simulated_s": row.simulated,
+            }
+            for row in rows
+        ],
+    }
+    return data, table(rows), text
