@@ -170,7 +170,8 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
     if recorder::stopped() {
         return;
     }
-    // SAFETY: QEMU's block is there during this call, and has so many instructions; a user datum is a number of ours.
+    // SAFETY: QEMU's block is there during this call, and has so many instructions, whose bytes QEMU has read; a user datum
+    // is a number of ours.
     unsafe {
         let count = qemu::qemu_plugin_tb_n_insns(block);
         qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, qemu::NO_REGISTERS, count as *mut c_void);
@@ -178,7 +179,13 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
             let address = qemu::qemu_plugin_insn_vaddr(instruction);
             place::set_guest_base(qemu::qemu_plugin_insn_haddr(instruction) as u64, address);
-            let number = u64::from(recorder::Pc::number(address));
+            let data = qemu::qemu_plugin_insn_data(instruction);
+            let bytes = std::slice::from_raw_parts(data, qemu::qemu_plugin_insn_size(instruction));
+            let pc = recorder::Pc {
+                address,
+                locked: is_atomic(bytes),
+            };
+            let number = u64::from(pc.number());
             let datum = (number << INDEX_BITS | index as u64) as *mut c_void;
             qemu::qemu_plugin_register_vcpu_mem_cb(
                 instruction,
@@ -189,6 +196,20 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
             );
         }
     }
+}
+
+/// Whether an x86-64 instruction that accesses memory does so atomically: it has a `lock` prefix, or is an `xchg`, which
+/// needs none (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, section on bus locking).
+fn is_atomic(bytes: &[u8]) -> bool {
+    for byte in bytes {
+        match byte {
+            0xf0 => return true,
+            // Prefixes: sizes, repetition, segments, and REX.
+            0x66 | 0x67 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 | 0x40..=0x4f => {}
+            opcode => return matches!(opcode, 0x86 | 0x87),
+        }
+    }
+    false
 }
 
 extern "C" fn on_block(vcpu: c_uint, length: *mut c_void) {
@@ -414,4 +435,26 @@ extern "C" fn on_exit(_: qemu::Id, _: *mut c_void) {
     recorder::append(Ok(Writer::end()));
     recorder::set_status(Status::Complete, 1);
     recorder::stop();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_atomic;
+
+    #[test]
+    fn atomic_instructions_have_a_lock_prefix_or_are_exchanges() {
+        // lock add [rdi], eax; lock cmpxchg [r8], rcx; xchg [rdi], rax; gs lock dec dword [rax]
+        for atomic in [
+            &[0xf0, 0x01, 0x07][..],
+            &[0xf0, 0x49, 0x0f, 0xb1, 0x08],
+            &[0x48, 0x87, 0x07],
+            &[0x65, 0xf0, 0xff, 0x08],
+        ] {
+            assert!(is_atomic(atomic), "{atomic:02x?}");
+        }
+        // add [rdi], eax; mov rax, [rdi]; rep movsb; nothing
+        for plain in [&[0x01, 0x07][..], &[0x48, 0x8b, 0x07], &[0xf3, 0xa4], &[]] {
+            assert!(!is_atomic(plain), "{plain:02x?}");
+        }
+    }
 }

@@ -60,6 +60,8 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_tb_n_insns(block: *const TranslationBlock) -> usize;
     pub(crate) fn qemu_plugin_tb_get_insn(block: *const TranslationBlock, index: usize) -> *mut Instruction;
     pub(crate) fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
+    pub(crate) fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const u8;
+    pub(crate) fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
     pub(crate) fn qemu_plugin_insn_haddr(instruction: *const Instruction) -> *const c_void;
     pub(crate) fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
     pub(crate) fn qemu_plugin_mem_is_store(info: u32) -> bool;

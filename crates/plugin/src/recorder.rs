@@ -39,7 +39,7 @@ static REGIONS: Mutex<Regions> = Mutex::new(Regions {
     recorded_depth: 0,
 });
 static INSTRUCTION_NUMBERS: Mutex<Option<HashMap<u64, u32>>> = Mutex::new(None);
-static PCS: Mutex<Vec<u64>> = Mutex::new(vec![]);
+static PCS: Mutex<Vec<Pc>> = Mutex::new(vec![]);
 
 /// A panic never unwinds into QEMU, so a poisoned lock is one whose data are as good as they can be.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -125,21 +125,26 @@ pub(crate) fn stopped() -> bool {
 }
 
 /// Instructions by their address: numbers are dense, and the same when QEMU translates an instruction again.
-pub(crate) struct Pc;
+#[derive(Clone, Copy)]
+pub(crate) struct Pc {
+    pub(crate) address: u64,
+    /// Whether the instruction is atomic.
+    pub(crate) locked: bool,
+}
 
 impl Pc {
     /// The number of the instruction at this address.
-    pub(crate) fn number(pc: u64) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         let mut numbers = lock(&INSTRUCTION_NUMBERS);
-        *numbers.get_or_insert_default().entry(pc).or_insert_with(|| {
+        *numbers.get_or_insert_default().entry(self.address).or_insert_with(|| {
             let mut pcs = lock(&PCS);
-            pcs.push(pc);
+            pcs.push(self);
             pcs.len() as u32 - 1
         })
     }
 
-    /// The address of the instruction with this number.
-    pub(crate) fn of(number: u32) -> u64 {
+    /// The instruction with this number.
+    pub(crate) fn of(number: u32) -> Self {
         lock(&PCS)[number as usize]
     }
 }

@@ -187,13 +187,15 @@ impl Thread {
                 self.end_block(0);
             }
         }
-        let full = self
-            .encoder
-            .access(site, size as u8, address, instructions as u32, || Site {
-                pc: Pc::of(site / 2),
+        let full = self.encoder.access(site, size as u8, address, instructions as u32, || {
+            let Pc { address, locked } = Pc::of(site / 2);
+            Site {
+                pc: address,
                 size: size as u8,
                 write: site % 2 == 1,
-            });
+                locked,
+            }
+        });
         if full {
             self.end_block(0);
         }

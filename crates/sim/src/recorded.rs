@@ -227,10 +227,11 @@ impl RecordedStream<'_> {
                 payload: access.address,
                 instructions: access.instructions,
                 size: u16::from(access.size),
-                kind: if access.write {
-                    EventKind::Write
-                } else {
-                    EventKind::Read
+                kind: match (access.write, access.locked) {
+                    // The store of an atomic instruction whose load is there; QEMU tells some as one access.
+                    (_, true) if access.instructions > 0 => EventKind::Locked,
+                    (true, _) => EventKind::Write,
+                    (false, _) => EventKind::Read,
                 },
             });
         }

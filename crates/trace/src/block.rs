@@ -18,6 +18,9 @@ pub struct Access {
     pub size: u8,
     /// Whether it writes.
     pub write: bool,
+    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. QEMU tells its read and its write as two
+    /// accesses or, of a program with several threads, as one that writes.
+    pub locked: bool,
 }
 
 /// What is the same for all accesses that an instruction makes of one kind.
@@ -29,6 +32,8 @@ pub struct Site {
     pub size: u8,
     /// Whether it writes.
     pub write: bool,
+    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. Its read and its write are two accesses.
+    pub locked: bool,
 }
 
 /// An event follows.
@@ -38,7 +43,30 @@ pub(crate) const SITE_MISSED: u64 = 1;
 /// The bit of a token that says: the address follows.
 pub(crate) const ADDRESS_MISSED: u64 = 2;
 
-/// The bit of a site's size byte that says: it writes.
-pub(crate) const WRITE_BIT: u8 = 0x80;
 /// The greatest size of an access, in bytes.
 pub(crate) const GREATEST_SIZE: u8 = 64;
+
+/// The bit of a site's byte that says: it writes.
+const WRITE_BIT: u8 = 0x80;
+/// The bit of a site's byte that says: its instruction is atomic.
+const LOCKED_BIT: u8 = 0x40;
+
+impl Site {
+    /// All but the instruction's address in a byte: the size's logarithm and two bits.
+    pub(crate) fn byte(self) -> u8 {
+        debug_assert!(self.size.is_power_of_two() && self.size <= GREATEST_SIZE);
+        let bit = |bit: u8, set: bool| if set { bit } else { 0 };
+        self.size.trailing_zeros() as u8 | bit(WRITE_BIT, self.write) | bit(LOCKED_BIT, self.locked)
+    }
+
+    /// The site at `pc` of which `byte` tells the rest; `None` where it tells no size.
+    pub(crate) fn from_byte(pc: u64, byte: u8) -> Option<Self> {
+        let size = 1u8.checked_shl(u32::from(byte & !(WRITE_BIT | LOCKED_BIT)))?;
+        (size <= GREATEST_SIZE).then_some(Self {
+            pc,
+            size,
+            write: byte & WRITE_BIT != 0,
+            locked: byte & LOCKED_BIT != 0,
+        })
+    }
+}

@@ -3,7 +3,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of sites are below BLOCK_SITES")]
 
-use crate::block::{ADDRESS_MISSED, Access, GREATEST_SIZE, SITE_MISSED, WRITE_BIT};
+use crate::block::{ADDRESS_MISSED, Access, SITE_MISSED, Site};
 use crate::bytes;
 use crate::encoder::{BLOCK_SITES, END};
 use crate::event::{Event, EventKind};
@@ -40,9 +40,26 @@ impl Batch {
 
 struct State {
     predictor: Predictor,
-    pc: u64,
-    size: u8,
-    write: bool,
+    site: Site,
+}
+
+impl State {
+    fn access(&self, address: u64, instructions: u32) -> Access {
+        let Site {
+            pc,
+            size,
+            write,
+            locked,
+        } = self.site;
+        Access {
+            address,
+            pc,
+            instructions,
+            size,
+            write,
+            locked,
+        }
+    }
 }
 
 /// Reads one block.
@@ -133,13 +150,7 @@ impl Decoder {
             };
             address = state.predictor.address();
             state.predictor.observe(address);
-            accesses.push(Access {
-                address,
-                pc: state.pc,
-                instructions: next.1,
-                size: state.size,
-                write: state.write,
-            });
+            accesses.push(state.access(address, next.1));
             next = (state.predictor.next, state.predictor.next_instructions);
         }
         self.previous_site = current as u32;
@@ -181,13 +192,7 @@ impl Decoder {
         }
         self.previous_site = site;
         self.previous_address = address;
-        Ok(Access {
-            address,
-            pc: state.pc,
-            instructions,
-            size: state.size,
-            write: state.write,
-        })
+        Ok(state.access(address, instructions))
     }
 
     /// A new site. Its first address is told as the difference from the access before, whatever its site.
@@ -198,15 +203,10 @@ impl Decoder {
         let pc = self.previous_pc.wrapping_add(bytes::unfold(self.get()?));
         let byte = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
         self.at += 1;
-        let size = byte & !WRITE_BIT;
-        if !size.is_power_of_two() || size > GREATEST_SIZE {
-            return Err("a size that is none");
-        }
+        let site = Site::from_byte(pc, byte).ok_or("a size that is none")?;
         self.sites.push(State {
             predictor: Predictor::new(self.previous_address),
-            pc,
-            size,
-            write: byte & WRITE_BIT != 0,
+            site,
         });
         self.previous_pc = pc;
         Ok(())

@@ -12,7 +12,7 @@
     reason = "threads are numbered in 32 bits, and an Output holds one as a word"
 )]
 
-use crate::block::{ADDRESS_MISSED, GREATEST_SIZE, KIND_EVENT, SITE_MISSED, Site, WRITE_BIT};
+use crate::block::{ADDRESS_MISSED, KIND_EVENT, SITE_MISSED, Site};
 use crate::bytes;
 use crate::event::Event;
 use crate::predictor::{NO_SITE, Predictor};
@@ -217,13 +217,12 @@ impl<'output> Encoder<'output> {
     #[cold]
     #[inline(never)]
     fn define(&mut self, number: u32, site: Site, address: u64, instructions: u32) {
-        debug_assert!(site.size.is_power_of_two() && site.size <= GREATEST_SIZE);
         let mut at = self.put_token(SITE_MISSED | ADDRESS_MISSED);
         let output = &mut self.output.bytes;
         at = bytes::put(output, at, u64::from(self.locals));
         at = bytes::put(output, at, u64::from(instructions));
         at = bytes::put(output, at, bytes::fold(site.pc.wrapping_sub(self.previous_pc)));
-        output[at] = site.size | if site.write { WRITE_BIT } else { 0 };
+        output[at] = site.byte();
         at = bytes::put(output, at + 1, bytes::fold(address.wrapping_sub(self.previous_address)));
         self.commit(at);
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The version of the format that this library reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The first bytes of every recording.
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"PINFTRC\n";

@@ -34,11 +34,12 @@ fn encode(thread: u32, items: &[Item]) -> Vec<Vec<u8>> {
         let full = match item {
             Item::Access(access) => {
                 let known = u32::try_from(numbers.len()).unwrap();
-                let number = *numbers.entry((access.pc, access.write)).or_insert(known);
+                let number = *numbers.entry((access.pc, access.write, access.locked)).or_insert(known);
                 let site = Site {
                     pc: access.pc,
                     size: access.size,
                     write: access.write,
+                    locked: access.locked,
                 };
                 encoder.access(number, access.size, access.address, access.instructions, || site)
             }
@@ -93,6 +94,7 @@ fn access() -> impl Strategy<Value = Item> {
                 instructions,
                 size: 1 << size,
                 write,
+                locked: pc == 3,
             })
         })
 }
@@ -107,6 +109,7 @@ fn strided() -> impl Strategy<Value = Vec<Item>> {
                     instructions: 1,
                     size: 8,
                     write: i % sites == 0,
+                    locked: false,
                 })
             })
             .collect()
@@ -188,6 +191,7 @@ fn an_instruction_whose_accesses_differ_in_size_follows_upon_itself() {
                 instructions: 0,
                 size,
                 write: true,
+                locked: false,
             })
         })
         .into();
@@ -213,6 +217,7 @@ fn many() -> Vec<Item> {
                 instructions: 2,
                 size: 4,
                 write: false,
+                locked: false,
             })
         })
         .collect()
@@ -250,6 +255,7 @@ fn small_file() -> (Vec<u8>, Vec<u64>) {
             instructions: 1,
             size: 8,
             write: false,
+            locked: false,
         })
     };
     let frames = [
@@ -320,6 +326,7 @@ fn a_block_whose_encoder_was_stopped_is_finished() {
         pc: 9,
         size: 8,
         write: true,
+        locked: false,
     };
     for i in 0..1000 {
         assert!(!encoder.access(0, 8, i * 8, 3, || site));

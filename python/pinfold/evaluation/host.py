@@ -111,7 +111,7 @@ def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
     """Give a workload's three sizes, in the words of its command line."""
     caches = [cache["size"]["value"] for cache in model["cache"]]
     private, last = caches[-2], caches[-1]
-    named = {"private": private // 8, "shared": private + last // 4, "beyond": 4 * (private + last)}
+    named = {"private": private // 8, "shared": private + last // 4, "beyond": 2 * (private + last)}
     return [f"{named[size] // KIBI}k" if size in named else size for size in SIZES[workload]]
 
 

@@ -50,6 +50,12 @@ pub(super) fn of(calibration: &Calibration) -> Value {
         "pu": calibration.pu.0,
         "frequency": figure(calibration.frequency),
         "instruction": calibration.instruction.iter().copied().map(figure).collect::<Vec<_>>(),
+        "atomic": figure(calibration.atomic),
+        "system": {
+            "call": figure(calibration.system.call),
+            "hand_over": figure(calibration.system.hand_over),
+            "pause": figure(calibration.system.pause),
+        },
         "latency_curve": curve,
         "parallelism": figure(calibration.parallelism),
         "foreseen": figure(calibration.foreseen),

@@ -323,6 +323,14 @@ impl Writer<'_> {
                 calibration.parallelism,
             ),
         );
+        self.number(
+            "locked",
+            &format!(
+                "cycles = {}",
+                digits(calibration.atomic.value * calibration.frequency.value)
+            ),
+            &measured("atomic additions to a line in the L1", calibration.atomic),
+        );
         let threads = self.shape.threads_per_core;
         if threads > 1 {
             let pair = calibration
@@ -687,6 +695,30 @@ impl Writer<'_> {
         Some((find(a, b)? - find(a, a)? + find(b, a)? - find(b, b)?) / 2.0)
     }
 
+    fn system(&mut self) {
+        let system = self.calibration.system;
+        self.table("[system]");
+        self.nanoseconds(
+            "call",
+            system.call.value,
+            &measured("a futex call that wakes nobody", system.call),
+        );
+        let calls = format!(
+            "two threads on one CPU wake each other in turn, {:.0} ns each time, less the two calls",
+            1e9 * system.hand_over.value
+        );
+        let switch = (system.hand_over.value - 2.0 * system.call.value).max(system.call.value);
+        self.nanoseconds("switch", switch, &measured(&calls, system.hand_over));
+        self.nanoseconds(
+            "poll",
+            POLLS * system.pause.value,
+            &measured(
+                "a hundred pauses, as GCC's libgomp polls where threads outnumber CPUs",
+                system.pause,
+            ),
+        );
+    }
+
     fn rest(&mut self) {
         let similar = self.similar.clone();
         self.table("[prefetch]");
@@ -729,6 +761,7 @@ impl Writer<'_> {
                 self.count("in_flight", number.value().0 as usize, &as_in(&similar, number));
             }
         }
+        self.system();
         self.table("[energy]");
         let energy = &similar.energy;
         for (key, watts) in [
@@ -752,6 +785,10 @@ impl Writer<'_> {
         }
     }
 }
+
+/// Polls of a thread that waits for its team, before it sleeps, where threads outnumber CPUs: what libgomp does when nothing is
+/// said about its waiting (config/linux/wait.h and env.c of GCC).
+const POLLS: f64 = 100.0;
 
 fn toml_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))

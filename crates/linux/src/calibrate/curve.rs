@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_flat_curve_has_one_level_of_unknown_capacity() {
-        let point = |number| CurvePoint {
+        let point = |number: u64| CurvePoint {
             bytes: number << 12,
             latency: Measured {
                 value: 1e-9,

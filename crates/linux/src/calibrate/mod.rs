@@ -1,6 +1,7 @@
 //! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know.
 //!
-//! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`).
+//! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`); atomic instructions, system
+//!    calls, and changes of threads (`system`).
 //! 2. A curve of load latencies over the memory in use, in huge pages; the levels of the caches are its steps (`latency`,
 //!    and `curve`, which reads it and measures nothing).
 //! 3. How many misses are under way at once, and whether prefetchers foresee a stream.
@@ -22,6 +23,7 @@ mod latency;
 mod memory;
 mod pair;
 mod pieces;
+mod system;
 mod threads;
 
 pub use bandwidth::Traffic;
@@ -29,6 +31,7 @@ pub use cpuid::inclusive;
 pub use latency::{CurvePoint, TranslationPoint};
 pub use pair::PairMeasurement;
 pub use pieces::{Effort, Measured};
+pub use system::SystemMeasurement;
 
 use core::Loop;
 use memory::{Memory, Pages};
@@ -145,6 +148,10 @@ pub struct Calibration {
     pub frequency: Measured,
     /// By loop: seconds an instruction where all data are in the L1.
     pub instruction: Vec<Measured>,
+    /// Seconds of an atomic addition in the L1.
+    pub atomic: Measured,
+    /// What the kernel costs.
+    pub system: SystemMeasurement,
     /// Latency of a load by the bytes in use, in huge pages.
     pub curve: Vec<CurvePoint>,
     /// Misses that a core has under way at once.
@@ -186,6 +193,15 @@ pub fn measure(
     progress("the core");
     let frequency = on(pu, || core::frequency(effort))?;
     let instruction = on(pu, || Loop::ALL.map(|one| one.seconds_an_instruction(effort)).to_vec())?;
+
+    let atomic = on(pu, || system::atomic(effort))?;
+
+    progress("the kernel");
+    let system = SystemMeasurement {
+        call: on(pu, || system::call(effort))?,
+        hand_over: system::hand_over(pu, effort)?,
+        pause: on(pu, || system::pause(effort))?,
+    };
 
     progress("the latency of caches and memory");
     let (curve, parallelism, foreseen, huge_share) = on(pu, || {
@@ -261,6 +277,8 @@ pub fn measure(
         pu,
         frequency,
         instruction,
+        atomic,
+        system,
         curve,
         parallelism,
         foreseen,

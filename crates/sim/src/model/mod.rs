@@ -61,6 +61,8 @@ pub struct Model {
     /// What was published of latencies and bandwidths.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// What the operating system costs, where that was measured on the machine.
+    pub system: Option<SystemCosts>,
 }
 
 /// How many of everything.
@@ -94,6 +96,9 @@ pub struct Core {
     pub store_buffer: Sourced<Count>,
     /// Misses of the L1 that may be under way at once.
     pub line_fill_buffers: Sourced<Count>,
+    /// What an atomic instruction on a line that the L1 holds adds, all earlier accesses having completed; where it is not
+    /// told, 20 cycles.
+    pub locked: Option<Sourced<Cycles>>,
     /// Instructions a cycle of all PUs of a core together, relative to one alone; for more than one PU a core.
     pub smt_throughput: Option<Sourced<Ratio>>,
 }
@@ -206,6 +211,18 @@ pub struct EnergyModel {
     pub memory_idle: Sourced<Power>,
     /// A line read or written.
     pub memory_line: Sourced<Energy>,
+}
+
+/// What the operating system costs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemCosts {
+    /// A system call that finds nothing to do.
+    pub call: Sourced<Latency>,
+    /// From one thread of a PU to another.
+    pub switch: Sourced<Latency>,
+    /// How long a thread that waits for its team polls before it sleeps, where other threads want its PU.
+    pub poll: Sourced<Latency>,
 }
 
 /// Bytes of a cache line. All the machines have the same.

@@ -8,7 +8,9 @@
 //!   is waiting, and left out. In its place each member adds to a counter, the last one to come changes a flag on another
 //!   line, and all others read that: what libgomp does without its spinning (config/linux/bar.h).
 //! - A region's threads begin their shares when it has begun. It ends when all shares have. What its first thread does
-//!   between its own share's end and the region's, and what others do between two shares, is waiting too, and left out.
+//!   between the region's begin and its own share's, where the team assembles, and between its share's end and the
+//!   region's, and what others do between two shares, is waiting too, and left out.
+//! - Calls that wake others take the time of a system call wherever they are: libgomp's barriers make one each time.
 //!
 //! Known limits: a lock that was handed on without a futex orders nothing, so that threads may hold it at once; teams that
 //! meet at barriers at the same time are taken for one; a team whose workers were released by spinning alone is ordered
@@ -92,10 +94,11 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
         let mut orders = Orders::default();
         let leads = runs.iter().any(|run| run.thread == number);
         let (mut in_barrier, mut between_shares, mut outside) = (false, false, windowed);
+        let mut assembling = false;
         let mut slept_since = None;
         orders.begins.push(0);
         for (place, event) in thread.events.iter().enumerate() {
-            let silent = in_barrier || between_shares || outside;
+            let silent = in_barrier || between_shares || assembling || outside;
             orders.silent.push(silent);
             let mut put = |event: Event| {
                 if event.kind == EventKind::Signal {
@@ -114,8 +117,21 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
                     }
                 }
                 Kind::ThreadCreate { .. } | Kind::ThreadEnd { .. } => put(signal(event.sequence)),
-                Kind::FutexWake { .. } if !silent || outside => put(signal(event.sequence)),
-                Kind::FutexWait { .. } => slept_since = Some(event.sequence),
+                Kind::FutexWake { .. } => {
+                    // Whoever ends the waiting of others asks the kernel to wake them, asleep or not.
+                    if !outside {
+                        put(Event::mark(EventKind::SystemCall, 0));
+                    }
+                    if !silent || outside {
+                        put(signal(event.sequence));
+                    }
+                }
+                Kind::FutexWait { .. } => {
+                    slept_since = Some(event.sequence);
+                    if !silent {
+                        put(Event::mark(EventKind::SystemCall, 0));
+                    }
+                }
                 Kind::FutexWaitEnd { address, error: 0 } if !silent || outside => {
                     if let Some(wake) = slept_since
                         .take()
@@ -127,11 +143,12 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
                 Kind::RegionBegin { region, .. } => {
                     put(Event::mark(EventKind::RegionBegin, region));
                     put(signal(event.sequence));
+                    assembling = begins_share(&thread.events[place + 1..], region);
                 }
                 Kind::WorkBegin { region } => {
-                    between_shares = false;
+                    (between_shares, assembling) = (false, false);
                     if let Some(run) = run_at(region).filter(|run| run.thread != number) {
-                        put(wait(run.begin));
+                        put(poll(run.begin));
                     }
                 }
                 Kind::WorkEnd { region } => {
@@ -148,7 +165,7 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
                                 break;
                             }
                             if worker != number {
-                                put(wait(sequence));
+                                put(poll(sequence));
                             }
                         }
                     }
@@ -163,13 +180,15 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
                 Kind::BarrierEnd {} => in_barrier = false,
                 Kind::WindowBegin {} => outside = false,
                 Kind::WindowEnd {} => outside = true,
-                Kind::FutexWake { .. } | Kind::FutexWaitEnd { .. } | Kind::Unmap { .. } | Kind::Compute {} => {}
+                Kind::FutexWaitEnd { .. } | Kind::Unmap { .. } | Kind::Compute {} => {}
             }
             orders
                 .begins
                 .push(u32::try_from(orders.events.len()).unwrap_or(u32::MAX));
         }
-        orders.silent.push(in_barrier || between_shares || outside);
+        orders
+            .silent
+            .push(in_barrier || between_shares || assembling || outside);
         all.push(orders);
     }
     // A wake that was itself left out wakes nobody.
@@ -183,10 +202,19 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
     all
 }
 
+/// Whether the thread that has begun a region does its share of it next, of what these events tell of the region.
+fn begins_share(events: &[RecordedEvent], begun: u64) -> bool {
+    events.iter().find_map(|event| match event.kind {
+        Kind::WorkBegin { region } if region == begun => Some(true),
+        Kind::RegionBegin { .. } | Kind::RegionEnd { .. } | Kind::WorkEnd { .. } => Some(false),
+        _ => None,
+    }) == Some(true)
+}
+
 /// What a thread does at a barrier.
 fn pass(arrival: Arrival) -> [Event; 4] {
     let come = [
-        Event::read(BARRIER_COUNTER, 8, BARRIER_INSTRUCTIONS),
+        Event::locked(BARRIER_COUNTER, 8, BARRIER_INSTRUCTIONS),
         Event::write(BARRIER_COUNTER, 8, 1),
     ];
     let barrier = Event::barrier(arrival.barrier, arrival.members);
@@ -204,6 +232,14 @@ fn signal(sequence: u64) -> Event {
 
 fn wait(sequence: u64) -> Event {
     Event::mark(EventKind::Wait, sequence)
+}
+
+/// As `wait`, by a thread of a team, which polls before it sleeps.
+fn poll(sequence: u64) -> Event {
+    Event {
+        size: 1,
+        ..wait(sequence)
+    }
 }
 
 /// The barriers that opened, by thread and place of its arrival.

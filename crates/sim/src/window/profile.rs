@@ -21,7 +21,7 @@ impl PageProfile {
             let mut run = (0, 0);
             while stream.next_batch(&mut batch) {
                 for event in &batch.events {
-                    if matches!(event.kind, EventKind::Read | EventKind::Write) {
+                    if matches!(event.kind, EventKind::Read | EventKind::Write | EventKind::Locked) {
                         let page = event.payload / PAGE_BYTES;
                         if page != run.0 {
                             profile.add(run.0, thread, run.1);

@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) shared_pace: Ticks,
     pub(crate) reorder_buffer: u64,
     pub(crate) store_buffer: u64,
+    /// Of an atomic instruction, beyond its access.
+    pub(crate) locked: Ticks,
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
@@ -227,6 +229,11 @@ impl<const W: usize> Runner<'_, '_, W> {
                     }
                     true
                 }
+                EventKind::Locked => {
+                    reads += 1;
+                    self.drain();
+                    true
+                }
                 EventKind::Instructions => continue,
                 _ => {
                     self.drain();
@@ -241,6 +248,10 @@ impl<const W: usize> Runner<'_, '_, W> {
                 if !self.access(line, write, event.instructions) {
                     stop = Some(Stop::TooMuchMemory);
                 }
+            }
+            if event.kind == EventKind::Locked {
+                self.drain();
+                self.thread.clock += self.settings.locked;
             }
             if stop.is_some() {
                 break;

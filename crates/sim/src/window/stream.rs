@@ -9,6 +9,9 @@ pub enum EventKind {
     Read,
     /// Stores `size` bytes to the address `payload`.
     Write,
+    /// The load of an atomic instruction on `size` bytes at the address `payload`: it takes the line as a store does, after
+    /// all earlier accesses have completed and before any later one begins.
+    Locked,
     /// Only instructions.
     Instructions,
     /// Arrives at the barrier `payload` of `size` members, and goes on when all of them have arrived. The identity may
@@ -17,8 +20,10 @@ pub enum EventKind {
     /// Lets those go on who wait for the token `payload`: a futex wake, a thread's creation, a thread's end.
     Signal,
     /// Goes on when the token `payload` has been signalled, at once where that has happened already: a futex wait that
-    /// slept, a thread's begin, a join. A token is signalled once.
+    /// slept, a thread's begin, a join. A token is signalled once. With a `size` above 0 it polls before it sleeps.
     Wait,
+    /// Asks something of the kernel.
+    SystemCall,
     /// Enters the region `payload`.
     RegionBegin,
     /// Leaves the region `payload`.
@@ -62,6 +67,14 @@ impl Event {
         Self {
             kind: EventKind::Instructions,
             ..Self::read(0, 0, number)
+        }
+    }
+
+    /// The load of an atomic instruction, `instructions` after the event before.
+    pub fn locked(address: u64, size: u16, instructions: u32) -> Self {
+        Self {
+            kind: EventKind::Locked,
+            ..Self::read(address, size, instructions)
         }
     }
 

@@ -21,6 +21,8 @@ struct Slot {
     stride: i32,
     /// How often in a row the stride was the same.
     times: u8,
+    /// When it was looked at last, in steps.
+    used: u32,
 }
 
 /// What an access is to the accesses before.
@@ -35,10 +37,14 @@ pub(crate) struct Step {
     pub(crate) ascending: bool,
 }
 
-/// Strides in lines, by page.
+/// Strides in lines, by page. Any slot takes any page, and the one that was used least recently is given up: arrays are
+/// often powers of two apart, and slots that were chosen by the page's number would be fought for by all of their rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strides {
     slots: [Slot; SLOTS],
+    /// By the low bits of a page's number: the slot in which such a page was found last. Most pages are found there.
+    guesses: [u8; SLOTS],
+    steps: u32,
 }
 
 impl Strides {
@@ -46,10 +52,16 @@ impl Strides {
     #[inline]
     pub(crate) fn step(&mut self, line: u32) -> Step {
         let page = line / PAGE_LINES;
-        let slot = &mut self.slots[page as usize % SLOTS];
-        if slot.page != page + 1 {
-            return self.enter(line, page);
+        let guess = &mut self.guesses[page as usize % SLOTS];
+        if self.slots[usize::from(*guess)].page != page + 1 {
+            let Some(found) = self.slots.iter().position(|slot| slot.page == page + 1) else {
+                return self.enter(line, page);
+            };
+            *guess = found as u8;
         }
+        let slot = &mut self.slots[usize::from(*guess)];
+        self.steps = self.steps.wrapping_add(1);
+        slot.used = self.steps;
         let stride = line.wrapping_sub(slot.line).cast_signed();
         if stride == 0 {
             return Step {
@@ -78,21 +90,27 @@ impl Strides {
 
     /// The first access to a page for a while: regular where it goes on what went on in a neighbour page.
     fn enter(&mut self, line: u32, page: u32) -> Step {
+        self.steps = self.steps.wrapping_add(1);
         let mut inherited = Slot {
             page: page + 1,
             line,
             stride: 0,
             times: 0,
+            used: self.steps,
         };
         for neighbour in [page.wrapping_sub(1), page + 1] {
-            let slot = self.slots[neighbour as usize % SLOTS];
-            let stride = line.wrapping_sub(slot.line).cast_signed();
-            if slot.page == neighbour.wrapping_add(1) && slot.times > 0 && stride == slot.stride {
-                inherited.stride = stride;
-                inherited.times = slot.times;
+            for slot in self.slots.iter().filter(|slot| slot.page == neighbour.wrapping_add(1)) {
+                let stride = line.wrapping_sub(slot.line).cast_signed();
+                if slot.times > 0 && stride == slot.stride {
+                    inherited.stride = stride;
+                    inherited.times = slot.times;
+                }
             }
         }
-        self.slots[page as usize % SLOTS] = inherited;
+        let age = |slot: &Slot| self.steps.wrapping_sub(slot.used);
+        let oldest = (0..SLOTS).max_by_key(|&slot| age(&self.slots[slot])).unwrap_or(0);
+        self.slots[oldest] = inherited;
+        self.guesses[page as usize % SLOTS] = oldest as u8;
         Step {
             regular: inherited.times > 1,
             stride: if inherited.times > 1 { inherited.stride } else { 0 },
@@ -202,6 +220,19 @@ mod tests {
         }
         let step = strides.step(PAGE_LINES);
         assert_eq!((step.regular, step.stride), (true, 1));
+    }
+
+    #[test]
+    fn rows_of_arrays_that_are_powers_of_two_apart_are_followed_at_once() {
+        let mut strides = Strides::default();
+        let arrays = [0, 32, 1024, 1056];
+        let mut last = vec![];
+        for line in 0..8 {
+            last = arrays
+                .map(|page| strides.step(page * PAGE_LINES + line).regular)
+                .to_vec();
+        }
+        assert_eq!(last, [true; 4]);
     }
 
     #[test]

@@ -1,0 +1,132 @@
+//! What the kernel and atomic instructions cost.
+
+use super::CalibrationError;
+use super::pieces::{Effort, Measured, seconds};
+use super::threads::pin;
+use pinfold_core::PuId;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+
+/// What the kernel costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SystemMeasurement {
+    /// Seconds of a system call that wakes nobody.
+    pub call: Measured,
+    /// Seconds until another thread of the same PU goes on, from the call that wakes it, which is followed by one that
+    /// sleeps.
+    pub hand_over: Measured,
+    /// Seconds of a `pause`, which loops that poll have.
+    pub pause: Measured,
+}
+
+/// Repetitions of a piece.
+const TIMES: u32 = 500;
+
+/// On the calling thread's PU.
+pub(super) fn call(effort: Effort) -> Measured {
+    let word = AtomicU32::new(0);
+    repeated(effort, || wake(&word))
+}
+
+pub(super) fn pause(effort: Effort) -> Measured {
+    repeated(effort, std::hint::spin_loop)
+}
+
+/// Seconds of an atomic addition to a line that the core has.
+pub(super) fn atomic(effort: Effort) -> Measured {
+    let word = AtomicU64::new(0);
+    repeated(effort, || {
+        word.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+fn repeated(effort: Effort, mut work: impl FnMut()) -> Measured {
+    let piece = || {
+        seconds(|| {
+            for _ in 0..TIMES {
+                work();
+            }
+        })
+    };
+    effort.least(piece).scaled(1.0 / f64::from(TIMES))
+}
+
+/// Two threads on one PU that wake each other in turn.
+pub(super) fn hand_over(pu: PuId, effort: Effort) -> Result<Measured, CalibrationError> {
+    let turn = AtomicU32::new(0);
+    let turn = &turn;
+    let pieces = u32::try_from(effort.pieces.max(3)).unwrap_or(u32::MAX);
+    // Even numbers are the first's turns.
+    let play = |parity: u32, mut at_turn: Box<dyn FnMut(u32) + Send>| {
+        for number in 0..pieces * TIMES {
+            let mine = 2 * number + parity;
+            loop {
+                let now = turn.load(Ordering::Acquire);
+                if now == mine {
+                    break;
+                }
+                sleep(turn, now);
+            }
+            at_turn(number);
+            turn.store(mine + 1, Ordering::Release);
+            wake(turn);
+        }
+    };
+    let play = &play;
+    thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            let pinned = pin(pu);
+            play(1, Box::new(|_| {}));
+            pinned
+        });
+        let mine = scope.spawn(move || {
+            let pinned = pin(pu);
+            let (sender, times) = std::sync::mpsc::channel();
+            let mut begin = std::time::Instant::now();
+            play(
+                0,
+                Box::new(move |number| {
+                    if number % TIMES == 0 && number > 0 {
+                        let _ = sender.send(begin.elapsed().as_secs_f64());
+                    }
+                    if number % TIMES == 0 {
+                        begin = std::time::Instant::now();
+                    }
+                }),
+            );
+            pinned.map(|()| times.try_iter().collect::<Vec<f64>>())
+        });
+        let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let times = mine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        other?;
+        Ok(Measured::least(&times)
+            .expect("there are at least two pieces")
+            .scaled(0.5 / f64::from(TIMES)))
+    })
+}
+
+fn wake(word: &AtomicU32) {
+    // SAFETY: the kernel takes the word's address as a key and reads nothing of it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        )
+    };
+}
+
+/// Sleeps while the word is `value`, or for no reason.
+fn sleep(word: &AtomicU32, value: u32) {
+    // SAFETY: the kernel reads the word, which lives during the call; there is no time limit, which is a null pointer.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+}
