@@ -29,8 +29,7 @@ from pinfold.evaluation.section import PINFOLD, Section
 from pinfold.evaluation.validation import validation
 
 SECTIONS: dict[str, Callable[[bool], Section]] = {
-    make.__name__: make
-    for make in (placements, live, autopin, autofinity, sam, searches, validation, costs)
+    make.__name__: make for make in (placements, live, autopin, autofinity, sam, searches, validation, costs)
 }
 PAGE = Path("docs/evaluation.md")
 TITLE = """# Evaluation
