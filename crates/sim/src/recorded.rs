@@ -233,6 +233,7 @@ impl RecordedStream<'_> {
                     (true, _) => EventKind::Write,
                     (false, _) => EventKind::Read,
                 },
+                site: site(access.pc),
             });
         }
         for (_, event) in marks {
@@ -242,6 +243,12 @@ impl RecordedStream<'_> {
             put_instructions(self.batch.instructions, into);
         }
     }
+}
+
+/// A hash of an instruction's address, from 1 (Fibonacci hashing: Knuth, The Art of Computer Programming 3, section 6.4).
+fn site(pc: u64) -> u8 {
+    let [.., highest] = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    highest.max(1)
 }
 
 /// The instructions before a recorded event, and what is done in its place.

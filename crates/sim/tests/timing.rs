@@ -417,3 +417,57 @@ fn energy_grows_with_time_and_with_traffic() {
     assert!(busy.memory_watts() > idle.memory_watts());
     assert!(idle.package_watts() > 4.0 * model.energy.package_idle.value().0);
 }
+
+#[test]
+fn atomic_instructions_go_one_after_the_other_and_add_their_own_cost() {
+    let model = sandy_bridge();
+    let chain = |make: fn(u64, u16, u32) -> Event| -> f64 {
+        let events = (0..1000).map(|line| make(line % 4 * 64, 8, 1)).collect();
+        let stream: Box<dyn Stream> = Box::new(Recorded::new(events));
+        let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);
+        run(&model, &configuration, vec![stream]).cycles
+    };
+    let atomic = chain(Event::locked);
+    assert!(atomic > chain(Event::write) + 1000.0 * 19.0, "{atomic}");
+}
+
+#[test]
+fn an_access_after_a_long_computation_does_not_come_before_what_others_do_in_its_course() {
+    let model = sandy_bridge();
+    // Both write the same line: one at once and again and again, the other after a long time.
+    let busy: Box<dyn Stream> = Box::new(Recorded::new(vec![Event::write(0, 8, 100); 100]));
+    let late: Box<dyn Stream> = Box::new(Recorded::new(vec![Event::write(0, 8, 10_000_000)]));
+    let configuration = configuration(&[0, 1], PageMapping::FirstTouch, Prefetchers::NONE);
+    let result = run(&model, &configuration, vec![busy, late]);
+    let expected = 100.0 * 100.0 * model.core.base_cpi.value().0;
+    assert!(result.ends[0] < 2.0 * expected, "{:?}", result.ends);
+}
+
+#[test]
+fn a_system_call_and_polling_keep_a_pu_busy() {
+    let model = sandy_bridge();
+    let alone = |event: Event| {
+        let stream: Box<dyn Stream> = Box::new(Recorded::new(vec![Event::instructions(1), event]));
+        let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);
+        run(&model, &configuration, vec![stream]).seconds
+    };
+    let options = Options::default();
+    let call = alone(Event::mark(EventKind::SystemCall, 0)) - alone(Event::instructions(0));
+    assert!(within(call, options.call.as_secs_f64(), 0.01), "{call}");
+
+    // Two threads in turn pass ten barriers: each but the last to come polls, and the PU changes hands.
+    let barriers = |pus: &[u32]| {
+        let streams = (0..2)
+            .map(|_| Box::new(Recorded::new((0..10).map(|pass| Event::barrier(pass, 2)).collect())) as Box<dyn Stream>)
+            .collect();
+        run(
+            &model,
+            &configuration(pus, PageMapping::FirstTouch, Prefetchers::NONE),
+            streams,
+        )
+        .seconds
+    };
+    let expected = 10.0 * (options.poll + options.call + options.switch).as_secs_f64();
+    assert!(within(barriers(&[0, 0]), expected, 0.1), "{}", barriers(&[0, 0]));
+    assert!(barriers(&[0, 1]) < expected / 100.0);
+}

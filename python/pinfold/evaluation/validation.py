@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pinfold.evaluation.host import host
 from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
 from pinfold.evaluation.section import Part, Section
 
-PARTS: tuple[Callable[[bool], Part], ...] = (misses, published)
+PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, host)
 
 
 def validation(quick: bool) -> Section:

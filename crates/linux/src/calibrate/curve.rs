@@ -81,7 +81,7 @@ fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
 }
 
 /// The most bytes that a level of latency `here` holds of those that are in use, where the rest takes `there`.
-fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
+pub fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
     let held = |point: &CurvePoint| {
         let hits = ((there - point.latency.value) / (there - here)).clamp(0.0, 1.0);
         hits * point.bytes as f64

@@ -51,14 +51,11 @@ pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
     sizes
 }
 
-/// Rounds through the sizes that are not large. Strangers who share a cache come and go; a point is the least of all
-/// rounds.
-const ROUNDS: usize = 3;
-
-/// The curve of latencies over these sizes.
-pub(super) fn curve(memory: &Memory, sizes: &[usize], effort: Effort) -> Vec<CurvePoint> {
+/// The curve of latencies over these sizes. Strangers who share a cache come and go: there are several rounds through the
+/// sizes that are not large, and a point is the least of all.
+pub(super) fn curve(memory: &Memory, sizes: &[usize], rounds: usize, effort: Effort) -> Vec<CurvePoint> {
     let mut points: Vec<CurvePoint> = sizes.iter().map(|&bytes| at_size(memory, bytes, effort)).collect();
-    for _ in 1..ROUNDS {
+    for _ in 1..rounds {
         for (point, &bytes) in points.iter_mut().zip(sizes).filter(|(_, bytes)| **bytes < LARGE) {
             let again = at_size(memory, bytes, effort);
             if again.latency.value < point.latency.value {

@@ -184,9 +184,9 @@ pub fn measure(
     let pu = allowed.first().expect("a topology allows at least one PU");
     let stolen_before = stolen_ticks();
     let last_cache = last_cache(topology, pu);
-    let (effort, largest) = match thoroughness {
-        Thoroughness::Quick => (effort(15, 30), (2 * last_cache).min(32 << 20)),
-        Thoroughness::Full => (effort(100, 500), 4 * last_cache),
+    let (effort, largest, rounds) = match thoroughness {
+        Thoroughness::Quick => (effort(15, 10), (2 * last_cache).min(16 << 20), 1),
+        Thoroughness::Full => (effort(100, 500), 4 * last_cache, 3),
     };
     enough_memory(2 * largest)?;
 
@@ -208,7 +208,7 @@ pub fn measure(
         let memory = Memory::new(largest, Pages::Huge)?;
         let sizes = latency::sizes(4 << 10, largest);
         Ok((
-            latency::curve(&memory, &sizes, effort),
+            latency::curve(&memory, &sizes, rounds, effort),
             latency::parallelism(&memory, largest, effort),
             latency::foreseen(&memory, largest, effort),
             memory.huge_share(),

@@ -465,6 +465,37 @@ mod tests {
     }
 
     #[test]
+    fn a_team_that_assembles_does_no_work_and_wakers_call_the_kernel() {
+        let region = 7;
+        let wake = |sequence| (sequence, Kind::FutexWake { address: 8, limit: 1 });
+        let leader = thread(
+            0,
+            &[
+                (1, Kind::RegionBegin { region, threads: 2 }),
+                wake(2),
+                (3, Kind::WorkBegin { region }),
+                (5, Kind::WorkEnd { region }),
+                (8, Kind::RegionEnd { region }),
+                (9, Kind::RegionBegin { region, threads: 2 }),
+                (10, Kind::RegionEnd { region }),
+            ],
+        );
+        let worker = thread(
+            1,
+            &[(4, Kind::WorkBegin { region }), (6, Kind::WorkEnd { region }), wake(7)],
+        );
+        let orders = orders(&[leader, worker], false);
+        let silent: Vec<bool> = (0..8).map(|place| orders[0].silent(place)).collect();
+        // The second time the leader has no share of its own, so what it does is work.
+        assert_eq!(silent, [false, true, true, false, true, false, false, false]);
+        let calls = |orders: &Orders| {
+            let calls = orders.events.iter().filter(|event| event.kind == EventKind::SystemCall);
+            calls.count()
+        };
+        assert_eq!((calls(&orders[0]), calls(&orders[1])), (1, 1));
+    }
+
+    #[test]
     fn outside_the_windows_of_a_recording_only_the_order_of_threads_is_left() {
         let thread = thread(
             0,

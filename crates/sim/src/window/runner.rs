@@ -245,7 +245,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
             self.warm(events, next);
             for line in line..=last {
-                if !self.access(line, write, event.instructions) {
+                if !self.access(line, write, event) {
                     stop = Some(Stop::TooMuchMemory);
                 }
             }
@@ -344,8 +344,8 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// One access to one line, by virtual line number, `gap` instructions after the event before; whether there was room.
-    fn access(&mut self, virtual_line: u64, write: bool, gap: u32) -> bool {
+    /// One line's part of the access `event`, by virtual line number; whether there was room.
+    fn access(&mut self, virtual_line: u64, write: bool, event: Event) -> bool {
         let page = virtual_line / u64::from(PAGE_LINES);
         let (number, walk) = match self.core.translations.find(page) {
             Some(number) => (number, 0),
@@ -355,8 +355,8 @@ impl<const W: usize> Runner<'_, '_, W> {
             },
         };
         let line = number * PAGE_LINES + virtual_line as u32 % PAGE_LINES;
-        let step = self.thread.strides.step(line);
-        let dependent = !write && !step.regular && gap <= DEPENDENCE_DISTANCE;
+        let step = self.thread.strides.step(line, event.site);
+        let dependent = !write && !step.regular && event.instructions <= DEPENDENCE_DISTANCE;
         let mut fresh = false;
         self.thread.last_line = virtual_line;
         if let Some(word) = self.system.l1(self.index).touch(line) {

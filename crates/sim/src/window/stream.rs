@@ -41,6 +41,8 @@ pub struct Event {
     pub size: u16,
     /// What it is.
     pub kind: EventKind,
+    /// Of an access, which instruction made it: a hash of its address, or 0 where that is not known.
+    pub site: u8,
 }
 
 impl Event {
@@ -51,6 +53,7 @@ impl Event {
             instructions,
             size,
             kind: EventKind::Read,
+            site: 0,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What watches a core's accesses: the stride slots of a thread and the streams of a core's L2.
 //!
-//! Recordings have no instruction pointers, so strides are followed by 4 KiB page instead of by instruction: two
-//! instructions that walk through the same page in different steps disturb each other here, and one that jumps between
-//! pages is not followed. For the same reason the slots are also what tells a regular access from an irregular one.
+//! Strides are followed by instruction, as the DCU-IP prefetcher does. Where streams do not tell instructions, they are
+//! followed by 4 KiB page: two instructions that walk through the same page in different steps disturb each other then, and
+//! one that jumps between pages is not followed. The slots are also what tells a regular access from an irregular one.
 
 use super::pages::PAGE_LINES;
 
@@ -37,20 +37,71 @@ pub(crate) struct Step {
     pub(crate) ascending: bool,
 }
 
-/// Strides in lines, by page. Any slot takes any page, and the one that was used least recently is given up: arrays are
-/// often powers of two apart, and slots that were chosen by the page's number would be fought for by all of their rows.
-#[derive(Clone, Debug, Default)]
+/// Strides in lines, by instruction or by page. Any slot takes any page, and the one that was used least recently is given
+/// up: arrays are often powers of two apart, and slots that were chosen by the page's number would be fought for by all of
+/// their rows.
+#[derive(Clone, Debug)]
 pub(crate) struct Strides {
     slots: [Slot; SLOTS],
     /// By the low bits of a page's number: the slot in which such a page was found last. Most pages are found there.
     guesses: [u8; SLOTS],
     steps: u32,
+    sites: Box<[Slot; SITES]>,
+}
+
+/// Instructions that can be told apart.
+const SITES: usize = 1 << u8::BITS;
+
+impl Default for Strides {
+    fn default() -> Self {
+        Self {
+            slots: [Slot::default(); SLOTS],
+            guesses: [0; SLOTS],
+            steps: 0,
+            sites: Box::new([Slot::default(); SITES]),
+        }
+    }
+}
+
+impl Slot {
+    /// Learns that the access after the last one is to `line`.
+    #[inline]
+    fn follow(&mut self, line: u32) -> Step {
+        let stride = line.wrapping_sub(self.line).cast_signed();
+        if stride == 0 {
+            return Step {
+                regular: true,
+                stride: 0,
+                ascending: false,
+            };
+        }
+        self.line = line;
+        if stride == self.stride {
+            self.times = self.times.saturating_add(1);
+        } else {
+            self.stride = stride;
+            self.times = 0;
+        }
+        let regular = self.times > 1;
+        Step {
+            regular,
+            stride: if regular && stride.abs() <= LONGEST_STRIDE {
+                stride
+            } else {
+                0
+            },
+            ascending: stride == 1,
+        }
+    }
 }
 
 impl Strides {
-    /// Learns from an access to `line`, which is another than the one before.
+    /// Learns from an access to `line`, which is another than the one before, by the instruction `site`; 0 is none.
     #[inline]
-    pub(crate) fn step(&mut self, line: u32) -> Step {
+    pub(crate) fn step(&mut self, line: u32, site: u8) -> Step {
+        if site != 0 {
+            return self.sites[usize::from(site)].follow(line);
+        }
         let page = line / PAGE_LINES;
         let guess = &mut self.guesses[page as usize % SLOTS];
         if self.slots[usize::from(*guess)].page != page + 1 {
@@ -62,30 +113,7 @@ impl Strides {
         let slot = &mut self.slots[usize::from(*guess)];
         self.steps = self.steps.wrapping_add(1);
         slot.used = self.steps;
-        let stride = line.wrapping_sub(slot.line).cast_signed();
-        if stride == 0 {
-            return Step {
-                regular: true,
-                stride: 0,
-                ascending: false,
-            };
-        }
-        slot.line = line;
-        if stride == slot.stride {
-            slot.times = slot.times.saturating_add(1);
-            return Step {
-                regular: slot.times > 1,
-                stride: if slot.times > 1 { stride } else { 0 },
-                ascending: stride == 1,
-            };
-        }
-        slot.stride = if stride.abs() <= LONGEST_STRIDE { stride } else { 0 };
-        slot.times = 0;
-        Step {
-            regular: false,
-            stride: 0,
-            ascending: stride == 1,
-        }
+        slot.follow(line)
     }
 
     /// The first access to a page for a while: regular where it goes on what went on in a neighbour page.
@@ -208,7 +236,7 @@ mod tests {
     #[test]
     fn a_stride_is_foretold_after_three_equal_steps() {
         let mut strides = Strides::default();
-        let steps: Vec<i32> = [0, 3, 6, 9, 12].map(|line| strides.step(line).stride).to_vec();
+        let steps: Vec<i32> = [0, 3, 6, 9, 12].map(|line| strides.step(line, 0).stride).to_vec();
         assert_eq!(steps, [0, 0, 0, 3, 3]);
     }
 
@@ -216,9 +244,9 @@ mod tests {
     fn a_stream_goes_on_in_the_next_page() {
         let mut strides = Strides::default();
         for line in 0..PAGE_LINES {
-            strides.step(line);
+            strides.step(line, 0);
         }
-        let step = strides.step(PAGE_LINES);
+        let step = strides.step(PAGE_LINES, 0);
         assert_eq!((step.regular, step.stride), (true, 1));
     }
 
@@ -229,17 +257,34 @@ mod tests {
         let mut last = vec![];
         for line in 0..8 {
             last = arrays
-                .map(|page| strides.step(page * PAGE_LINES + line).regular)
+                .map(|page| strides.step(page * PAGE_LINES + line, 0).regular)
                 .to_vec();
         }
         assert_eq!(last, [true; 4]);
     }
 
     #[test]
+    fn instructions_that_walk_through_one_page_are_told_apart() {
+        let mut strides = Strides::default();
+        let mut last = vec![];
+        for step in 0..6 {
+            // Upwards, downwards, and in steps that no prefetcher takes but that are regular all the same.
+            let lines = [step, PAGE_LINES - 1 - step, 100 * step];
+            last = lines
+                .iter()
+                .zip(1..)
+                .map(|(&line, site)| strides.step(line, site))
+                .collect();
+        }
+        assert!(last.iter().all(|step| step.regular));
+        assert_eq!(last.iter().map(|step| step.stride).collect::<Vec<_>>(), [1, -1, 0]);
+    }
+
+    #[test]
     fn jumps_are_irregular() {
         let mut strides = Strides::default();
         let lines = [5000, 17, 90_000, 5033, 44, 90_011];
-        assert!(lines.into_iter().all(|line| !strides.step(line).regular));
+        assert!(lines.into_iter().all(|line| !strides.step(line, 0).regular));
     }
 
     #[test]
