@@ -1,14 +1,15 @@
 """The workloads on the machine at hand, run for real and simulated on the machine's own model.
 
-`pinfold calibrate --model` measures the machine once. Then, for every workload at three sizes, with one thread, two threads
-on one PU, and two threads on two PUs:
+`pinfold calibrate --model` measures the machine once. Then, for every workload at three sizes, with one thread, two
+threads on one PU, and two threads on two PUs:
 
-1. It is run for real, several times in turn with the other settings, and the least time of an iteration counts, by the
-   program's own clock. The scheduler is told by masks alone, as `taskset` does.
+1. It is run for real, in several turns with all the others, and the least time of an iteration counts, by the program's
+   own clock. The scheduler is told by masks alone, as `taskset` does.
 2. Its iterations alone are recorded, and one of them is simulated from caches that the one before has warmed.
 
 What is judged is the time relative to one thread at the same size: it is what a user wants to know of a placement. The
-simulator knows one figure of instructions a cycle for all programs, so the time itself may be off by more; it is in the table.
+simulator knows one figure of cycles an instruction for all programs, so the time itself may be off by more; it is in
+the table.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, here, output, run_j
 
 KIBI = 1024
 
-# Sizes: inside the private caches, inside the last cache, beyond it. Where a size is no working set but an amount of work, or
-# work grows faster than the working set, three that take about as long as the others do.
+# Sizes: inside the private caches, inside the last cache, beyond it. Where a size is no working set but an amount of
+# work, or work grows faster than the working set, three that take about as long as the others do.
 BYTES = ("private", "shared", "beyond")
 SIZES: dict[str, tuple[str, str, str]] = {
     "stream": BYTES,
@@ -65,6 +66,7 @@ SIZES: dict[str, tuple[str, str, str]] = {
 WITHOUT_REGIONS = ("pairs", "pipeline")
 
 RECORDED = 4  # Iterations of a recording: an even number, since some programs alternate between two arrays.
+RUNS = 2  # Runs in a row of a turn.
 LASTS = 0.05  # Seconds that a real run lasts at least, set-up aside.
 REPEAT = 1000  # Simulated repetitions: the first, with cold caches, is one in so many.
 DIFFERENT = 0.1  # Measured times that differ by less have no order.
@@ -89,9 +91,18 @@ class Row:
 
     workload: str
     size: str
-    real: dict[str, float]
-    spread: dict[str, float]
+    turns: dict[str, list[float]] = field(default_factory=dict)
     simulated: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def real(self) -> dict[str, float]:
+        """Give the least measured times."""
+        return {name: min(times) for name, times in self.turns.items()}
+
+    @property
+    def spread(self) -> dict[str, float]:
+        """Give by which share the middle measured times are longer than the least."""
+        return {name: statistics.median(times) / min(times) - 1 for name, times in self.turns.items()}
 
     def relative(self, times: dict[str, float], setting: str) -> float:
         """Give the time relative to one thread."""
@@ -117,9 +128,8 @@ def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
 
 def run_once(workload: str, size: str, setting: Setting, iterations: int) -> float:
     """Run a workload for real; the seconds that its iterations took, by its own clock."""
-    command = [f"target/workloads/{workload}", "--threads", str(setting.threads), "--size", size]
     result = subprocess.run(
-        [*command, "--iterations", str(iterations)],
+        program(workload, size, setting.threads, iterations),
         check=True,
         capture_output=True,
         text=True,
@@ -132,30 +142,39 @@ def run_once(workload: str, size: str, setting: Setting, iterations: int) -> flo
     return float(found[1])
 
 
-def measure(workload: str, size: str, turns: int) -> Row:
-    """Measure a workload at a size under all settings, in turns."""
-    iterations = {}
-    for setting in settings():
-        number = RECORDED
-        while (time := run_once(workload, size, setting, number)) < LASTS:
-            number = max(2 * number, min(100 * number, math.ceil(number * 1.2 * LASTS / max(time, 1e-6))))
-        iterations[setting.name] = number
-    times: dict[str, list[float]] = {name: [] for name in iterations}
-    for _, setting in itertools.product(range(turns), settings()):
-        number = iterations[setting.name]
-        times[setting.name].append(run_once(workload, size, setting, number) / number)
-    return Row(
-        workload,
-        size,
-        {name: min(found) for name, found in times.items()},
-        {name: statistics.median(found) / min(found) - 1 for name, found in times.items()},
-    )
+def iterations_of(workload: str, size: str, setting: Setting) -> int:
+    """Give how many iterations of a workload last long enough to be measured."""
+    number = RECORDED
+    while (time := run_once(workload, size, setting, number)) < LASTS:
+        number = max(2 * number, min(100 * number, math.ceil(number * 1.2 * LASTS / max(time, 1e-6))))
+    return number
 
 
-def record(workload: str, size: str, threads: int, iterations: int, file: Path, arguments: Sequence[str] = ()) -> None:
-    """Record a workload."""
-    program = [f"target/workloads/{workload}", "--threads", str(threads), "--size", size]
-    output([str(PINFOLD), "record", "-o", str(file), *arguments, "--", *program, "--iterations", str(iterations)])
+def measure(rows: Sequence[Row], turns: int) -> None:
+    """Measure all rows under all settings; a time is the least of so many turns.
+
+    A turn goes through all rows, so that a row's turns are minutes apart: on a machine that is shared with strangers
+    what disturbs comes and goes in minutes.
+    """
+    numbers: dict[tuple[str, str, str], int] = {}
+    for _, row, setting in itertools.product(range(turns), rows, settings()):
+        key = (row.workload, row.size, setting.name)
+        if key not in numbers:
+            numbers[key] = iterations_of(row.workload, row.size, setting)
+        for _ in range(RUNS):
+            seconds = run_once(row.workload, row.size, setting, numbers[key]) / numbers[key]
+            row.turns.setdefault(setting.name, []).append(seconds)
+
+
+def program(workload: str, size: str, threads: int, iterations: int) -> list[str]:
+    """Give a workload's command line."""
+    command = [f"target/workloads/{workload}", "--threads", str(threads), "--size", size]
+    return [*command, "--iterations", str(iterations)]
+
+
+def record(words: Sequence[str], file: Path, *arguments: str) -> None:
+    """Record a program."""
+    output([str(PINFOLD), "record", "-o", str(file), *arguments, "--", *words])
 
 
 def region_of_iterations(workload: str, threads: int, file: Path) -> int:
@@ -163,7 +182,7 @@ def region_of_iterations(workload: str, threads: int, file: Path) -> int:
     smallest = "64k" if SIZES[workload] is BYTES else SIZES[workload][0]
     # Another number of iterations than any program's other regions have.
     iterations = 3
-    record(workload, smallest, threads, iterations, file)
+    record(program(workload, smallest, threads, iterations), file)
     info = json.loads(output([str(PINFOLD), "trace", "info", "--json", str(file)]))
     numbers = [number for number, region in enumerate(info["regions"]) if region["executions"] == iterations]
     if len(numbers) != 1:
@@ -187,20 +206,20 @@ def simulate(row: Row, machine: Path, folder: Path) -> None:
             # By the difference of two lengths.
             files = {number: folder / f"{number}.pft" for number in (RECORDED, 2 * RECORDED)}
             for number, file in files.items():
-                record(row.workload, row.size, threads, number, file)
+                record(program(row.workload, row.size, threads, number), file)
             for setting in ours:
                 times = [simulated_seconds(machine, setting, 1, file) for file in files.values()]
                 row.simulated[setting.name] = (times[1] - times[0]) / RECORDED
         else:
             file = folder / "iterations.pft"
             region = region_of_iterations(row.workload, threads, file)
-            record(row.workload, row.size, threads, RECORDED, file, ["--region", str(region)])
+            record(program(row.workload, row.size, threads, RECORDED), file, "--region", str(region))
             for setting in ours:
                 row.simulated[setting.name] = simulated_seconds(machine, setting, REPEAT, file) / RECORDED
 
 
 def order_agreement(rows: Sequence[Row]) -> tuple[float | None, int]:
-    """Give the share of the pairs of settings, at the same workload and size, that are in the right order, and their number.
+    """Give the share of the pairs of settings, at one workload and size, that are in the right order, and their number.
 
     Only pairs whose measured times differ by more than `DIFFERENT` count.
     """
@@ -260,23 +279,23 @@ def host(quick: bool) -> Part:
         machine = folder / "here.toml"
         output([str(PINFOLD), "calibrate", "--model", "--quiet", "-o", str(machine)])
         model = json.loads(output([str(PINFOLD), "machines", "--json", str(machine)]))
-        # All that is measured first, so that what is simulated disturbs none of it.
+        # All is measured first, so that what is simulated disturbs none of it.
         rows = [
-            measure(workload, size, 3 if quick else 7)
-            for workload in workloads
-            for size in sizes_of(workload, model)[:: 2 if quick else 1]
+            Row(workload, size) for workload in workloads for size in sizes_of(workload, model)[:: 2 if quick else 1]
         ]
+        measure(rows, 2 if quick else 5)
         for row in rows:
             simulate(row, machine, folder)
     found = summary(rows)
     off = sum(error > 15 for error in errors(rows))  # noqa: PLR2004
     agreement = found["host_order_agreement"]
+    share = "-" if agreement is None else f"{100 * agreement:.0f} %"
     text = (
-        f"Measured on: {here()}; **simulated** on the model that `pinfold calibrate --model` made of it. "
-        "Where two measured times of a workload at one size differ by more than 10 %, the simulated ones are in the same "
-        f"order in {'-' if agreement is None else f'{100 * agreement:.0f} %'} of {found['host_order_pairs']} pairs. The "
-        f"median error of the time relative to one thread is {found['host_median_error_percent']:.1f} %, and of the time "
-        f"itself {found['host_median_time_error_percent']:.0f} %: the simulator knows one figure of cycles an instruction for "
+        f"Measured on: {here()}; **simulated** on the model that `pinfold calibrate --model` made of it. Where two "
+        "measured times of a workload at one size differ by more than 10 %, the simulated ones are in the same order "
+        f"in {share} of {found['host_order_pairs']} pairs. The median error of the time relative to one thread is "
+        f"{found['host_median_error_percent']:.1f} %, and of the time itself "
+        f"{found['host_median_time_error_percent']:.0f} %: the simulator knows one figure of cycles an instruction for "
         f"all programs. In {off} of {2 * len(rows)} cells the relative time is off by more than 15 %."
     )
     data = {
