@@ -76,6 +76,7 @@ impl Strides {
         }
     }
 
+    #[inline(never)]
     /// The first access to a page for a while: regular where it goes on what went on in a neighbour page.
     fn enter(&mut self, line: u32, page: u32) -> Step {
         let mut inherited = Slot {
