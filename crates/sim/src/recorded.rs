@@ -16,7 +16,7 @@ use crate::model::PAGE_BYTES;
 use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
 use order::{Orders, ThreadEvents};
-use pinfold_trace::{EventKind as RecordedKind, Recording, ThreadReader, TraceError};
+use pinfold_trace::{Access, EventKind as RecordedKind, Recording, ThreadReader, TraceError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -215,31 +215,18 @@ impl Stream for RecordedStream<'_> {
 
 impl RecordedStream<'_> {
     fn translate(&mut self, into: &mut Vec<Event>) {
-        let mut marks = self.batch.events.iter().peekable();
-        for (index, access) in self.batch.accesses.iter().enumerate() {
-            while let Some((_, event)) = marks.next_if(|(before, _)| *before <= index) {
-                put_event(self.orders, &mut self.next_event, event.instructions, into);
+        let mut rest = &self.batch.accesses[..];
+        let mut done = 0;
+        for &(before, event) in &self.batch.events {
+            let (accesses, after) = rest.split_at(before - done);
+            (rest, done) = (after, before);
+            if !self.orders.silent(self.next_event) {
+                into.extend(accesses.iter().map(of_access));
             }
-            if self.orders.silent(self.next_event) {
-                continue;
-            }
-            into.push(Event {
-                payload: access.address,
-                instructions: access.instructions,
-                size: u16::from(access.size),
-                kind: match (access.write, access.locked) {
-                    // The store of an atomic instruction whose load is there; QEMU tells some as one access.
-                    (_, true) if access.instructions > 0 => EventKind::Locked,
-                    (true, _) => EventKind::Write,
-                    (false, _) => EventKind::Read,
-                },
-                site: site(access.pc),
-            });
-        }
-        for (_, event) in marks {
             put_event(self.orders, &mut self.next_event, event.instructions, into);
         }
         if !self.orders.silent(self.next_event) {
+            into.extend(rest.iter().map(of_access));
             put_instructions(self.batch.instructions, into);
         }
     }
@@ -249,6 +236,22 @@ impl RecordedStream<'_> {
 fn site(pc: u64) -> u8 {
     let [.., highest] = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     highest.max(1)
+}
+
+#[inline]
+fn of_access(access: &Access) -> Event {
+    Event {
+        payload: access.address,
+        instructions: access.instructions,
+        size: u16::from(access.size),
+        kind: match (access.write, access.locked) {
+            // The store of an atomic instruction whose load is there; QEMU tells some as one access.
+            (_, true) if access.instructions > 0 => EventKind::Locked,
+            (true, _) => EventKind::Write,
+            (false, _) => EventKind::Read,
+        },
+        site: site(access.pc),
+    }
 }
 
 /// The instructions before a recorded event, and what is done in its place.

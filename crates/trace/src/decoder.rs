@@ -38,6 +38,16 @@ impl Batch {
     }
 }
 
+/// What stands in a batch for an access that is about to be written there.
+const NO_ACCESS: Access = Access {
+    address: 0,
+    pc: 0,
+    instructions: 0,
+    size: 1,
+    write: false,
+    locked: false,
+};
+
 struct State {
     predictor: Predictor,
     site: Site,
@@ -143,14 +153,16 @@ impl Decoder {
         else {
             return Err("a prediction before the first access");
         };
-        for _ in 0..count {
+        let before = accesses.len();
+        accesses.resize(before + count as usize, NO_ACCESS);
+        for access in &mut accesses[before..] {
             current = next.0 as usize;
             let Some(state) = self.sites.get_mut(current) else {
                 return Err("a prediction without a site");
             };
             address = state.predictor.address();
             state.predictor.observe(address);
-            accesses.push(state.access(address, next.1));
+            *access = state.access(address, next.1);
             next = (state.predictor.next, state.predictor.next_instructions);
         }
         self.previous_site = current as u32;

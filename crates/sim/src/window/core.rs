@@ -103,22 +103,36 @@ impl InFlight {
 
 /// The accesses of a thread that missed and hold up a buffer: loads the reorder buffer, whose entries are instructions,
 /// or stores the store buffer, whose entries are stores.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pending {
     /// The entry that has no room before it has completed, and its completion, in program order.
     misses: VecDeque<(u64, Ticks)>,
+    /// The entry of the first of them.
+    next_block: u64,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self {
+            misses: VecDeque::new(),
+            next_block: u64::MAX,
+        }
+    }
 }
 
 impl Pending {
     /// The entry from which on `advance` has something to do.
     #[inline]
     pub(crate) fn next_block(&self) -> u64 {
-        self.misses.front().map_or(u64::MAX, |&(blocks, _)| blocks)
+        self.next_block
     }
 
     /// A miss that entry `blocks` cannot overtake.
     #[inline]
     pub(crate) fn add(&mut self, blocks: u64, completion: Ticks) {
+        if self.misses.is_empty() {
+            self.next_block = blocks;
+        }
         self.misses.push_back((blocks, completion));
     }
 
@@ -126,11 +140,13 @@ impl Pending {
     pub(crate) fn advance(&mut self, entry: u64, mut now: Ticks) -> Ticks {
         while let Some(&(blocks, completion)) = self.misses.front() {
             if blocks > entry && completion > now {
-                break;
+                self.next_block = blocks;
+                return now;
             }
             now = now.max(completion);
             self.misses.pop_front();
         }
+        self.next_block = u64::MAX;
         now
     }
 

@@ -8,7 +8,7 @@
 //! The real directories of the modelled machines (snoop filters, HT Assist's probe filter, an inclusive LLC's core bits)
 //! forget lines when they are full; this one never does.
 
-use super::warm::warm;
+use super::host::warm;
 
 /// What is known of a line. `W` words hold a bit a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,30 +116,59 @@ impl Iterator for Bits {
 pub(crate) const BLOCK_LINES: usize = 1 << BLOCK_SHIFT;
 pub(crate) const BLOCK_SHIFT: u32 = 15;
 
+/// An entry of one word has room for so many cores and domains.
+const PACKED_CORES: usize = 32;
+const PACKED_DOMAINS: usize = 16;
+
 /// Entries are kept as plain words, so that a fresh block is zeroed memory that the host need not commit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directory<const W: usize> {
     blocks: Vec<Vec<u64>>,
+    /// Entries are of one word: half the memory, of which the host's caches hold twice as much.
+    packed: bool,
 }
 
 impl<const W: usize> Directory<W> {
+    /// A directory for so many active cores in so many active domains.
+    pub(crate) fn new(cores: usize, domains: usize) -> Self {
+        Self {
+            blocks: vec![],
+            packed: cores <= PACKED_CORES && domains <= PACKED_DOMAINS,
+        }
+    }
+
+    fn entry_words(&self) -> usize {
+        if self.packed { 1 } else { W + 1 }
+    }
+
     /// Makes room for one more block, after the others.
     pub(crate) fn add_block(&mut self) {
-        self.blocks.push(vec![0; BLOCK_LINES * (W + 1)]);
+        self.blocks.push(vec![0; BLOCK_LINES * self.entry_words()]);
     }
 
     /// Has the host fetch the line's entry; nothing waits for it.
     #[inline]
     pub(crate) fn warm(&self, line: u32) {
-        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
+        let at = (line as usize & (BLOCK_LINES - 1)) * self.entry_words();
         warm(&self.blocks[(line >> BLOCK_SHIFT) as usize][at]);
     }
 
     #[inline]
     pub(crate) fn get(&self, line: u32) -> Entry<W> {
-        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
-        let words = &self.blocks[(line >> BLOCK_SHIFT) as usize][at..=at + W];
+        let block = &self.blocks[(line >> BLOCK_SHIFT) as usize];
+        let at = line as usize & (BLOCK_LINES - 1);
         let mut cores = [0; W];
+        if self.packed {
+            let word = block[at];
+            cores[0] = word & 0xffff_ffff;
+            return Entry {
+                cores,
+                domains: (word >> 32) as u32 & 0xffff,
+                owner: (word >> 48) as u16 & 0xff,
+                dirty: (word >> 56) as u8,
+            };
+        }
+        let words = &block[at * (W + 1)..][..=W];
         cores.copy_from_slice(&words[..W]);
         let rest = words[W];
         Entry {
@@ -152,10 +181,16 @@ impl<const W: usize> Directory<W> {
 
     #[inline]
     pub(crate) fn set(&mut self, line: u32, entry: Entry<W>) {
-        let at = (line as usize & (BLOCK_LINES - 1)) * (W + 1);
-        let words = &mut self.blocks[(line >> BLOCK_SHIFT) as usize][at..=at + W];
+        let block = &mut self.blocks[(line >> BLOCK_SHIFT) as usize];
+        let at = line as usize & (BLOCK_LINES - 1);
+        let (domains, owner, dirty) = (u64::from(entry.domains), u64::from(entry.owner), u64::from(entry.dirty));
+        if self.packed {
+            block[at] = entry.cores[0] | domains << 32 | owner << 48 | dirty << 56;
+            return;
+        }
+        let words = &mut block[at * (W + 1)..][..=W];
         words[..W].copy_from_slice(&entry.cores);
-        words[W] = u64::from(entry.domains) | u64::from(entry.owner) << 32 | u64::from(entry.dirty) << 48;
+        words[W] = domains | owner << 32 | dirty << 48;
     }
 }
 
@@ -163,21 +198,31 @@ impl<const W: usize> Directory<W> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_entry_is_found_as_it_was_put() {
-        let mut directory = Directory::<2>::default();
+    /// An entry with the highest of these cores and domains is found as it was put, and its neighbour is as it was.
+    fn keeps<const W: usize>(cores: usize, domains: usize) {
+        let mut directory = Directory::<W>::new(cores, domains);
         directory.add_block();
         directory.add_block();
         let mut entry = Entry::EMPTY;
         entry.add_core(3);
-        entry.add_core(100);
-        entry.add_domain(31);
-        entry.set_owner(Some(100));
-        entry.set_dirty(Some(31));
+        entry.add_core(cores - 1);
+        entry.add_domain(domains - 1);
+        entry.set_owner(Some(cores - 1));
+        entry.set_dirty(Some(domains - 1));
         let line = BLOCK_LINES as u32 + 7;
         directory.set(line, entry);
         assert_eq!(directory.get(line), entry);
         assert_eq!(directory.get(line - 1), Entry::EMPTY);
-        assert_eq!(directory.get(line).each_core().collect::<Vec<_>>(), [3, 100]);
+        assert_eq!(directory.get(line + 1), Entry::EMPTY);
+        assert_eq!(directory.get(line).each_core().collect::<Vec<_>>(), [3, cores - 1]);
+    }
+
+    #[test]
+    fn an_entry_is_found_as_it_was_put_whatever_its_size() {
+        keeps::<1>(PACKED_CORES, PACKED_DOMAINS);
+        keeps::<1>(PACKED_CORES + 1, PACKED_DOMAINS);
+        keeps::<1>(PACKED_CORES, PACKED_DOMAINS + 1);
+        keeps::<1>(64, DOMAINS);
+        keeps::<2>(128, DOMAINS);
     }
 }

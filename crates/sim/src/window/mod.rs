@@ -17,6 +17,7 @@ mod core;
 mod counters;
 mod directory;
 mod engine;
+mod host;
 mod mapping;
 mod misses;
 mod pages;
@@ -30,7 +31,6 @@ mod system;
 mod time;
 mod totals;
 mod trainer;
-mod warm;
 
 pub use configuration::WindowConfiguration;
 pub use counters::{

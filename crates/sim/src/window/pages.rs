@@ -149,22 +149,37 @@ impl TranslationBuffer {
     #[inline]
     pub(crate) fn find(&mut self, page: u64) -> Option<u32> {
         let base = (page & self.mask) as usize * self.ways;
-        let set = &mut self.entries[base..base + self.ways];
-        if set[0].0 == page + 1 {
-            return Some(set[0].1);
+        let (there, number) = self.entries[base];
+        if there == page + 1 {
+            return Some(number);
         }
+        self.find_further(page, base)
+    }
+
+    #[inline(never)]
+    fn find_further(&mut self, page: u64, base: usize) -> Option<u32> {
+        let set = &mut self.entries[base..base + self.ways];
         let way = set.iter().position(|&(there, _)| there == page + 1)?;
-        set[..=way].rotate_right(1);
-        Some(set[0].1)
+        let entry = set[way];
+        put_first(&mut set[..=way], entry);
+        Some(entry.1)
     }
 
     /// Puts a page in that is not here.
     pub(crate) fn insert(&mut self, page: u64, number: u32) {
         let base = (page & self.mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
-        set.rotate_right(1);
-        set[0] = (page + 1, number);
+        put_first(set, (page + 1, number));
     }
+}
+
+/// Moves all entries by one, over the last, and puts `entry` before them. A set has few.
+#[inline]
+fn put_first(set: &mut [(u64, u32)], entry: (u64, u32)) {
+    for place in (1..set.len()).rev() {
+        set[place] = set[place - 1];
+    }
+    set[0] = entry;
 }
 
 #[cfg(test)]

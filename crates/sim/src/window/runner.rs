@@ -8,13 +8,16 @@ use super::core::{DEPENDENCE_DISTANCE, FillBuffers, InFlight, Pending};
 use super::pages::{PAGE_LINES, TranslationBuffer};
 use super::schedule::State;
 use super::stream::{Batch, Event, EventKind, Stream};
-use super::system::System;
+use super::system::{Coming, System};
 use super::time::Ticks;
-use super::trainer::{Streamer, Strides};
+use super::trainer::{Step, Streamer, Strides};
 use crate::model::{LINE_BYTES, Model, Prefetcher};
 
-/// How many events before its turn the last of what an access needs is fetched into the host's cache.
-const LOOK_AHEAD: usize = 4;
+/// Events of a chunk. What the accesses of a chunk need is fetched into the host's caches while the two chunks before it
+/// run: long enough for the host's memory, and little enough to be still there.
+const CHUNK: usize = 64;
+/// Lines that a chunk must have brought into the L1 so that looking ahead is worth its time.
+const WORTH: u64 = 3;
 
 /// What is the same for all turns.
 #[derive(Clone, Copy)]
@@ -84,6 +87,19 @@ pub(crate) struct Thread<'a> {
     pub(crate) ended: Ticks,
     /// Regions that it has entered, and when.
     pub(crate) open_regions: Vec<(u64, Ticks)>,
+    ahead: Ahead,
+}
+
+/// What is known of the accesses to come.
+#[derive(Default)]
+struct Ahead {
+    /// The event at which the next chunk begins.
+    chunk: usize,
+    /// What is known of the misses of the next chunk.
+    coming: Vec<Coming>,
+    /// Misses and prefetches so far, and at the begin of the chunk.
+    brought: u64,
+    brought_before: u64,
 }
 
 impl<'a> Thread<'a> {
@@ -110,7 +126,36 @@ impl<'a> Thread<'a> {
             queued: 0,
             ended: 0,
             open_regions: vec![],
+            ahead: Ahead::default(),
         }
+    }
+
+    /// Executes instructions that are no accesses.
+    #[inline]
+    fn pass_instructions(&mut self, number: u32, pace: Ticks) {
+        self.instructions += u64::from(number);
+        self.clock += u64::from(number) * pace;
+        if self.instructions >= self.pending_loads.next_block() {
+            let until = self.pending_loads.advance(self.instructions, self.clock);
+            self.stall_until(until);
+        }
+    }
+
+    #[inline]
+    fn stall_until(&mut self, until: Ticks) {
+        if until > self.clock {
+            self.stalled += until - self.clock;
+            self.clock = until;
+        }
+    }
+
+    /// A hit of the L1 whose address comes from the load before: it has its value so much later, and the reorder buffer
+    /// cannot run ahead of it any further than it is long.
+    #[inline]
+    fn dependent_hit(&mut self, settings: &Settings) {
+        self.last_value = self.last_value.max(self.clock) + settings.l1_latency;
+        let ahead = settings.reorder_buffer * settings.pace;
+        self.stall_until(self.last_value.saturating_sub(ahead));
     }
 }
 
@@ -127,11 +172,17 @@ pub(crate) enum Stop {
     TooMuchMemory,
 }
 
-/// Accesses that needed no look at the caches.
+/// What `run_hits` did.
 #[derive(Clone, Copy, Debug, Default)]
-struct Quick {
+struct Hits {
     reads: usize,
     writes: usize,
+    /// The last one was to the line of the one before, and stalled.
+    stalled: bool,
+    /// The last one was to the line of the one before, and reached the limit.
+    ahead: bool,
+    /// The L1's prefetchers are to be told of the last one: its line, and what it was to those before.
+    follow: Option<(u32, Step)>,
 }
 
 /// A thread on its core.
@@ -164,6 +215,8 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
         while self.thread.stream.next_batch(&mut self.thread.batch) {
             self.thread.next = 0;
+            self.thread.ahead.chunk = 0;
+            self.thread.ahead.coming.clear();
             let events = std::mem::take(&mut self.thread.batch.events);
             let stop = self.run_batch(&events, pace, limit);
             self.thread.batch.events = events;
@@ -181,34 +234,47 @@ impl<const W: usize> Runner<'_, '_, W> {
     fn run_batch(&mut self, events: &[Event], pace: Ticks, turn: Ticks) -> Option<Stop> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
-        let mut stop = None;
-        loop {
+        // Whether the next access is looked at, even if it goes to the line of the one before.
+        let mut look = false;
+        let stop = loop {
             let limit = if self.handed_on {
                 turn.saturating_sub(self.settings.handed_on_earlier)
             } else {
                 turn
             };
-            if !self.thread.came_to_event {
-                let quick = self.run_quick(&events[next..], pace, limit);
-                next += quick.reads + quick.writes;
-                reads += quick.reads as u64;
-                writes += quick.writes as u64;
-                quick_hits += (quick.reads + quick.writes) as u64;
+            if next >= self.thread.ahead.chunk {
+                self.look_ahead(events, next);
+            }
+            if !self.thread.came_to_event && !look {
+                let end = events.len().min(self.thread.ahead.chunk);
+                let hits = self.run_hits(&events[next..end], pace, limit);
+                next += hits.reads + hits.writes;
+                reads += hits.reads as u64;
+                writes += hits.writes as u64;
+                quick_hits += (hits.reads + hits.writes) as u64;
+                look = hits.stalled;
+                if let Some((line, step)) = hits.follow {
+                    self.follow(line, step, false);
+                    continue;
+                }
+                let whole_chunk = next == end && end < events.len();
+                if whole_chunk && !hits.stalled && !hits.ahead {
+                    continue;
+                }
             }
             if self.thread.clock >= limit {
-                stop = Some(Stop::Ahead);
-                break;
+                break Some(Stop::Ahead);
             }
             let Some(&event) = events.get(next) else {
-                break;
+                break None;
             };
+            look = false;
             if !std::mem::take(&mut self.thread.came_to_event) {
-                self.pass_instructions(event.instructions, pace);
+                self.thread.pass_instructions(event.instructions, pace);
                 if self.thread.clock >= limit {
                     // The way to it may have been long, and the others come to their events first.
                     self.thread.came_to_event = true;
-                    stop = Some(Stop::Ahead);
-                    break;
+                    break Some(Stop::Ahead);
                 }
             }
             next += 1;
@@ -219,13 +285,11 @@ impl<const W: usize> Runner<'_, '_, W> {
                 }
                 EventKind::Write => {
                     writes += 1;
-                    self.thread.stores += 1;
-                    if self.thread.stores >= self.thread.pending_stores.next_block() {
-                        let until = self
-                            .thread
-                            .pending_stores
-                            .advance(self.thread.stores, self.thread.clock);
-                        self.stall_until(until);
+                    let thread = &mut *self.thread;
+                    thread.stores += 1;
+                    if thread.stores >= thread.pending_stores.next_block() {
+                        let until = thread.pending_stores.advance(thread.stores, thread.clock);
+                        thread.stall_until(until);
                     }
                     true
                 }
@@ -237,26 +301,21 @@ impl<const W: usize> Runner<'_, '_, W> {
                 EventKind::Instructions => continue,
                 _ => {
                     self.drain();
-                    stop = Some(Stop::Event(event));
-                    break;
+                    break Some(Stop::Event(event));
                 }
             };
-            let line = event.payload / LINE_BYTES;
-            let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
-            self.warm(events, next);
-            for line in line..=last {
-                if !self.access(line, write, event) {
-                    stop = Some(Stop::TooMuchMemory);
-                }
+            let mut room = true;
+            for line in event.first_line()..=event.last_line() {
+                room &= self.access(line, write, event);
             }
             if event.kind == EventKind::Locked {
                 self.drain();
                 self.thread.clock += self.settings.locked;
             }
-            if stop.is_some() {
-                break;
+            if !room {
+                break Some(Stop::TooMuchMemory);
             }
-        }
+        };
         self.thread.next = next;
         let counters = &mut self.system.counters[self.number];
         counters.reads += reads;
@@ -265,86 +324,133 @@ impl<const W: usize> Runner<'_, '_, W> {
         stop
     }
 
-    /// Executes the instructions before an event.
+    /// Runs accesses for as long as they are plain hits of the L1, which touch nothing outside the thread and its core.
+    /// Of an access that is none it executes the instructions before, and leaves it to the caller.
+    ///
+    /// An access to the line of the one before needs no look at anything, but for the first one after a stall of such an
+    /// access.
     #[inline]
-    fn pass_instructions(&mut self, number: u32, pace: Ticks) {
+    fn run_hits(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Hits {
+        let dcu_ip = self.settings.prefetchers[Prefetcher::DcuIp as usize];
+        let l1 = self.system.l1(self.index);
+        let translations = &mut self.core.translations;
         let thread = &mut *self.thread;
-        thread.instructions += u64::from(number);
-        thread.clock += u64::from(number) * pace;
-        if thread.instructions >= thread.pending_loads.next_block() {
-            let until = thread.pending_loads.advance(thread.instructions, thread.clock);
-            self.stall_until(until);
-        }
-    }
-
-    /// Has the host fetch what accesses to come will need. An event to come may be no access: then its payload is no
-    /// address, and this does nothing useful.
-    #[inline]
-    fn warm(&self, events: &[Event], next: usize) {
-        let line = |distance: usize| {
-            let event = events.get(next + distance)?;
-            self.system.pages.glance(event.payload / LINE_BYTES)
-        };
-        if let Some(line) = line(2 * LOOK_AHEAD) {
-            self.system.warm_sets(self.index, line);
-        }
-        if let Some(line) = line(LOOK_AHEAD) {
-            self.system.warm_evicted(self.index, line);
-        }
-    }
-
-    /// Runs accesses to the line of the access before for as long as nothing else can happen.
-    #[inline]
-    fn run_quick(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Quick {
-        let thread = &mut *self.thread;
-        let line = thread.last_line;
-        let written = thread.last_written;
-        // Before these, nothing blocks.
-        let instruction = thread.pending_loads.next_block();
-        let store = thread.pending_stores.next_block();
-        let mut quick = Quick::default();
+        let mut hits = Hits::default();
         for event in events {
-            let last = (event.payload + u64::from(event.size.max(1)) - 1) / LINE_BYTES;
-            if event.payload / LINE_BYTES != line || last != line {
+            if event.kind as u8 > EventKind::Write as u8 || event.straddles() {
                 break;
             }
-            match event.kind {
-                EventKind::Read => quick.reads += 1,
-                EventKind::Write if written && thread.stores + 1 < store => {
-                    thread.stores += 1;
-                    quick.writes += 1;
+            let write = event.kind == EventKind::Write;
+            let virtual_line = event.first_line();
+            if virtual_line == thread.last_line
+                && (!write || (thread.last_written && thread.stores + 1 < thread.pending_stores.next_block()))
+            {
+                let stalls = thread.pending_loads.next_block();
+                thread.pass_instructions(event.instructions, pace);
+                thread.stores += u64::from(write);
+                hits.writes += usize::from(write);
+                hits.reads += usize::from(!write);
+                hits.stalled = thread.instructions >= stalls;
+                hits.ahead = thread.clock >= limit;
+                if hits.stalled || hits.ahead {
+                    break;
                 }
-                _ => break,
-            }
-            thread.instructions += u64::from(event.instructions);
-            thread.clock += u64::from(event.instructions) * pace;
-            if thread.instructions >= instruction {
-                let until = thread.pending_loads.advance(thread.instructions, thread.clock);
-                self.stall_until(until);
-                break;
+                continue;
             }
             if thread.clock >= limit {
                 break;
             }
+            thread.pass_instructions(event.instructions, pace);
+            thread.came_to_event = true;
+            if thread.clock >= limit {
+                break;
+            }
+            let Some(number) = translations.find(virtual_line / u64::from(PAGE_LINES)) else {
+                break;
+            };
+            let line = number * PAGE_LINES + virtual_line as u32 % PAGE_LINES;
+            let Some(word) = l1.touch(line) else {
+                break;
+            };
+            if *word & PREFETCH != 0 || (write && *word & WRITABLE == 0) {
+                break;
+            }
+            thread.came_to_event = false;
+            *word |= u32::from(write) * DIRTY;
+            thread.last_line = virtual_line;
+            thread.last_written = *word & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
+            let step = thread.strides.step(line, event.site);
+            if write {
+                hits.writes += 1;
+                thread.stores += 1;
+                if thread.stores >= thread.pending_stores.next_block() {
+                    let until = thread.pending_stores.advance(thread.stores, thread.clock);
+                    thread.stall_until(until);
+                }
+                continue;
+            }
+            hits.reads += 1;
+            if !step.regular && event.instructions <= DEPENDENCE_DISTANCE {
+                thread.dependent_hit(self.settings);
+            } else {
+                thread.last_value = thread.clock;
+            }
+            if dcu_ip && step.stride != 0 {
+                hits.follow = Some((line, step));
+                break;
+            }
         }
-        quick
+        hits
+    }
+
+    /// Has the host fetch what the accesses of the next chunks will need, in two steps. Where the last chunk brought
+    /// nothing into the L1, the next ones are taken to bring nothing either.
+    #[inline(never)]
+    fn look_ahead(&mut self, events: &[Event], next: usize) {
+        let ahead = &mut self.thread.ahead;
+        let first = ahead.chunk == 0;
+        let idle = ahead.brought < ahead.brought_before + WORTH;
+        ahead.brought_before = ahead.brought;
+        ahead.chunk = next + CHUNK;
+        for coming in ahead.coming.drain(..) {
+            self.system.warm_holders(self.index, coming);
+        }
+        if idle {
+            return;
+        }
+        let from = if first { next } else { next + CHUNK };
+        let end = (next + 2 * CHUNK).min(events.len());
+        let adjacent = self.settings.prefetchers[Prefetcher::Adjacent as usize];
+        let mut seen = [u64::MAX; 16];
+        for event in events.get(from..end).unwrap_or_default() {
+            let line = event.payload / LINE_BYTES;
+            let place = &mut seen[(line / u64::from(PAGE_LINES)) as usize % 16];
+            if *place == line {
+                continue;
+            }
+            let stream = line.abs_diff(*place) == 1;
+            *place = line;
+            let Some(line) = self.system.pages.glance(line) else {
+                continue;
+            };
+            if let Some(coming) = self.system.warm_sets(self.index, line) {
+                ahead.coming.push(coming);
+                if adjacent && !stream {
+                    ahead.coming.extend(self.system.warm_sets(self.index, line ^ 1));
+                }
+            }
+        }
     }
 
     /// Waits for everything that is under way.
     fn drain(&mut self) {
         let loads = self.thread.pending_loads.drain(self.thread.clock);
         let stores = self.thread.pending_stores.drain(loads);
-        self.stall_until(stores);
-    }
-
-    fn stall_until(&mut self, until: Ticks) {
-        if until > self.thread.clock {
-            self.thread.stalled += until - self.thread.clock;
-            self.thread.clock = until;
-        }
+        self.thread.stall_until(stores);
     }
 
     /// One line's part of the access `event`, by virtual line number; whether there was room.
+    #[inline]
     fn access(&mut self, virtual_line: u64, write: bool, event: Event) -> bool {
         let page = virtual_line / u64::from(PAGE_LINES);
         let (number, walk) = match self.core.translations.find(page) {
@@ -357,39 +463,63 @@ impl<const W: usize> Runner<'_, '_, W> {
         let line = number * PAGE_LINES + virtual_line as u32 % PAGE_LINES;
         let step = self.thread.strides.step(line, event.site);
         let dependent = !write && !step.regular && event.instructions <= DEPENDENCE_DISTANCE;
-        let mut fresh = false;
         self.thread.last_line = virtual_line;
-        if let Some(word) = self.system.l1(self.index).touch(line) {
-            let flags = *word;
-            *word &= !PREFETCH;
-            if write {
-                *word |= DIRTY | WRITABLE;
-            }
+        if let Some(word) = self.system.l1(self.index).touch(line)
+            && *word & PREFETCH == 0
+            && (!write || *word & WRITABLE != 0)
+            && walk == 0
+        {
+            *word |= u32::from(write) * DIRTY;
+            self.thread.last_written = *word & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
             self.system.counters[self.number].levels[0].hits += 1;
-            self.thread.last_written = write || flags & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
-            if flags & PREFETCH != 0 || walk > 0 || (write && flags & WRITABLE == 0) {
-                fresh = flags & PREFETCH != 0;
-                self.slow_hit(line, flags, write, walk);
-            } else if dependent {
-                self.dependent_hit();
+            if dependent {
+                self.thread.dependent_hit(self.settings);
             } else if !write {
                 self.thread.last_value = self.thread.clock;
             }
+            if step.stride != 0 && !write {
+                self.follow(line, step, false);
+            }
         } else {
+            let fresh = self.unusual(line, write, dependent, walk);
+            if !write {
+                self.follow(line, step, fresh);
+            }
+        }
+        true
+    }
+
+    /// An access that is more than a hit of the L1; whether it is the line's first use there.
+    #[inline(never)]
+    fn unusual(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) -> bool {
+        let Some(word) = self.system.l1(self.index).touch(line) else {
+            self.thread.ahead.brought += 1;
             self.system.counters[self.number].levels[0].misses += 1;
             self.thread.last_written = write;
             self.miss(line, write, dependent, walk);
-            fresh = true;
+            return true;
+        };
+        let flags = *word;
+        *word &= !PREFETCH;
+        if write {
+            *word |= DIRTY | WRITABLE;
         }
+        self.system.counters[self.number].levels[0].hits += 1;
+        self.thread.last_written = write || flags & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
+        self.slow_hit(line, flags, write, walk);
+        flags & PREFETCH != 0
+    }
+
+    /// What the L1's prefetchers do about a load of `line`.
+    fn follow(&mut self, line: u32, step: Step, fresh: bool) {
         let prefetchers = self.settings.prefetchers;
         let time = self.thread.clock;
-        if !write && prefetchers[Prefetcher::DcuIp as usize] && step.stride != 0 {
+        if prefetchers[Prefetcher::DcuIp as usize] && step.stride != 0 {
             self.prefetch(line, line.wrapping_add_signed(step.stride), Prefetcher::DcuIp, time);
         }
-        if !write && fresh && step.ascending && prefetchers[Prefetcher::Dcu as usize] {
+        if fresh && step.ascending && prefetchers[Prefetcher::Dcu as usize] {
             self.prefetch(line, line + 1, Prefetcher::Dcu, time);
         }
-        true
     }
 
     /// A page that the translation buffer does not hold; `None` where there is no room for it.
@@ -406,16 +536,6 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
         self.core.translations.insert(page, number);
         Some(number)
-    }
-
-    /// A hit of the L1 whose address comes from the load before: it has its value so much later, and the reorder buffer
-    /// cannot run ahead of it any further than it is long.
-    fn dependent_hit(&mut self) {
-        let thread = &mut *self.thread;
-        thread.last_value = thread.last_value.max(thread.clock) + self.settings.l1_latency;
-        let ahead = self.settings.reorder_buffer * self.settings.pace;
-        let until = thread.last_value.saturating_sub(ahead);
-        self.stall_until(until);
     }
 
     /// A hit of the L1 with something to wait for: a prefetch under way, a page walk, or leave to write.
@@ -475,7 +595,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     }
 
     fn store_missed(&mut self, issue: Ticks, completion: Ticks) {
-        self.stall_until(issue);
+        self.thread.stall_until(issue);
         let blocks = self.thread.stores + self.settings.store_buffer;
         self.thread.pending_stores.add(blocks, completion);
     }
@@ -516,6 +636,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         else {
             return;
         };
+        self.thread.ahead.brought += 1;
         let counters = &mut self.system.counters[self.number];
         counters.prefetches[prefetcher] += 1;
         counters.prefetches_from_memory += u64::from(from_memory);

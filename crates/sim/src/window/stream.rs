@@ -1,6 +1,8 @@
 //! What a thread did: its accesses, the instructions between them, and what orders it against other threads. The
 //! simulator pulls this in batches from a `Stream`, which a recording's reader or a generator implements.
 
+use crate::model::LINE_BYTES;
+
 /// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -87,6 +89,23 @@ impl Event {
             kind: EventKind::Barrier,
             ..Self::read(identity, members, 0)
         }
+    }
+
+    /// The line, by virtual address, of an access's first byte.
+    #[inline]
+    pub(crate) fn first_line(&self) -> u64 {
+        self.payload / LINE_BYTES
+    }
+
+    /// The line of its last byte.
+    pub(crate) fn last_line(&self) -> u64 {
+        (self.payload + u64::from(self.size.max(1)) - 1) / LINE_BYTES
+    }
+
+    /// Whether an access is to more than one line.
+    #[inline]
+    pub(crate) fn straddles(&self) -> bool {
+        self.payload % LINE_BYTES + u64::from(self.size) > LINE_BYTES
     }
 
     /// One of the events that have only an identity.

@@ -52,6 +52,14 @@ pub(crate) struct Access {
     pub(crate) handed_on: bool,
 }
 
+/// A miss to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coming {
+    line: u32,
+    /// The line that will enter the LLC.
+    enters: u32,
+}
+
 /// Latencies of a line that one domain's caches send another's.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfer {
@@ -165,7 +173,7 @@ impl<const W: usize> System<W> {
                 .map(|cache| ticks(cache.latency.value().cycles(frequency)))
                 .collect(),
             shared: domains.iter().map(|_| cache(levels)).collect(),
-            directory: Directory::default(),
+            directory: Directory::new(cores.len(), domains.len()),
             pages,
             domain_of_core,
             cores_of_domain,
@@ -227,8 +235,9 @@ impl<const W: usize> System<W> {
             return None;
         }
         let mut gone = private[0].candidate(line);
-        for (cache, &inclusion) in private.iter().zip(&self.inclusion).skip(1) {
-            let enters = if inclusion == Inclusion::Victim {
+        for level in 1..self.levels {
+            let cache = &private[level];
+            let enters = if self.inclusion[level] == Inclusion::Victim {
                 gone
             } else {
                 Some(line)
@@ -245,24 +254,30 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Has the host fetch what a coming access of `core` will need if it misses: first of two steps.
+    /// Has the host fetch what a coming access of `core` will need if it misses, first of two steps; where it will miss,
+    /// what the second one needs.
     #[inline]
-    pub(crate) fn warm_sets(&self, core: usize, line: u32) {
-        let Some(enters) = self.entering(core, line) else {
-            return;
-        };
+    pub(crate) fn warm_sets(&self, core: usize, line: u32) -> Option<Coming> {
+        let enters = self.entering(core, line)?;
         self.directory.warm(line);
         self.directory.warm(enters);
         self.shared[self.domain_of_core[core]].warm(enters);
+        Some(Coming { line, enters })
     }
 
-    /// Second step, some events later: what has to go from the LLC.
+    /// The second step, some events later: where the line is, and what has to go from the LLC.
     #[inline]
-    pub(crate) fn warm_evicted(&self, core: usize, line: u32) {
-        let Some(enters) = self.entering(core, line) else {
-            return;
-        };
-        if let Some(evicted) = self.shared[self.domain_of_core[core]].candidate(enters) {
+    pub(crate) fn warm_holders(&self, core: usize, coming: Coming) {
+        let entry = self.directory.get(coming.line);
+        for domain in entry.each_domain() {
+            self.shared[domain].warm(coming.line);
+        }
+        if let Some(owner) = entry.owner() {
+            for cache in &self.private[owner * self.levels..(owner + 1) * self.levels] {
+                cache.warm(coming.line);
+            }
+        }
+        if let Some(evicted) = self.shared[self.domain_of_core[core]].candidate(coming.enters) {
             self.directory.warm(evicted);
         }
     }
@@ -710,6 +725,12 @@ impl<const W: usize> System<W> {
         }
     }
 
+    /// Whether no line is in both private levels: a victim cache gets what the level before it evicts, and gives it back.
+    #[inline]
+    fn exclude_each_other(&self, inner: usize, outer: usize) -> bool {
+        outer == inner + 1 && self.inclusion[outer] == Inclusion::Victim
+    }
+
     /// Where a line goes that a private level evicted.
     fn spill(&mut self, core: usize, level: usize, evicted: Evicted, time: Ticks) {
         let Evicted { line, flags } = evicted;
@@ -717,17 +738,21 @@ impl<const W: usize> System<W> {
         for inner in 0..level {
             if self.inclusion[level] == Inclusion::Inclusive {
                 flags |= self.level(core, inner).remove(line).unwrap_or(0) & (DIRTY | WRITABLE);
+            } else if self.exclude_each_other(inner, level) {
+                debug_assert!(!self.level(core, inner).holds(line), "a victim cache excludes");
             } else if let Some(word) = self.level(core, inner).peek(line) {
                 *word |= flags;
                 return;
             }
         }
         for outer in level + 1..self.levels {
-            if let Some(word) = self.level(core, outer).peek(line) {
+            let next = outer == level + 1;
+            if self.exclude_each_other(level, outer) {
+                debug_assert!(!self.level(core, outer).holds(line), "a victim cache excludes");
+            } else if let Some(word) = self.level(core, outer).peek(line) {
                 *word |= flags;
                 return;
             }
-            let next = outer == level + 1;
             if next && (self.inclusion[outer] == Inclusion::Victim || flags & DIRTY != 0) {
                 if let Some(evicted) = self.level(core, outer).insert(line, flags) {
                     self.spill(core, outer, evicted, time);

@@ -116,6 +116,7 @@ impl Strides {
         slot.follow(line)
     }
 
+    #[inline(never)]
     /// The first access to a page for a while: regular where it goes on what went on in a neighbour page.
     fn enter(&mut self, line: u32, page: u32) -> Step {
         self.steps = self.steps.wrapping_add(1);
