@@ -56,7 +56,9 @@ impl Site {
     pub(crate) fn byte(self) -> u8 {
         debug_assert!(self.size.is_power_of_two() && self.size <= GREATEST_SIZE);
         let bit = |bit: u8, set: bool| if set { bit } else { 0 };
-        self.size.trailing_zeros() as u8 | bit(WRITE_BIT, self.write) | bit(LOCKED_BIT, self.locked)
+        #[expect(clippy::cast_possible_truncation, reason = "at most 6")]
+        let logarithm = self.size.trailing_zeros() as u8;
+        logarithm | bit(WRITE_BIT, self.write) | bit(LOCKED_BIT, self.locked)
     }
 
     /// The site at `pc` of which `byte` tells the rest; `None` where it tells no size.

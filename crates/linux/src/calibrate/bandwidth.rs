@@ -39,6 +39,7 @@ impl Traffic {
     fn pass(self, memory: &Memory) {
         const VECTOR: usize = size_of::<__m128i>();
         let half = memory.bytes() / 2;
+        #[expect(clippy::cast_ptr_alignment, reason = "the memory begins with a page")]
         let begin = memory.address(0).cast::<__m128i>();
         let vectors = memory.bytes() / VECTOR;
         // SAFETY: SSE2 is part of x86-64. The indices stay below the number of vectors in the memory, whose beginning is a

@@ -55,9 +55,8 @@ impl Loop {
         match self {
             Self::Triad => 6,
             Self::Sum => 5,
-            // The one that the branch skips is skipped once in eight rounds.
-            Self::Branches => 14,
-            Self::Registers => 14,
+            // Of the first, the one that the branch skips is skipped once in eight rounds.
+            Self::Branches | Self::Registers => 14,
         }
     }
 
@@ -66,8 +65,8 @@ impl Loop {
         let mut data = [[1.0f64; 512]; 3];
         let [a, b, c] = &mut data;
         let left = rounds;
-        // SAFETY, for all four: the loops touch only the declared registers and, in the first two, elements 0 to 511 of
-        // the arrays, since the index is masked.
+        // SAFETY: all four loops touch only the declared registers and, the first two, elements 0 to 511 of the arrays: the
+        // first counts down from 511, the second masks its index.
         unsafe {
             match self {
                 Self::Triad => asm!(

@@ -38,7 +38,7 @@ pub struct Level {
 pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
     let latency = |at: usize| curve[at].latency.value;
     let plateaus = plateaus(curve);
-    let middle = |&(first, end): &(usize, usize)| (first + end) / 2;
+    let middle = |&(first, end): &(usize, usize)| first.midpoint(end);
     let mut levels = vec![];
     for (number, plateau) in plateaus.iter().enumerate() {
         let here = latency(middle(plateau));
@@ -69,9 +69,9 @@ fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
             continue;
         }
         if grown(first, at - 1) >= LONG {
-            let here = latency((first + at) / 2);
+            let here = latency(first.midpoint(at));
             match found.last_mut() {
-                Some(before) if here < APART * latency((before.0 + before.1) / 2) => before.1 = at,
+                Some(before) if here < APART * latency(before.0.midpoint(before.1)) => before.1 = at,
                 _ => found.push((first, at)),
             }
         }

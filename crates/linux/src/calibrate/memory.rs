@@ -109,9 +109,11 @@ impl Memory {
     /// Stores a word at byte `place`, a multiple of eight.
     fn write(&self, place: usize, word: usize) {
         assert!(place.is_multiple_of(8), "words are aligned");
+        #[expect(clippy::cast_ptr_alignment, reason = "just checked; the memory begins with a page")]
+        let address = self.address(place).cast::<usize>();
         // SAFETY: `address` checked that the first byte is within; the memory is a multiple of eight bytes long, and so
         // is the place, hence the whole word is.
-        unsafe { self.address(place).cast::<usize>().write_volatile(word) }
+        unsafe { address.write_volatile(word) }
     }
 
     /// Writes a closed chain: each place holds the address of the next, the last that of the first. Places are multiples
