@@ -204,8 +204,8 @@ def sam(quick: bool) -> Section:
         "Rows of memory chips are **not** modelled: a line costs the same wherever the one before was. Low locality is "
         "slower here, and passed by fewer tasks than in the paper, because the prefetcher of adjacent lines brings one "
         f"useless line with each: in a model without it, ten tasks copy {unhelped:.2f} of what they do with high "
-        "locality. Real ones hold back when memory is busy; how is not published, and not modelled. Two tasks have less "
-        "than twice the bandwidth of one because each takes a third of what there is, and lines begin to queue."
+        "locality. Real ones hold back when memory is busy; how is not published, and not modelled. Two tasks have "
+        "less than twice the bandwidth of one because each takes a third of what there is, and lines begin to queue."
     )
     program = "target/workloads/lubench --mode 400 --threads 2 --size 4M --iterations 2"
     commands = [
