@@ -1,6 +1,7 @@
 //! The promised costs, and how each is measured.
 
 use crate::measure::{Times, median, time};
+use crate::simulation;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
 use pinfold_linux::channel::Channel;
@@ -13,11 +14,22 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// A cost, the most that it may be, and how it is measured in the project's root.
+/// What is promised of a cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    /// It is no more.
+    AtMost(f64),
+    /// It is no less.
+    AtLeast(f64),
+    /// Nothing: it stands there for comparison.
+    None,
+}
+
+/// A cost, what is promised of it, and how it is measured in the project's root.
 pub(crate) struct Promise {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    pub(crate) at_most: f64,
+    pub(crate) bound: Bound,
     pub(crate) measure: fn(&Path) -> Result<f64>,
 }
 
@@ -26,50 +38,98 @@ pub(crate) const ALL: &[Promise] = &[
     Promise {
         name: "processor time of two computing threads, with/without",
         unit: "ratio",
-        at_most: 1.01,
+        bound: Bound::AtMost(1.01),
         measure: |root| Ok(overhead(root)?.processor),
     },
     Promise {
         name: "wall time of the work of two computing threads, with/without",
         unit: "ratio",
-        at_most: 1.01,
+        bound: Bound::AtMost(1.01),
         measure: |root| Ok(overhead(root)?.wall),
     },
     Promise {
         name: "start-up added to /bin/true",
         unit: "ms",
-        at_most: 20.0,
+        bound: Bound::AtMost(20.0),
         measure: start_up,
     },
     Promise {
         name: "reading all metrics of a task",
         unit: "us",
-        at_most: 5.0,
+        bound: Bound::AtMost(5.0),
         measure: |_| reading(),
     },
     Promise {
         name: "counting the 38,580,711 placements of 64 threads, command",
         unit: "ms",
-        at_most: 100.0,
+        bound: Bound::AtMost(100.0),
         measure: counting,
     },
     Promise {
         name: "recording a two-thread streaming loop, with/without",
         unit: "ratio",
-        at_most: 60.0,
+        bound: Bound::AtMost(60.0),
         measure: |root| slow_down(root, "12M", 50, &[PINFOLD, "record", "-o", "target/bench.pft", "--"]),
     },
     Promise {
         name: "processors idle while 80 placements of 8 threads are swept",
         unit: "%",
-        at_most: 10.0,
+        bound: Bound::AtMost(10.0),
         measure: idle_in_a_sweep,
     },
     Promise {
         name: "for comparison: that loop under valgrind's lackey",
         unit: "ratio",
-        at_most: f64::INFINITY,
+        bound: Bound::None,
         measure: |root| slow_down(root, "384K", 4, LACKEY),
+    },
+    Promise {
+        name: "simulated accesses a second, 8 threads on 48 cores, 8 workloads together",
+        unit: "M/s",
+        bound: Bound::AtLeast(20.0),
+        measure: |root| Ok(simulation::speed(root, "opteron-6164x4")?.together),
+    },
+    Promise {
+        name: "the slowest of these workloads",
+        unit: "M/s",
+        bound: Bound::None,
+        measure: |root| Ok(simulation::speed(root, "opteron-6164x4")?.slowest),
+    },
+    Promise {
+        name: "these workloads, 8 threads on 8 cores",
+        unit: "M/s",
+        bound: Bound::None,
+        measure: |root| Ok(simulation::speed(root, "clovertown")?.together),
+    },
+    Promise {
+        name: "these workloads, 8 threads on 192 cores",
+        unit: "M/s",
+        bound: Bound::None,
+        measure: |root| Ok(simulation::speed(root, "epyc-9654x2")?.together),
+    },
+    Promise {
+        name: "streaming, 8 threads on 192 cores",
+        unit: "M/s",
+        bound: Bound::None,
+        measure: |root| simulation::speed_of_threads(root, "epyc-9654x2", 8),
+    },
+    Promise {
+        name: "streaming, 48 threads on 192 cores",
+        unit: "M/s",
+        bound: Bound::None,
+        measure: |root| simulation::speed_of_threads(root, "epyc-9654x2", 48),
+    },
+    Promise {
+        name: "streaming, 192 threads on 192 cores",
+        unit: "M/s",
+        bound: Bound::None,
+        measure: |root| simulation::speed_of_threads(root, "epyc-9654x2", 192),
+    },
+    Promise {
+        name: "memory while 48 threads are simulated on 48 cores",
+        unit: "MB",
+        bound: Bound::AtMost(1000.0),
+        measure: simulation::memory,
     },
 ];
 

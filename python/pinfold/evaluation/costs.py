@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pinfold.evaluation.section import Section, Table, here
 
+SIGNS = {"<=": "≤", ">=": "≥"}
+
 
 def costs(quick: bool) -> Section:
     """Take over what ``make bench`` measured."""
@@ -21,13 +23,13 @@ def costs(quick: bool) -> Section:
             one["name"],
             f"{one['value']:.3f}",
             one["unit"],
-            f"≤ {one['promise']}",
-            "held" if one["held"] else "**broken**",
+            "-" if one["held"] is None else f"{SIGNS[one['bound']]} {one['promise']}",
+            {True: "held", False: "**broken**", None: ""}[one["held"]],
         ]
         for one in measured
     ]
     machine = here()
-    text = f"Measured on: {machine}. Ratios and differences are taken within one run."
+    text = f"Measured on: {machine}. Ratios and differences are taken within one run; rates are this machine's."
     columns = ["cost", "measured", "unit", "promised", ""]
     return Section(
         "costs", "Costs", text, ["make bench"], [Table(columns, rows)], {"machine": machine, "costs": measured}

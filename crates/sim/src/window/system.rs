@@ -235,9 +235,8 @@ impl<const W: usize> System<W> {
             return None;
         }
         let mut gone = private[0].candidate(line);
-        for level in 1..self.levels {
-            let cache = &private[level];
-            let enters = if self.inclusion[level] == Inclusion::Victim {
+        for (cache, &inclusion) in private[1..].iter().zip(&self.inclusion[1..]) {
+            let enters = if inclusion == Inclusion::Victim {
                 gone
             } else {
                 Some(line)

@@ -1,0 +1,118 @@
+//! What simulating in detail costs: recorded workloads of eight threads, each run once on a model, with the reading of the
+//! recording, on one core of the host.
+
+use crate::measure::time;
+use anyhow::{Context, Result};
+use pinfold_core::{PageMapping, Pinning, Prefetchers, PuId};
+use pinfold_sim::model::builtin;
+use pinfold_sim::window::{Options, Stream, WindowConfiguration, simulate};
+use pinfold_sim::{Program, RecordedProgram};
+use pinfold_trace::Recording;
+use std::path::Path;
+
+/// The workloads, and the arguments that put their data beyond the small caches of a core.
+const WORKLOADS: [(&str, &[&str]); 8] = [
+    ("stream", &["--size", "12M", "--iterations", "3"]),
+    ("stencil", &["--size", "3M", "--iterations", "4"]),
+    ("spmv", &["--size", "4M", "--iterations", "3"]),
+    ("random_access", &["--size", "4M", "--iterations", "2"]),
+    ("compute", &["--size", "256k", "--iterations", "2"]),
+    ("nbody", &["--size", "1k", "--iterations", "1"]),
+    ("fft", &["--size", "1M", "--iterations", "1"]),
+    ("kmeans", &["--size", "1M", "--iterations", "1"]),
+];
+
+/// What simulating all of them took.
+pub(crate) struct Speed {
+    /// Data accesses a second, in millions, of all of them together.
+    pub(crate) together: f64,
+    /// Of the slowest of them.
+    pub(crate) slowest: f64,
+}
+
+/// Simulates every workload with 8 threads on `machine`, as far apart as its cores are.
+pub(crate) fn speed(root: &Path, machine: &str) -> Result<Speed> {
+    let (mut accesses, mut seconds, mut slowest) = (0.0, 0.0, f64::INFINITY);
+    for (workload, arguments) in WORKLOADS {
+        let (done, took) = window(machine, &recorded(root, workload, 8, arguments)?)?;
+        accesses += done;
+        seconds += took;
+        slowest = f64::min(slowest, done / took / 1e6);
+    }
+    Ok(Speed {
+        together: accesses / seconds / 1e6,
+        slowest,
+    })
+}
+
+/// Millions of data accesses a second of the streaming workload with so many threads.
+pub(crate) fn speed_of_threads(root: &Path, machine: &str, threads: usize) -> Result<f64> {
+    let (name, arguments) = WORKLOADS[0];
+    let (accesses, seconds) = window(machine, &recorded(root, name, threads, arguments)?)?;
+    Ok(accesses / seconds / 1e6)
+}
+
+/// The most memory, in MB, that this process needs while it simulates 48 threads on the 48 cores of the Opterons.
+pub(crate) fn memory(root: &Path) -> Result<f64> {
+    let (name, arguments) = WORKLOADS[0];
+    let recording = recorded(root, name, 48, arguments)?;
+    // Lets the peak begin anew (proc_pid_clear_refs(5)).
+    std::fs::write("/proc/self/clear_refs", "5").context("the peak of the memory cannot be set back")?;
+    window("opteron-6164x4", &recording)?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"))
+        .context("the kernel does not tell VmHWM")?;
+    Ok(peak.trim().parse::<f64>()? * 1024.0 / 1e6)
+}
+
+/// Records a workload, unless that has been done.
+fn recorded(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> Result<RecordedProgram> {
+    let directory = root.join("target/bench");
+    std::fs::create_dir_all(&directory)?;
+    let file = directory.join(format!("{workload}-{threads}.pft"));
+    let shown = file.to_str().context("the path is no text")?;
+    let program = format!("target/workloads/{workload}");
+    let count = threads.to_string();
+    let mut words = vec![
+        "target/release/pinfold",
+        "record",
+        "-o",
+        shown,
+        "--",
+        &program,
+        "--threads",
+        &count,
+    ];
+    words.extend(arguments);
+    time(root, &words)?;
+    Ok(RecordedProgram::new(Recording::open(&file)?)?)
+}
+
+/// Data accesses of a program's run on a model, and the processor time that it took to simulate, in seconds.
+fn window(machine: &str, program: &RecordedProgram) -> Result<(f64, f64)> {
+    let model = builtin(machine).with_context(|| format!("there is no model {machine}"))?;
+    let (threads, cores) = (program.threads(), model.cores());
+    let pus = (0..threads)
+        .map(|thread| Ok(PuId(u32::try_from(thread * cores / threads)?)))
+        .collect::<Result<_>>()?;
+    let configuration = WindowConfiguration {
+        pinning: Pinning::new(pus).context("the recording has no threads")?,
+        pages: PageMapping::FirstTouch,
+        prefetchers: Prefetchers::ALL,
+    };
+    let streams: Vec<Box<dyn Stream + '_>> = (0..threads).map(|thread| program.stream(thread)).collect();
+    let begin = processor_seconds()?;
+    let result = simulate(&model, &configuration, None, streams, &Options::default())?;
+    let seconds = processor_seconds()? - begin;
+    let total = result.total();
+    Ok(((total.reads + total.writes) as f64, seconds))
+}
+
+/// Processor time of this thread so far.
+fn processor_seconds() -> Result<f64> {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").context("the kernel keeps no schedstat")?;
+    let nanoseconds = statistics.split_whitespace().next().context("schedstat is empty")?;
+    Ok(nanoseconds.parse::<f64>()? * 1e-9)
+}
