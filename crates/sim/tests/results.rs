@@ -10,6 +10,7 @@ use pinfold_sim::window::{
     Event, EventKind, Generated, Options, PageMapping, PageProfile, Prefetchers, Served, Stream, WindowConfiguration,
     WindowResult, simulate, synthetic,
 };
+use std::fmt::Write;
 use std::time::Duration;
 
 /// A line a case: its name, the cycles of the window, rounded down, and the digest of all its numbers.
@@ -249,16 +250,16 @@ fn cases() -> Vec<(String, WindowResult)> {
 
 #[test]
 fn no_number_of_any_result_has_changed() {
-    let found: String = cases()
-        .into_iter()
-        .map(|(name, result)| {
-            format!(
-                "{name}: {:.0} cycles, {:016x}\n",
-                result.cycles.floor(),
-                digest(&result)
-            )
-        })
-        .collect();
+    let mut found = String::new();
+    for (name, result) in cases() {
+        writeln!(
+            found,
+            "{name}: {:.0} cycles, {:016x}",
+            result.cycles.floor(),
+            digest(&result)
+        )
+        .unwrap();
+    }
     assert!(
         found == EXPECTED,
         "the results are no longer those of crates/sim/tests/results/expected.txt, but\n{found}"

@@ -41,7 +41,7 @@ pub(crate) fn in_repetition(repetition: u64, batch: &mut Batch) {
     }
 }
 
-/// One thread's repetitions, one after the other. Between two of them, all threads wait for each other.
+/// One thread's repetitions, one after the other, with a mark between two of them.
 pub(crate) struct Repeated<'a> {
     program: &'a dyn Program,
     thread: usize,
@@ -74,11 +74,8 @@ impl Stream for Repeated<'_> {
         }
         self.repetition += 1;
         self.stream = self.program.stream(self.thread);
-        let members = u16::try_from(self.program.threads()).unwrap_or(u16::MAX);
         batch.events.clear();
-        batch
-            .events
-            .push(Event::barrier(self.repetition * IDENTITIES - 1, members));
+        batch.events.push(Event::mark(EventKind::Mark, 0));
         true
     }
 }

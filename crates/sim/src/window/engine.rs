@@ -130,6 +130,19 @@ pub fn simulate_with_pages<S: BuildHasher>(
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<WindowResult, WindowError> {
+    simulate_to_marks(model, configuration, profile, placed, streams, options).map(|(_, whole)| whole)
+}
+
+/// As `simulate_with_pages`, with a result of what had been counted at each `Mark` besides that of the whole window. All
+/// of them count from the window's begin.
+pub fn simulate_to_marks<S: BuildHasher>(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    profile: Option<&PageProfile>,
+    placed: &HashMap<u64, u8, S>,
+    streams: Vec<Box<dyn Stream + '_>>,
+    options: &Options,
+) -> Result<(Vec<WindowResult>, WindowResult), WindowError> {
     let placement = Placement::new(model, configuration, profile, streams.len())?;
     macro_rules! run {
         ($words:literal) => {{
@@ -228,6 +241,10 @@ struct Engine<'a, const W: usize> {
     call: Ticks,
     poll: Ticks,
     released: u64,
+    /// Threads that have come to the next mark.
+    at_mark: Vec<usize>,
+    /// The results at the marks so far.
+    marks: Vec<WindowResult>,
 }
 
 impl<'a, const W: usize> Engine<'a, W> {
@@ -315,10 +332,12 @@ impl<'a, const W: usize> Engine<'a, W> {
             call: system_cost(|costs| &costs.call, options.call),
             poll: system_cost(|costs| &costs.poll, options.poll),
             released: 0,
+            at_mark: vec![],
+            marks: vec![],
         }
     }
 
-    fn run(mut self) -> Result<WindowResult, WindowError> {
+    fn run(mut self) -> Result<(Vec<WindowResult>, WindowResult), WindowError> {
         for pu in 0..self.pus.len() {
             self.set_active(pu, true);
             self.queue.add(pu, 0);
@@ -327,8 +346,12 @@ impl<'a, const W: usize> Engine<'a, W> {
             while let Some((_, pu)) = self.queue.pop() {
                 self.turn(pu)?;
             }
-            // Nobody can run: those who wait do so for what the recording does not hold.
-            let stuck = self.waiting.release_all();
+            // Nobody can run: those who wait do so for what the recording does not hold. Who has come to a mark waits
+            // for them.
+            let mut stuck = self.waiting.release_all();
+            if stuck.is_empty() {
+                stuck = std::mem::take(&mut self.at_mark);
+            }
             if stuck.is_empty() {
                 break;
             }
@@ -337,7 +360,8 @@ impl<'a, const W: usize> Engine<'a, W> {
                 self.release(thread, self.threads[thread].clock);
             }
         }
-        Ok(self.result())
+        let whole = self.result();
+        Ok((self.marks, whole))
     }
 
     /// Notes whether a PU has a thread that can run: its siblings go slower while it does.
@@ -384,7 +408,6 @@ impl<'a, const W: usize> Engine<'a, W> {
                 }
                 Stop::Ended => {
                     state.state = State::Ended;
-                    state.ended = state.clock;
                     let end = state.clock;
                     let open = std::mem::take(&mut state.open_regions);
                     let snapshots = std::mem::take(&mut self.snapshots[thread]);
@@ -451,6 +474,20 @@ impl<'a, const W: usize> Engine<'a, W> {
                 let last = members.iter().map(|&member| self.threads[member].clock).max();
                 let last = last.unwrap_or(now);
                 for member in members {
+                    self.release(member, last);
+                }
+                true
+            }
+            EventKind::Mark => {
+                self.at_mark.push(thread);
+                if self.at_mark.len() < self.threads.len() {
+                    self.threads[thread].state = State::Blocked;
+                    return false;
+                }
+                let result = self.result();
+                self.marks.push(result);
+                let last = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(now);
+                for member in std::mem::take(&mut self.at_mark) {
                     self.release(member, last);
                 }
                 true
@@ -580,11 +617,12 @@ impl<'a, const W: usize> Engine<'a, W> {
         }
     }
 
-    fn result(self) -> WindowResult {
+    /// What has been counted by now, when all threads have ended or come to a mark.
+    fn result(&self) -> WindowResult {
         let model = self.model;
-        let end = self.threads.iter().map(|thread| thread.ended).max().unwrap_or(0);
+        let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
         let seconds = cycles(end) / model.frequency().0;
-        let mut counters = self.system.counters;
+        let mut counters = self.system.counters.clone();
         for (counters, thread) in counters.iter_mut().zip(&self.threads) {
             counters.instructions = thread.instructions;
             counters.stall_cycles = cycles(thread.stalled);
@@ -599,10 +637,10 @@ impl<'a, const W: usize> Engine<'a, W> {
         WindowResult {
             seconds,
             cycles: cycles(end),
-            ends: self.threads.iter().map(|thread| cycles(thread.ended)).collect(),
+            ends: self.threads.iter().map(|thread| cycles(thread.clock)).collect(),
             threads: counters,
-            regions: self.regions,
-            region_totals: self.region_totals,
+            regions: self.regions.clone(),
+            region_totals: self.region_totals.clone(),
             memory_bytes: bytes(&self.system.memory),
             links: model
                 .routes()

@@ -84,7 +84,6 @@ pub(crate) struct Thread<'a> {
     pub(crate) busy: Ticks,
     pub(crate) waited: Ticks,
     pub(crate) queued: Ticks,
-    pub(crate) ended: Ticks,
     /// Regions that it has entered, and when.
     pub(crate) open_regions: Vec<(u64, Ticks)>,
     ahead: Ahead,
@@ -124,7 +123,6 @@ impl<'a> Thread<'a> {
             busy: 0,
             waited: 0,
             queued: 0,
-            ended: 0,
             open_regions: vec![],
             ahead: Ahead::default(),
         }

@@ -30,6 +30,8 @@ pub enum EventKind {
     RegionBegin,
     /// Leaves the region `payload`.
     RegionEnd,
+    /// Goes on when all threads of the window have come here. What has been counted by then is a result of its own.
+    Mark,
 }
 
 /// One event, of 16 bytes.
