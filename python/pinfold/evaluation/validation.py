@@ -16,13 +16,13 @@ PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, host)
 def validation(quick: bool) -> Section:
     """Make every part."""
     parts = [make(quick) for make in PARTS]
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = {"reduced": quick}
     for part in parts:
         data |= part.data
     return Section(
         "validation",
         "The simulator, checked",
-        "\n\n".join(part.text for part in parts),
+        "\n\n".join([*(["A reduced set (`make evaluation-quick`)."] if quick else []), *(part.text for part in parts)]),
         [command for part in parts for command in part.commands],
         [part.table for part in parts],
         data,
