@@ -17,6 +17,9 @@ test: build check ## every check and every test, in both languages
 	$(PYTHON) -m pytest tests
 	$(PYTHON) -m pytest --doctest-modules python/pinfold
 
+test-guest: build ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
+	$(PYTHON) -m pytest tests/guest
+
 check: setup ## formats, lints and types
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
@@ -53,4 +56,4 @@ clean: ## remove everything that was built, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test check build bench evaluation evaluation-quick setup clean help
+.PHONY: demo test test-guest check build bench evaluation evaluation-quick setup clean help

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from guest_machine import Guest, missing
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -310,6 +311,16 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
     yield start
     for one in open_ones:
         one.close()
+
+
+@pytest.fixture(scope="session")
+def guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterator[Guest]:
+    """Return the emulated machine of four nodes, which all tests share."""
+    if why := missing():
+        pytest.skip(why)
+    machine = Guest(binary, agent, workload("stream").parent)
+    yield machine
+    machine.give_up()
 
 
 @pytest.fixture(scope="session")

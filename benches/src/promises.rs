@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{Plan, Request};
-use pinfold_linux::launch::Launch;
+use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::{self, Source};
 use std::collections::BTreeSet;
@@ -87,13 +87,13 @@ pub(crate) const ALL: &[Promise] = &[
         name: "simulated accesses a second, 8 threads on 48 cores, 8 workloads together",
         unit: "M/s",
         bound: Bound::AtLeast(20.0),
-        measure: |root| Ok(simulation::speed(root, "opteron-6164x4")?.together),
+        measure: |root| Ok(simulation::speed_on_opterons(root)?.together),
     },
     Promise {
         name: "the slowest of these workloads",
         unit: "M/s",
         bound: Bound::None,
-        measure: |root| Ok(simulation::speed(root, "opteron-6164x4")?.slowest),
+        measure: |root| Ok(simulation::speed_on_opterons(root)?.slowest),
     },
     Promise {
         name: "these workloads, 8 threads on 8 cores",
@@ -266,8 +266,10 @@ fn reading() -> Result<f64> {
         skipped: BTreeSet::new(),
         outlive: false,
         keep_pinned: false,
+        journal: None,
         plan: Some(Plan::new(&requests)?),
         channel: Some(Channel::create()?),
+        pages: PageOptions::default(),
     })?;
     let sample = machine.observe();
     ensure!(

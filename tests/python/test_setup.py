@@ -44,6 +44,9 @@ class Place:
         self.provide("dpkg-query", 'shift 2; for package; do printf "%s=installed " "$package"; done')
         self.provide("apt-get")
         self.provide("id", "echo 0")
+        self.provide("uname", "echo x86_64")
+        self.kernel = folder / "target/guest/kernel"
+        self.kernel.mkdir(parents=True)
         self.provide("curl", "exit 6")
         self.provide("cargo", CARGO.format(version="1.88.0"))
         self.provide("python3", PYTHON3)
@@ -250,3 +253,19 @@ def test_the_place_is_taken_from_the_script_and_not_from_the_caller(place: Place
     )
     assert completed.returncode == 0, completed.stderr
     assert (place.folder / ".venv/requirements.txt").exists()
+
+
+def test_without_a_kernel_for_the_guest_the_rest_is_set_up_and_that_is_said(place: Place) -> None:
+    place.kernel.rmdir()
+    place.provide("apt-cache")
+    completed = place.setup()
+    assert completed.returncode == 0, completed.stderr
+    assert "setup: there is no kernel to be had; the tests in an emulated machine will be skipped" in completed.stderr
+    assert (place.folder / ".venv/requirements.txt").exists()
+
+
+def test_on_another_architecture_no_guest_is_prepared(place: Place) -> None:
+    place.kernel.rmdir()
+    place.provide("uname", "echo aarch64")
+    completed = place.setup()
+    assert completed.stderr == "setup: making a Python environment in .venv\n"

@@ -5,11 +5,16 @@
 
 mod calibrate;
 mod events;
+mod explain;
+mod journals;
 mod machine;
 mod machines;
+mod page_mapping;
+mod pages;
 mod placements;
 mod record;
 mod recorded;
+mod reset;
 mod run;
 mod sweep;
 mod topo;
@@ -38,11 +43,14 @@ enum Command {
     Topo(topo::Arguments),
     Placements(placements::Arguments),
     Machines(machines::Arguments),
+    Pages(pages::Arguments),
     Events(events::Arguments),
+    Explain(explain::Arguments),
     Record(record::Arguments),
     Calibrate(calibrate::Arguments),
     Trace(trace::Arguments),
     Sweep(Box<sweep::Arguments>),
+    Reset(reset::Arguments),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -55,11 +63,14 @@ fn main() -> ExitCode {
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
         Command::Machines(arguments) => machines::run(&arguments),
+        Command::Pages(arguments) => pages::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("pinfold: {error:#}");

@@ -4,9 +4,11 @@
 //! tells a person what happened, the runtime's record a machine.
 
 mod binding;
+mod dry_run;
 mod duration;
 pub(crate) mod json;
 pub(crate) mod number;
+mod pages;
 mod plan;
 mod progress;
 mod report;
@@ -16,7 +18,7 @@ mod simulated;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use pinfold_core::{Machine, Topology};
+use pinfold_core::{Machine, PageMapping, Topology};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::EXAMPLE;
 use pinfold_runtime::Record;
@@ -26,6 +28,7 @@ use report::Report;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -107,7 +110,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     cpunodebind: Option<String>,
 
-    /// Place threads although variables such as `OMP_PROC_BIND` tell the program to bind them itself.
+    #[command(flatten)]
+    mapping: crate::page_mapping::Arguments,
+
+    #[command(flatten)]
+    migration: crate::page_mapping::Migration,
+
+    /// What to do where the kernel's automatic NUMA balancing is on.
+    #[arg(long, value_enum, default_value_t = pages::BalancingName::Keep, value_name = "WHAT")]
+    numa_balancing: pages::BalancingName,
+
+    /// Place threads although variables such as `OMP_PROC_BIND` tell the program to bind them itself, and move pages although
+    /// the program has given them a memory policy.
     #[arg(long = "override")]
     overrides: bool,
 
@@ -119,6 +133,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     keep_pinned: bool,
 
+    /// Print the calls that would be made for the first candidate, and run nothing.
+    #[arg(long)]
+    dry_run: bool,
+
     /// Write everything that was learned to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -128,11 +146,22 @@ pub(crate) struct Arguments {
     quiet: bool,
 
     #[command(flatten)]
+    journals: crate::journals::Arguments,
+
+    #[command(flatten)]
     simulated: simulated::Arguments,
 
     /// The program and its arguments.
     #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recording"], value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+impl Arguments {
+    /// The first option that was given and that is about moving pages of a program that really runs.
+    fn about_real_pages(&self) -> Option<&'static str> {
+        let balancing = (self.numa_balancing != pages::BalancingName::Keep).then_some("--numa-balancing");
+        self.migration.given().or(balancing)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -159,11 +188,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     match arguments.machine.selected()? {
         Selected::Here => {
-            simulated::refuse(arguments)?;
+            simulated::refuse(arguments, plan::Where::Here)?;
             run_here(arguments)
         }
         Selected::Scripted(file) => {
-            simulated::refuse(arguments)?;
+            simulated::refuse(arguments, plan::Where::Simulated)?;
             run_scripted(arguments, &file)
         }
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => simulated::run(arguments, selected.model()?),
@@ -177,7 +206,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, plan::Where::Here)?;
+    if arguments.dry_run {
+        let policy = plan.page_options(arguments)?.policy;
+        return match io::stdout().write_all(dry_run::calls(&plan, policy).as_bytes()) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(ExitCode::SUCCESS),
+        };
+    }
     let launch = plan.launch(arguments)?;
+    plan.notes.extend(arguments.journals.left_behind());
     let json = json_file(arguments)?;
     match LinuxMachine::launch(launch) {
         Ok(mut machine) => drive(arguments, &plan, &mut machine, json),
@@ -211,9 +249,11 @@ fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
         (arguments.overrides, "--override"),
         (arguments.outlive, "--outlive"),
         (arguments.keep_pinned, "--keep-pinned"),
+        (arguments.dry_run, "--dry-run"),
     ];
-    match given.iter().find(|(given, _)| *given) {
-        Some((_, option)) => bail!("{option} is about a real program, and a scripted machine runs none; leave it out"),
+    let given = given.iter().find(|(given, _)| *given).map(|&(_, option)| option);
+    match given.or(arguments.about_real_pages()).or(arguments.mapping.given()) {
+        Some(option) => bail!("{option} is about a real program, and a scripted machine runs none; leave it out"),
         None => Ok(()),
     }
 }
@@ -301,6 +341,7 @@ fn drive_about<M: Machine>(
             command: about.command.clone(),
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
+            page_map: plan.pages(),
             simulation,
             record: &record,
         })?;
@@ -315,6 +356,8 @@ struct Document<'a> {
     command: Vec<String>,
     topology: String,
     allowed_pus: String,
+    /// Where pages were to be; `None` where nobody said.
+    page_map: Option<PageMapping>,
     /// How the program was simulated, where it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     simulation: Option<simulated::Simulation>,

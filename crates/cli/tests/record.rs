@@ -57,7 +57,7 @@ fn record(directory: &Path, options: &[&str], command: &[&str]) -> (Output, Reco
 fn read(recording: &Recording, thread: usize) -> (Vec<Access>, Vec<Event>) {
     let mut reader = recording.read(&recording.threads()[thread]);
     let (mut accesses, mut events) = (vec![], vec![]);
-    let mut batch = Batch::default();
+    let mut batch: Batch = Batch::default();
     while reader.next_batch(&mut batch).unwrap() {
         accesses.extend(&batch.accesses);
         events.extend(batch.events.iter().map(|(_, event)| *event));

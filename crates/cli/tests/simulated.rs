@@ -347,14 +347,19 @@ fn what_is_about_a_simulated_machine_is_refused_elsewhere() {
         let error = error_of(&["run", option, "1", "--", "true"]);
         assert!(error.contains(name) && error.contains("--machine"), "{error}");
     }
-    for (option, value) in [("--page-map", "interleave"), ("--prefetch", "1111")] {
-        let error = error_of(&["run", option, value, "--", "true"]);
-        assert!(error.contains(option) && error.contains("--machine"), "{error}");
-    }
     let error = error_of(&["run", "a.pft"]);
     assert!(error.contains("a.pft") && error.contains("--machine"), "{error}");
     let error = error_of(&["run", "--machine", "opteron-6164x4", "--outlive", "a.pft"]);
     assert!(error.contains("--outlive"), "{error}");
+    for option in [
+        &["--migrate-files"][..],
+        &["--migrate-rate", "1GiB/s"],
+        &["--numa-balancing", "off"],
+    ] {
+        let arguments = [&["run", "--machine", "opteron-6164x4"], option, &["a.pft"]].concat();
+        let error = error_of(&arguments);
+        assert!(error.contains(option[0]) && error.contains("really runs"), "{error}");
+    }
 }
 
 #[test]
@@ -384,11 +389,20 @@ fn pages_and_prefetchers_are_as_they_were_given() {
     assert_eq!(given["simulation"]["page_map"], "remote");
     assert_eq!(given["simulation"]["prefetch"], "1011");
     assert!(given["ran"].as_f64() > plain["ran"].as_f64());
-    let missing = simulated("missing.json", &["--page-map", "single:2"]);
-    let refused = &missing["refused"][0];
+    let weighted = simulated("weighted.json", &["--weighted-interleave", "all"]);
+    let refused = &weighted["refused"][0];
     assert!(refused["task"].is_null());
-    assert!(refused["why"].as_str().unwrap().contains("no NUMA node 2"));
-    assert_eq!(missing["ran"], plain["ran"]);
+    assert!(refused["why"].as_str().unwrap().contains("interleave:0-1"), "{refused}");
+    // What numactl calls it is the same.
+    let remote = simulated("bound.json", &["--membind", "1"]);
+    assert_eq!(remote["page_map"], "bind:1");
+    assert_eq!(
+        remote["ran"],
+        simulated("single.json", &["--page-map", "single:1"])["ran"]
+    );
+    let error = error_of(&["run", "--machine", "e5-2660v2x2", "--page-map", "single:2", &file]);
+    assert!(error.contains("no NUMA node 2; there are 0-1"), "{error}");
+    assert_eq!(weighted["ran"], plain["ran"]);
 }
 
 #[test]

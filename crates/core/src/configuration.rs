@@ -1,9 +1,11 @@
 //! Where threads belong, and what of it was really done.
 
+use crate::memory::PageMoves;
 use crate::{PageMapping, Prefetchers, PuId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 /// Maps thread ranks to PUs: rank `r` runs on the `r`-th PU, and ranks beyond the last start again at the first, so
 /// that a machine with fewer PUs than threads is shared evenly.
@@ -65,25 +67,29 @@ pub struct Configuration {
     pub pages: Option<PageMapping>,
     /// Which prefetchers are on, on all cores; `None` leaves them as they were found.
     pub prefetchers: Option<Prefetchers>,
+    /// How long it may take at most to bring pages after threads that have changed their node; what takes longer stays.
+    /// `None` for however long it takes.
+    pub following_within: Option<Duration>,
 }
 
 impl Configuration {
     /// What a machine that can only pin refuses of this: each part beside the pinning.
     pub fn beyond_pinning(&self) -> Vec<Refusal> {
-        let pages = self
-            .pages
-            .map(|pages| format!("pages stay where they are, and not {pages}"));
-        let prefetchers = self
-            .prefetchers
-            .map(|prefetchers| format!("the prefetchers stay as they are, and not {prefetchers}"));
-        [pages, prefetchers]
-            .into_iter()
-            .flatten()
-            .map(|what| Refusal {
-                task: None,
-                why: format!("{what}: this machine can only pin threads"),
-            })
-            .collect()
+        let pages = self.pages.map(|pages| {
+            Refusal::of_machine(format!(
+                "pages stay where they are, and not {pages}: this machine can only pin threads"
+            ))
+        });
+        pages.into_iter().chain(self.refused_prefetchers()).collect()
+    }
+
+    /// What a machine that cannot set prefetchers refuses of this.
+    pub fn refused_prefetchers(&self) -> Option<Refusal> {
+        self.prefetchers.map(|prefetchers| {
+            Refusal::of_machine(format!(
+                "the prefetchers stay as they are, and not {prefetchers}: this machine cannot set them"
+            ))
+        })
     }
 }
 
@@ -94,6 +100,8 @@ pub struct Applied {
     pub moved: Vec<TaskId>,
     /// What could not be done, and why.
     pub refused: Vec<Refusal>,
+    /// What came of moving pages; `None` where none had to be moved, or the machine does not tell.
+    pub pages: Option<PageMoves>,
 }
 
 /// One change that the machine did not make.
@@ -103,6 +111,16 @@ pub struct Refusal {
     pub task: Option<TaskId>,
     /// Why, in words that a user can act on.
     pub why: String,
+}
+
+impl Refusal {
+    /// One that is about the whole program or the machine.
+    pub fn of_machine(why: impl Into<String>) -> Self {
+        Self {
+            task: None,
+            why: why.into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,26 @@
 //! Where a program's pages are.
 
-use crate::NodeId;
+use crate::{NodeId, NodeSet};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where pages are (Sánchez Barrera et al., ICS 2020, section 2.1.2).
+/// Where pages are: the mappings of Sánchez Barrera et al., ICS 2020, section 2.1.2, and those of numactl that name nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageMapping {
     /// On the node of the thread that touches the page first.
     FirstTouch,
     /// On all nodes of the machine in turn, by address.
     Interleave,
+    /// On these nodes in turn, by address. Never of no node.
+    InterleaveOver(NodeSet),
+    /// On these nodes in turn, on each as many pages in a row as its weight says. Never of no node.
+    WeightedInterleave(NodeSet),
+    /// On the node of the thread that touches the page first, if it is one of these, and else on the nearest of them.
+    /// Never on another, however full these are. Never of no node.
+    Bind(NodeSet),
+    /// On this node, and elsewhere when it is full.
+    Preferred(NodeId),
     /// All on one node.
     Single(NodeId),
     /// On the node of the threads, which are meant to be on one node; with threads on several, as `FirstTouch`.
@@ -24,6 +33,19 @@ pub enum PageMapping {
     Balance,
 }
 
+impl PageMapping {
+    /// The nodes that it names; empty for one that names none.
+    pub fn named(self) -> NodeSet {
+        match self {
+            Self::InterleaveOver(nodes) | Self::WeightedInterleave(nodes) | Self::Bind(nodes) => nodes,
+            Self::Preferred(node) | Self::Single(node) => node.into(),
+            Self::FirstTouch | Self::Interleave | Self::Local | Self::Remote | Self::Locality | Self::Balance => {
+                NodeSet::default()
+            }
+        }
+    }
+}
+
 /// The names of the mappings that need no more than a name.
 const NAMES: [(&str, PageMapping); 6] = [
     ("first_touch", PageMapping::FirstTouch),
@@ -33,16 +55,23 @@ const NAMES: [(&str, PageMapping); 6] = [
     ("locality", PageMapping::Locality),
     ("balance", PageMapping::Balance),
 ];
+
+/// The names that are followed by nodes.
+const INTERLEAVE: &str = "interleave";
+const WEIGHTED_INTERLEAVE: &str = "weighted_interleave";
+const BIND: &str = "bind";
+const PREFERRED: &str = "preferred";
 const SINGLE: &str = "single";
 
 /// A text is no page mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no page mapping: there are first_touch, interleave, single:NODE, local, remote, locality and balance"
+    "`{0}` is no page mapping: there are first_touch, interleave, interleave:NODES, weighted_interleave:NODES, \
+     bind:NODES, preferred:NODE, single:NODE, local, remote, locality and balance"
 )]
 pub struct ParsePageMappingError(String);
 
-/// The dataset's names; `single:NODE` says on which node all pages are.
+/// The dataset's names; what follows a colon says on which nodes pages are, as in `single:2` and `bind:0-3,8`.
 impl FromStr for PageMapping {
     type Err = ParsePageMappingError;
 
@@ -50,23 +79,42 @@ impl FromStr for PageMapping {
         if let Some(&(_, mapping)) = NAMES.iter().find(|(name, _)| *name == text) {
             return Ok(mapping);
         }
+        let named = |(name, nodes): (&str, &str)| {
+            let nodes = nodes.parse().ok().filter(|nodes: &NodeSet| !nodes.is_empty())?;
+            match name {
+                INTERLEAVE => Some(Self::InterleaveOver(nodes)),
+                WEIGHTED_INTERLEAVE => Some(Self::WeightedInterleave(nodes)),
+                BIND => Some(Self::Bind(nodes)),
+                PREFERRED => nodes.only().map(Self::Preferred),
+                SINGLE => nodes.only().map(Self::Single),
+                _ => None,
+            }
+        };
         text.split_once(':')
-            .filter(|(name, _)| *name == SINGLE)
-            .and_then(|(_, node)| node.parse().ok())
-            .map(|node| Self::Single(NodeId(node)))
+            .and_then(named)
             .ok_or_else(|| ParsePageMappingError(text.to_owned()))
     }
 }
 
 impl fmt::Display for PageMapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Single(node) = self {
-            return write!(f, "{SINGLE}:{node}");
+        let name = match self {
+            Self::FirstTouch => "first_touch",
+            Self::Interleave | Self::InterleaveOver(_) => INTERLEAVE,
+            Self::WeightedInterleave(_) => WEIGHTED_INTERLEAVE,
+            Self::Bind(_) => BIND,
+            Self::Preferred(_) => PREFERRED,
+            Self::Single(_) => SINGLE,
+            Self::Local => "local",
+            Self::Remote => "remote",
+            Self::Locality => "locality",
+            Self::Balance => "balance",
+        };
+        f.write_str(name)?;
+        match self.named() {
+            nodes if nodes.is_empty() => Ok(()),
+            nodes => write!(f, ":{nodes}"),
         }
-        NAMES
-            .iter()
-            .find(|(_, mapping)| mapping == self)
-            .map_or(Err(fmt::Error), |(name, _)| f.write_str(name))
     }
 }
 
@@ -82,18 +130,32 @@ mod tests {
 
     #[test]
     fn a_page_mapping_reads_back_as_it_was_written() {
-        for mapping in NAMES
-            .map(|(_, mapping)| mapping)
-            .into_iter()
-            .chain([PageMapping::Single(NodeId(3))])
-        {
+        let nodes: NodeSet = [0, 1, 2, 8].map(NodeId).into_iter().collect();
+        let named = [
+            PageMapping::InterleaveOver(nodes),
+            PageMapping::WeightedInterleave(nodes),
+            PageMapping::Bind(nodes),
+            PageMapping::Preferred(NodeId(8)),
+            PageMapping::Single(NodeId(3)),
+        ];
+        for mapping in NAMES.map(|(_, mapping)| mapping).into_iter().chain(named) {
             assert_eq!(mapping.to_string().parse(), Ok(mapping));
         }
     }
 
     #[test]
     fn what_is_no_page_mapping_is_refused_with_those_that_there_are() {
-        for text in ["", "single", "single:", "single:x", "firsttouch"] {
+        for text in [
+            "",
+            "single",
+            "single:",
+            "single:x",
+            "single:0-1",
+            "bind:",
+            "preferred:0,1",
+            "firsttouch",
+            "local:0",
+        ] {
             let error = text.parse::<PageMapping>().unwrap_err().to_string();
             assert!(
                 error.contains(&format!("`{text}`")) && error.contains("single:NODE"),

@@ -46,6 +46,17 @@ impl Prefetchers {
     }
 }
 
+/// Those on, and no others.
+impl FromIterator<Prefetcher> for Prefetchers {
+    fn from_iter<I: IntoIterator<Item = Prefetcher>>(on: I) -> Self {
+        let mut prefetchers = Self::NONE;
+        for prefetcher in on {
+            prefetchers.0[prefetcher as usize] = true;
+        }
+        prefetchers
+    }
+}
+
 /// A text is no prefetcher setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

@@ -1,16 +1,18 @@
 //! A minimal launcher: runs a program, follows it, and says on standard error which tasks it saw.
 //!
-//!     follow [--pin LIST] [--every MILLISECONDS] [--outlive] [--keep] [--quiet] -- COMMAND [ARGUMENT]...
+//!     follow [--pin LIST] [--every MILLISECONDS] [--outlive DIRECTORY] [--keep] [--quiet] -- COMMAND [ARGUMENT]...
 //!
 //! `--pin` pins the ranks to these PUs, `--every` says how often to observe, `--outlive` lets the program go on when
-//! this process is killed, `--keep` leaves pinned what is left of the program at its end, `--quiet` says nothing.
+//! this process is killed, with a journal in a directory; `--keep` leaves pinned what is left of the program at its end, `--quiet` says nothing.
 //! The exit status is the program's.
 
 use pinfold_core::{Machine, Pinning, PuSet, TaskId, TopologyBuilder, Wait};
 use pinfold_linux::affinity::CpuMask;
-use pinfold_linux::launch::Launch;
+use pinfold_linux::journal::Directory;
+use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let mut value = || arguments.next().and_then(|text| text.into_string().ok());
     let (mut initial, mut every) = (None, Duration::from_millis(100));
-    let (mut outlive, mut keep_pinned, mut quiet) = (false, false, false);
+    let (mut journal, mut keep_pinned, mut quiet) = (None, false, false);
     while let Some(option) = value() {
         match option.as_str() {
             "--pin" => {
@@ -29,7 +31,10 @@ fn main() -> ExitCode {
                 let milliseconds = value().and_then(|text| text.parse().ok());
                 every = Duration::from_millis(milliseconds.expect("--every takes milliseconds"));
             }
-            "--outlive" => outlive = true,
+            "--outlive" => {
+                let directory = value().expect("--outlive takes a directory");
+                journal = Some(Directory::new(Path::new(&directory)).expect("a directory for the journal"));
+            }
             "--keep" => keep_pinned = true,
             "--quiet" => quiet = true,
             "--" => break,
@@ -51,10 +56,12 @@ fn main() -> ExitCode {
         initial,
         grace: Duration::from_secs(1),
         skipped: [].into(),
-        outlive,
+        outlive: journal.is_some(),
         keep_pinned,
+        journal,
         plan: None,
         channel: None,
+        pages: PageOptions::default(),
     });
     let mut machine = match launched {
         Ok(machine) => machine,

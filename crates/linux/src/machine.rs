@@ -78,7 +78,15 @@ impl Machine for LinuxMachine {
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {
-        self.running.shared.lock().program.apply(configuration)
+        let (before, mut applied, after) = {
+            let mut state = self.running.shared.lock();
+            let before = state.program.ranked();
+            let applied = state.program.apply(configuration);
+            (before, applied, state.program.ranked())
+        };
+        let Running { shared, pages, .. } = &mut self.running;
+        pages.apply(shared, &self.topology, configuration, [&before, &after], &mut applied);
+        applied
     }
 
     fn now(&self) -> Duration {

@@ -4,9 +4,11 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// Processor time of this process so far, in user mode and in the kernel.
@@ -17,6 +19,7 @@ pub fn processor_time() -> io::Result<Duration> {
 }
 
 /// A file on which nobody else works who asks for the same.
+#[derive(Debug)]
 pub struct LockedFile(Flock<File>);
 
 impl Deref for LockedFile {
@@ -33,6 +36,22 @@ pub fn lock(file: File) -> io::Result<Option<LockedFile>> {
         Ok(locked) => Ok(Some(LockedFile(locked))),
         Err((_, Errno::EWOULDBLOCK)) => Ok(None),
         Err((_, error)) => Err(error.into()),
+    }
+}
+
+/// The file, locked until it is dropped, as soon as nobody else has it locked.
+pub fn wait_and_lock(file: File) -> io::Result<LockedFile> {
+    Flock::lock(file, FlockArg::LockExclusive)
+        .map(LockedFile)
+        .map_err(|(_, error)| error.into())
+}
+
+/// Whether `path` names this file: whoever had it locked before may have removed it, and put another in its place.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(file), Ok(there)) => identity(file) == identity(there),
+        _ => false,
     }
 }
 

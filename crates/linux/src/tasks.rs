@@ -5,6 +5,7 @@
 //! alone numbers all others anew, without gaps, in the order of their creation.
 
 use crate::affinity::CpuMask;
+use crate::journal::Thread;
 use pinfold_core::{PuId, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) struct Task {
     pub(crate) original: Arc<CpuMask>,
     /// The PU on which we have pinned it.
     pub(crate) pinned: Option<PuId>,
+    /// As what it is in the journal, if it is.
+    pub(crate) noted: Option<Thread>,
     /// The reason why it is not where its rank belongs, so that one reason is given once.
     pub(crate) refused: Option<String>,
     /// Its name when it was last read; empty before.
@@ -67,6 +70,7 @@ impl TaskTable {
                 id,
                 original: origin.original,
                 pinned: origin.pinned,
+                noted: None,
                 refused: None,
                 name: String::new(),
                 cpu_time: None,
@@ -296,6 +300,7 @@ mod tests {
             },
             original: Arc::new(mask(original)),
             pinned: pinned.map(PuId),
+            noted: None,
             refused: None,
             name: String::new(),
             cpu_time: None,

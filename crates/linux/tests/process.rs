@@ -150,27 +150,27 @@ fn a_program_ends_with_its_launcher() {
 #[test]
 fn a_program_that_outlives_its_launcher_goes_on_unpinned() {
     let workshop = Workshop::new();
-    let process = kill_launcher(&workshop, &["--outlive"]);
+    let journals = workshop.file("journals");
+    let process = kill_launcher(&workshop, &["--outlive", journals.to_str().unwrap()]);
     eventually("the guard gives back the masks", || {
         masks_of(process).iter().all(|mask| *mask == allowed())
     });
     assert_eq!(threads_of(process).len(), 4);
     assert_eq!(status_field(process, "TracerPid").as_deref(), Some("0"));
     assert!(lives(process));
+    eventually("the guard removes the journal", || {
+        std::fs::read_dir(&journals).unwrap().next().is_none()
+    });
     send(process, libc::SIGKILL);
 }
 
 #[test]
 fn the_guard_ends_with_a_launcher_that_says_farewell() {
+    let workshop = Workshop::new();
     let mut launcher = Command::new(follower())
-        .args([
-            "--outlive",
-            "--quiet",
-            "--",
-            "sh",
-            "-c",
-            "cat /proc/$PPID/task/*/children",
-        ])
+        .arg("--outlive")
+        .arg(workshop.file("journals"))
+        .args(["--quiet", "--", "sh", "-c", "cat /proc/$PPID/task/*/children"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

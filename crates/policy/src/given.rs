@@ -2,21 +2,30 @@
 
 use crate::Policy;
 use pinfold_core::{Applied, Decision, Finding, Metric, PageMapping, Prefetchers, Sample, Topology};
+use std::time::Duration;
 
 /// Has the given page mapping and prefetcher setting in every configuration that another policy asks for.
 pub struct Given {
     policy: Box<dyn Policy>,
     pages: Option<PageMapping>,
     prefetchers: Option<Prefetchers>,
+    following_within: Option<Duration>,
 }
 
 impl Given {
-    /// `policy`, with these; `None` leaves to `policy` what it says.
-    pub fn new(policy: Box<dyn Policy>, pages: Option<PageMapping>, prefetchers: Option<Prefetchers>) -> Self {
+    /// `policy`, with these; `None` leaves to `policy` what it says. Pages follow threads that change their node where that
+    /// takes no longer than `following_within`.
+    pub fn new(
+        policy: Box<dyn Policy>,
+        pages: Option<PageMapping>,
+        prefetchers: Option<Prefetchers>,
+        following_within: Option<Duration>,
+    ) -> Self {
         Self {
             policy,
             pages,
             prefetchers,
+            following_within,
         }
     }
 
@@ -24,6 +33,7 @@ impl Given {
         if let Some(configuration) = &mut decision.configuration {
             configuration.pages = self.pages.or(configuration.pages);
             configuration.prefetchers = self.prefetchers.or(configuration.prefetchers);
+            configuration.following_within = self.following_within.or(configuration.following_within);
         }
         decision
     }

@@ -1,7 +1,8 @@
 //! What a run leaves: everything that `--json` prints.
 
 use crate::{MetricRate, Recorder, Totals};
-use pinfold_core::{Finding, Machine, Pinning, Refusal, Sample, Scope};
+use pinfold_core::memory::PageMoves;
+use pinfold_core::{Applied, Configuration, Finding, Machine, Pinning, Refusal, Sample, Scope};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct Record {
     pub notes: Vec<TimedNote>,
     /// What the machine refused, each reason once.
     pub refused: Vec<Refusal>,
+    /// What came of moving pages, each time that some were to be moved.
+    pub page_moves: Vec<TimedMoves>,
     /// What the program's end cut short.
     pub ended_early: Option<EndedEarly>,
     /// How many tasks the program has had, threads and processes together.
@@ -128,6 +131,16 @@ pub struct TimedNote {
     pub text: String,
 }
 
+/// What came of moving pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedMoves {
+    /// When it was done.
+    pub at: f64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub moves: PageMoves,
+}
+
 /// What the end of the program cut short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EndedEarly {
@@ -153,6 +166,7 @@ impl Record {
             rates: vec![],
             notes: vec![],
             refused: vec![],
+            page_moves: vec![],
             ended_early: None,
             tasks: 0,
             ran: None,
@@ -206,6 +220,13 @@ impl Recorder for Record {
         self.totals.add(sample);
         let newest = sample.tasks.iter().map(|task| task.id.serial + 1).max();
         self.tasks = self.tasks.max(newest.unwrap_or(0));
+    }
+
+    fn applied(&mut self, at: Duration, _configuration: &Configuration, applied: &Applied) {
+        self.page_moves.extend(applied.pages.clone().map(|moves| TimedMoves {
+            at: at.as_secs_f64(),
+            moves,
+        }));
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {

@@ -73,7 +73,7 @@ impl Program for Sharers {
         &self.owners
     }
 
-    fn take_error(&self) -> Option<String> {
+    fn error(&self) -> Option<String> {
         None
     }
 }

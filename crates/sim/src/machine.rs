@@ -4,8 +4,8 @@ use crate::events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
 use crate::model::Model;
 use crate::timeline::{Energy, Program, Timeline};
 use pinfold_core::{
-    Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, PageMapping, PuId, Refusal, Sample,
-    Scope, TaskId, TaskSample, Topology, Wait,
+    Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, NodeSet, PageMapping, PuId, Refusal,
+    Sample, Scope, TaskId, TaskSample, Topology, Wait,
 };
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -202,14 +202,21 @@ impl SimulatedMachine {
             .collect()
     }
 
-    fn no_such_node(&self, pages: PageMapping) -> Option<Refusal> {
-        let PageMapping::Single(node) = pages else {
-            return None;
-        };
-        let nodes = self.topology.nodes();
-        nodes.iter().all(|there| there.id != node).then(|| Refusal {
-            task: None,
-            why: format!("there is no NUMA node {node} for the pages; there are {}", nodes.len()),
+    /// Why pages cannot be so; `None` where they can.
+    fn not_so(&self, pages: PageMapping) -> Option<Refusal> {
+        let nodes: NodeSet = self.topology.nodes().iter().map(|there| there.id).collect();
+        let lacking = pages.named().difference(&nodes);
+        if !lacking.is_empty() {
+            return Some(Refusal::of_machine(format!(
+                "there is no NUMA node {lacking} for the pages; there are {nodes}"
+            )));
+        }
+        matches!(pages, PageMapping::WeightedInterleave(_)).then(|| {
+            Refusal::of_machine(format!(
+                "pages stay where they are, and not {pages}: the weights are those of a running kernel, and a machine model \
+                 has none; interleave:{} gives each node the same number of pages",
+                pages.named()
+            ))
         })
     }
 
@@ -295,7 +302,7 @@ impl Machine for SimulatedMachine {
             pins.push(pin);
         }
         let pages = configuration.pages.filter(|&pages| {
-            let refusal = self.no_such_node(pages);
+            let refusal = self.not_so(pages);
             let possible = refusal.is_none();
             applied.refused.extend(refusal);
             possible
@@ -315,7 +322,7 @@ impl Machine for SimulatedMachine {
             let until = self.now + duration;
             let end = self.end();
             let ran = self.timeline.run(until.as_secs_f64(), end);
-            if let Some(error) = self.program.take_error() {
+            if let Some(error) = self.program.error() {
                 return Err(MachineError(error));
             }
             self.ended = ran.map_err(|error| MachineError(error.to_string()))?;

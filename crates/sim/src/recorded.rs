@@ -16,7 +16,7 @@ use crate::model::PAGE_BYTES;
 use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
 use order::{Orders, ThreadEvents};
-use pinfold_trace::{Access, EventKind as RecordedKind, Recording, ThreadReader, TraceError};
+use pinfold_trace::{Access, EventKind as RecordedKind, FromAccess, Recording, ThreadReader, TraceError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -54,7 +54,7 @@ impl RecordedProgram {
                 events: vec![],
             };
             let mut reader = recording.read(thread);
-            let mut batch = pinfold_trace::Batch::default();
+            let mut batch: pinfold_trace::Batch = pinfold_trace::Batch::default();
             while reader.next_batch(&mut batch)? {
                 mine.events.extend(batch.events.iter().map(|&(_, event)| event));
             }
@@ -75,12 +75,6 @@ impl RecordedProgram {
             threads_at_once: threads_at_once(&events),
             error: Mutex::new(None),
         })
-    }
-
-    /// What went wrong while a stream was read, which gives no more events then. Unlike `take_error` this leaves the
-    /// error there for others who read the program at the same time.
-    pub fn error(&self) -> Option<String> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn reader(&self, thread: usize) -> ThreadReader {
@@ -113,27 +107,31 @@ fn threads_at_once(threads: &[ThreadEvents]) -> usize {
     most
 }
 
+/// Pages that are remembered as touched.
+const TOUCHED: usize = 4096;
+
 /// Each page and the thread that touches it first: the one whose last event before the touch came first in the order of
 /// all events, and of those the one that was born first.
 fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> Result<Vec<(u64, u32)>, TraceError> {
     let mut first: HashMap<u64, (u64, u32)> = HashMap::new();
-    let mut batch = pinfold_trace::Batch::default();
+    let mut batch: pinfold_trace::Batch = pinfold_trace::Batch::default();
     for ((number, thread), owner) in recording.threads().iter().enumerate().zip(0u32..) {
         let mut reader = recording.read(thread);
         let mut next_event = 0;
         let mut sequence = 0;
-        let mut last_page = u64::MAX;
+        // Later touches by the same thread change nothing. Some of the pages that it has touched, by their low bits.
+        let mut touched = vec![u64::MAX; TOUCHED];
         while reader.next_batch(&mut batch)? {
             let mut marks = batch.events.iter().peekable();
             for (index, access) in batch.accesses.iter().enumerate() {
                 while marks.next_if(|(before, _)| *before <= index).is_some() {
                     sequence = events[number].events[next_event].sequence;
                     next_event += 1;
-                    last_page = u64::MAX;
                 }
                 let page = access.address / PAGE_BYTES;
-                if page != last_page && !orders[number].silent(next_event) {
-                    last_page = page;
+                let place = &mut touched[page as usize % TOUCHED];
+                if *place != page && !orders[number].silent(next_event) {
+                    *place = page;
                     let touch = (sequence, owner);
                     first
                         .entry(page)
@@ -144,7 +142,6 @@ fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> 
             for _ in marks {
                 sequence = events[number].events[next_event].sequence;
                 next_event += 1;
-                last_page = u64::MAX;
             }
         }
     }
@@ -180,8 +177,8 @@ impl Program for RecordedProgram {
         &self.owners
     }
 
-    fn take_error(&self) -> Option<String> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn error(&self) -> Option<String> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -190,7 +187,7 @@ struct RecordedStream<'a> {
     program: &'a RecordedProgram,
     orders: &'a Orders,
     reader: ThreadReader,
-    batch: pinfold_trace::Batch,
+    batch: pinfold_trace::Batch<Event>,
     /// Position among the thread's events.
     next_event: usize,
 }
@@ -215,42 +212,59 @@ impl Stream for RecordedStream<'_> {
 
 impl RecordedStream<'_> {
     fn translate(&mut self, into: &mut Vec<Event>) {
-        let mut rest = &self.batch.accesses[..];
+        let batch = &mut self.batch;
         let mut done = 0;
-        for &(before, event) in &self.batch.events {
-            let (accesses, after) = rest.split_at(before - done);
-            (rest, done) = (after, before);
+        if batch.events.is_empty() && into.is_empty() && !self.orders.silent(self.next_event) {
+            std::mem::swap(into, &mut batch.accesses);
+            put_instructions(batch.instructions, into);
+            return;
+        }
+        for &(before, event) in &batch.events {
             if !self.orders.silent(self.next_event) {
-                into.extend(accesses.iter().map(of_access));
+                into.extend_from_slice(&batch.accesses[done..before]);
             }
+            done = before;
             put_event(self.orders, &mut self.next_event, event.instructions, into);
         }
         if !self.orders.silent(self.next_event) {
-            into.extend(rest.iter().map(of_access));
-            put_instructions(self.batch.instructions, into);
+            into.extend_from_slice(&batch.accesses[done..]);
+            put_instructions(batch.instructions, into);
         }
     }
 }
 
-/// A hash of an instruction's address, from 1 (Fibonacci hashing: Knuth, The Art of Computer Programming 3, section 6.4).
-fn site(pc: u64) -> u8 {
-    let [.., highest] = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+/// A hash of an instruction's address and of whether it stores, from 1 (Fibonacci hashing: Knuth, The Art of Computer
+/// Programming 3, section 6.4). An instruction that copies has a stride for what it reads and one for what it writes.
+fn site(pc: u64, write: bool) -> u8 {
+    let [.., highest] = (pc << 1 | u64::from(write))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .to_le_bytes();
     highest.max(1)
 }
 
-#[inline]
-fn of_access(access: &Access) -> Event {
-    Event {
-        payload: access.address,
-        instructions: access.instructions,
-        size: u16::from(access.size),
-        kind: match (access.write, access.locked) {
-            // The store of an atomic instruction whose load is there; QEMU tells some as one access.
-            (_, true) if access.instructions > 0 => EventKind::Locked,
-            (true, _) => EventKind::Write,
-            (false, _) => EventKind::Read,
-        },
-        site: site(access.pc),
+impl FromAccess for Event {
+    #[inline]
+    fn from_access(access: &Access) -> Self {
+        Self {
+            payload: access.address,
+            instructions: access.instructions,
+            size: u16::from(access.size),
+            kind: match (access.write, access.locked) {
+                // The store of an atomic instruction whose load is there; QEMU tells some as one access.
+                (_, true) if access.instructions > 0 => EventKind::Locked,
+                (true, _) => EventKind::Write,
+                (false, _) => EventKind::Read,
+            },
+            site: site(access.pc, access.write),
+        }
+    }
+
+    #[inline]
+    fn at(self, address: u64) -> Self {
+        Self {
+            payload: address,
+            ..self
+        }
     }
 }
 
@@ -268,5 +282,17 @@ fn put_instructions(mut instructions: u64, into: &mut Vec<Event>) {
         let some = u32::try_from(instructions).unwrap_or(u32::MAX);
         into.push(Event::instructions(some));
         instructions -= u64::from(some);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_instruction_reads_and_what_it_writes_are_followed_apart() {
+        let sites = [0x40_1000, 0x40_1004].map(|pc| [site(pc, false), site(pc, true)]);
+        let [[a, b], [c, d]] = sites;
+        assert!(a != b && c != d && a != c, "{sites:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Who serves a miss, in every case that the protocols tell apart.
 
 use pinfold_core::{Pinning, PuId};
-use pinfold_sim::model::{Model, builtin};
+use pinfold_sim::model::{Latency, Model, Sourced, builtin};
 use pinfold_sim::window::synthetic::counter;
 use pinfold_sim::window::{
     Counters, Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Served, Stream, WindowConfiguration,
@@ -168,9 +168,9 @@ fn a_store_to_a_line_that_nobody_else_holds_asks_nobody() {
 }
 
 #[test]
-fn how_often_a_line_that_is_fought_for_moves_does_not_depend_on_how_near_its_users_are() {
+fn a_line_that_is_fought_for_is_under_way_most_of_the_time_however_near_its_users_are() {
     let model = builtin("e5-2660v2x2").unwrap();
-    let moves = |pus: [u32; 2]| {
+    let under_way = |pus: [u32; 2], transfer: &Option<Sourced<Latency>>| {
         let configuration = WindowConfiguration {
             pinning: Pinning::new(pus.map(PuId).to_vec()).unwrap(),
             pages: PageMapping::FirstTouch,
@@ -178,14 +178,58 @@ fn how_often_a_line_that_is_fought_for_moves_does_not_depend_on_how_near_its_use
         };
         let streams = (0..2).map(|thread| counter(64 * 100 + 8 * thread, 20_000, 4)).collect();
         let result = simulate(&model, &configuration, None, streams, &Options::default()).unwrap();
-        result.total().served.sum() as f64
+        let transfer = transfer.as_ref().unwrap().value().cycles(model.frequency());
+        result.total().served.sum() as f64 * transfer / result.cycles
     };
     // Cores of a package hand a line on in less than the quantum that threads may run ahead of each other.
-    let (together, apart) = (moves([0, 1]), moves([0, 10]));
-    assert!(
-        (together / apart - 1.0).abs() < 0.3,
-        "{together} times and {apart} times"
+    let coherence = &model.coherence;
+    let (together, apart) = (
+        under_way([0, 1], &coherence.same_domain_modified),
+        under_way([0, 10], &coherence.other_package_modified),
     );
+    for share in [together, apart] {
+        assert!((0.5..=1.1).contains(&share), "{together} and {apart} of the time");
+    }
+}
+
+#[test]
+fn who_loses_a_line_goes_on_with_it_until_the_request_has_come() {
+    // Two cores add to counters in one line by atomic instructions. That others could overtake them does not help there.
+    let add = |thread: u64| vec![Event::locked(64 * 100 + 8 * thread, 8, 4); 2000];
+    for at_once in [1, 8] {
+        let result = locked(at_once, &[0, 10], &add);
+        let transfers = result.total().served.sum();
+        assert!(
+            (400..2000).contains(&transfers),
+            "{transfers} transfers for 4000 additions, {at_once} at once"
+        );
+    }
+}
+
+#[test]
+fn atomic_instructions_on_different_lines_overlap_only_where_the_model_says_so() {
+    let add = |_| (0..500).map(|line| Event::locked(64 * 7 * line, 8, 20)).collect();
+    let (one, four) = (locked(1, &[0], &add).cycles, locked(4, &[0], &add).cycles);
+    assert!(
+        one > 3.0 * four,
+        "{one} cycles one after the other, {four} four at once"
+    );
+}
+
+/// Runs what `events` gives for each thread, on a model on which atomic instructions wait for so many lines at once.
+fn locked(at_once: u32, pus: &[u32], events: &dyn Fn(u64) -> Vec<Event>) -> WindowResult {
+    let key = format!("[core]\nlocked_misses = {{ count = {at_once}, source = \"assumed\" }}");
+    let text = include_str!("../../../machines/e5-2660v2x2.toml").replacen("[core]", &key, 1);
+    let model = Model::parse("e5-2660v2x2", &text).unwrap();
+    let configuration = WindowConfiguration {
+        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
+        pages: PageMapping::FirstTouch,
+        prefetchers: Prefetchers::NONE,
+    };
+    let streams = (0..pus.len() as u64)
+        .map(|thread| Box::new(Recorded::new(events(thread))) as Box<dyn Stream>)
+        .collect();
+    simulate(&model, &configuration, None, streams, &Options::default()).unwrap()
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Program for Computing {
         &[]
     }
 
-    fn take_error(&self) -> Option<String> {
+    fn error(&self) -> Option<String> {
         None
     }
 }

@@ -12,15 +12,46 @@ use crate::predictor::{NO_SITE, Predictor};
 /// Accesses a batch: a few times less than the first cache holds.
 const BATCH: usize = 1024;
 
+/// What a reader wants of an access.
+pub trait FromAccess: Copy {
+    /// Of this access.
+    fn from_access(access: &Access) -> Self;
+
+    /// Of an access that differs only in its address.
+    fn at(self, address: u64) -> Self;
+}
+
+impl FromAccess for Access {
+    #[inline]
+    fn from_access(access: &Access) -> Self {
+        *access
+    }
+
+    #[inline]
+    fn at(self, address: u64) -> Self {
+        Self { address, ..self }
+    }
+}
+
 /// Consecutive accesses and events of one thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
-    /// The accesses.
-    pub accesses: Vec<Access>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<A = Access> {
+    /// The accesses, or what was made of them.
+    pub accesses: Vec<A>,
     /// The events, each with the number of this batch's accesses that come before it.
     pub events: Vec<(usize, Event)>,
     /// Instructions after the last access or event, at the end of a block.
     pub instructions: u64,
+}
+
+impl<A> Default for Batch<A> {
+    fn default() -> Self {
+        Self {
+            accesses: vec![],
+            events: vec![],
+            instructions: 0,
+        }
+    }
 }
 
 impl Batch {
@@ -30,7 +61,9 @@ impl Batch {
         let before_events: u64 = self.events.iter().map(|(_, event)| event.instructions).sum();
         before_accesses + before_events + self.instructions
     }
+}
 
+impl<A> Batch<A> {
     fn clear(&mut self) {
         self.accesses.clear();
         self.events.clear();
@@ -38,15 +71,8 @@ impl Batch {
     }
 }
 
-/// What stands in a batch for an access that is about to be written there.
-const NO_ACCESS: Access = Access {
-    address: 0,
-    pc: 0,
-    instructions: 0,
-    size: 1,
-    write: false,
-    locked: false,
-};
+/// Predicted accesses that are decoded one by one before a loop is looked for, and the longest that is found.
+const LOOP: usize = 16;
 
 struct State {
     predictor: Predictor,
@@ -110,7 +136,7 @@ impl Decoder {
     }
 
     /// Replaces what is in `batch` by what comes next. Says what is wrong with the block, if anything.
-    pub(crate) fn next_batch(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+    pub(crate) fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<(), &'static str> {
         batch.clear();
         while !self.ended && batch.accesses.len() < BATCH && batch.events.len() < BATCH {
             if self.kind == FETCH {
@@ -126,7 +152,7 @@ impl Decoder {
                 self.event(batch)?;
             } else {
                 let access = self.missed()?;
-                batch.accesses.push(access);
+                batch.accesses.push(A::from_access(&access));
             }
             self.kind = FETCH;
         }
@@ -136,38 +162,86 @@ impl Decoder {
         Ok(())
     }
 
-    /// The accesses that came as predicted, as many as fit.
+    /// The accesses that came as predicted, as many as fit. The first ones lead into a loop, if there is one, of which whole
+    /// rounds are made at once.
     #[inline]
-    fn take_run(&mut self, accesses: &mut Vec<Access>) -> Result<(), &'static str> {
-        let count = self.run.min((BATCH - accesses.len()) as u64);
+    fn take_run<A: FromAccess>(&mut self, accesses: &mut Vec<A>) -> Result<(), &'static str> {
+        let count = self.run.min((BATCH - accesses.len()) as u64) as usize;
         if count == 0 {
             return Ok(());
         }
-        self.run -= count;
+        self.run -= count as u64;
+        if count <= 2 * LOOP {
+            return self.take_predicted(count, accesses);
+        }
+        self.take_predicted(LOOP, accesses)?;
+        let taken = self.take_rounds(count - LOOP, accesses);
+        self.take_predicted(count - LOOP - taken, accesses)
+    }
+
+    /// So many predicted accesses, one after the other.
+    fn take_predicted<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>) -> Result<(), &'static str> {
         let mut current = self.previous_site as usize;
-        let mut address = self.previous_address;
-        let Some(mut next) = self
-            .sites
-            .get(current)
-            .map(|state| (state.predictor.next, state.predictor.next_instructions))
-        else {
+        let Some(mut next) = self.sites.get(current).map(|state| state.predictor.following()) else {
             return Err("a prediction before the first access");
         };
-        let before = accesses.len();
-        accesses.resize(before + count as usize, NO_ACCESS);
-        for access in &mut accesses[before..] {
+        accesses.reserve(count);
+        for _ in 0..count {
             current = next.0 as usize;
             let Some(state) = self.sites.get_mut(current) else {
                 return Err("a prediction without a site");
             };
-            address = state.predictor.address();
-            state.predictor.observe(address);
-            *access = state.access(address, next.1);
-            next = (state.predictor.next, state.predictor.next_instructions);
+            self.previous_address = state.predictor.address();
+            state.predictor.observe(self.previous_address);
+            accesses.push(A::from_access(&state.access(self.previous_address, next.1)));
+            next = state.predictor.following();
         }
         self.previous_site = current as u32;
-        self.previous_address = address;
         Ok(())
+    }
+
+    /// At most so many predicted accesses, in whole rounds of the loop that the last one is in; how many. In a loop every site
+    /// is followed by another, the last by the first, and nothing needs to be looked up from round to round.
+    fn take_rounds<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>) -> usize {
+        let Some((length, first)) = self.loop_from(self.previous_site) else {
+            return 0;
+        };
+        let rounds = count / length;
+        let before = accesses.len();
+        accesses.resize(before + rounds * length, A::from_access(&first));
+        let made = &mut accesses[before..];
+        let mut site = self.previous_site;
+        for turn in 0..length.min(made.len()) {
+            let (next, instructions) = self.sites[site as usize].predictor.following();
+            let state = &mut self.sites[next as usize];
+            let mut address = state.predictor.address();
+            let access = A::from_access(&state.access(address, instructions));
+            for place in made[turn..].iter_mut().step_by(length) {
+                *place = access.at(address);
+                address = address.wrapping_add(state.predictor.stride());
+            }
+            state.predictor.observe_predicted(rounds as u64);
+            site = next;
+        }
+        self.previous_address = self.sites[self.previous_site as usize].predictor.last();
+        rounds * length
+    }
+
+    /// The length of the loop that goes from a site back to it, and the access that it begins with; `None` where it is longer
+    /// than `LOOP` or none.
+    fn loop_from(&self, begin: u32) -> Option<(usize, Access)> {
+        let mut site = begin;
+        let mut first = None;
+        for length in 1..=LOOP {
+            let (next, instructions) = self.sites.get(site as usize)?.predictor.following();
+            let state = self.sites.get(next as usize)?;
+            first = first.or_else(|| Some(state.access(state.predictor.address(), instructions)));
+            site = next;
+            if site == begin {
+                return Some((length, first?));
+            }
+        }
+        None
     }
 
     fn missed(&mut self) -> Result<Access, &'static str> {
@@ -224,7 +298,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn event(&mut self, batch: &mut Batch) -> Result<(), &'static str> {
+    fn event<A>(&mut self, batch: &mut Batch<A>) -> Result<(), &'static str> {
         let code = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
         self.at += 1;
         let instructions = self.get()?;
@@ -269,7 +343,7 @@ mod tests {
             0..200,
         )) {
             let mut decoder = Decoder::new(bytes);
-            let mut batch = Batch::default();
+            let mut batch: Batch = Batch::default();
             // A run of many accesses takes many batches: those that follow are like the first.
             for _ in 0..200 {
                 if decoder.ended() || decoder.next_batch(&mut batch).is_err() {

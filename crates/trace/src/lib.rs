@@ -26,7 +26,7 @@ mod summary;
 mod writer;
 
 pub use block::{Access, Site};
-pub use decoder::Batch;
+pub use decoder::{Batch, FromAccess};
 pub use encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, Encoder, Finished, Output};
 pub use error::TraceError;
 pub use event::{Event, EventKind, NO_PARENT};

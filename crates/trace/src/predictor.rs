@@ -49,6 +49,24 @@ impl Predictor {
         self.last.wrapping_add(self.stride)
     }
 
+    /// What is added to an address to get the next.
+    #[inline]
+    pub(crate) fn stride(&self) -> u64 {
+        self.stride
+    }
+
+    /// The site to come, and the instructions between.
+    #[inline]
+    pub(crate) fn following(&self) -> (u32, u32) {
+        (self.next, self.next_instructions)
+    }
+
+    /// So many addresses came, one at least, each the one that was to come.
+    pub(crate) fn observe_predicted(&mut self, times: u64) {
+        self.last = self.last.wrapping_add(self.stride.wrapping_mul(times));
+        self.difference = self.stride;
+    }
+
     /// The address that came.
     #[inline]
     pub(crate) fn observe(&mut self, address: u64) {
@@ -58,5 +76,36 @@ impl Predictor {
         }
         self.difference = difference;
         self.last = address;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn predicted_addresses_may_be_observed_one_by_one_or_at_once(
+            before in prop::collection::vec(0u64..100, 1..6),
+            times in 1u64..20,
+            after in prop::collection::vec(0u64..100, 0..4),
+        ) {
+            let mut one_by_one = Predictor::new(before[0]);
+            for address in before {
+                one_by_one.observe(address);
+            }
+            let mut at_once = one_by_one;
+            for _ in 0..times {
+                one_by_one.observe(one_by_one.address());
+            }
+            at_once.observe_predicted(times);
+            prop_assert_eq!(one_by_one.address(), at_once.address());
+            for address in after {
+                one_by_one.observe(address);
+                at_once.observe(address);
+                prop_assert_eq!(one_by_one.address(), at_once.address());
+            }
+        }
     }
 }

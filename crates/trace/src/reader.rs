@@ -4,7 +4,7 @@
 //! to its end, and a damage shows before an hour of simulation and not after. What is left of a damaged file can be
 //! read when that is asked for.
 
-use crate::decoder::{Batch, Decoder};
+use crate::decoder::{Batch, Decoder, FromAccess};
 use crate::encoder::BLOCK_CAPACITY;
 use crate::file::{BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, PREFIX};
 use crate::{NO_PARENT, RegionPlace, TraceError};
@@ -292,7 +292,7 @@ impl ThreadReader {
     }
 
     /// Replaces what is in `batch` by what comes next. False at the thread's end. A batch may hold no access.
-    pub fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+    pub fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<bool, TraceError> {
         if self.decoder.as_ref().is_none_or(Decoder::ended) {
             let Some(block) = self.blocks.get(self.next_block).copied() else {
                 return Ok(false);

@@ -112,7 +112,7 @@ impl Summary {
         let mut regions: HashMap<u64, (u64, RegionSummary)> = HashMap::new();
         let place_of = |region: u64| recording.regions().iter().find(|place| place.identity == region);
         let mut threads = vec![];
-        let mut batch = Batch::default();
+        let mut batch: Batch = Batch::default();
         for (place, thread) in recording.threads().iter().enumerate() {
             let mut summary = begin(thread);
             let mut reader = recording.read(thread);
@@ -196,7 +196,7 @@ impl Metrics {
         let mut lines = Footprint::new(LINE_SHIFT, count);
         let (mut reuse_distances, mut first_uses, mut strides) = (vec![], 0, vec![]);
         let (mut reads, mut writes, mut instructions) = (0_u64, 0_u64, 0);
-        let mut batch = Batch::default();
+        let mut batch: Batch = Batch::default();
         for (place, thread) in recording.threads().iter().enumerate() {
             let mut distances = ReuseDistances::new();
             let mut last_addresses: HashMap<(u64, bool), u64> = HashMap::new();

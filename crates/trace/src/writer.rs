@@ -59,7 +59,7 @@ impl Writer {
     /// sense, as when its encoder was stopped between two instructions that belong together.
     pub fn salvaged_block(thread: u32, first_instruction: u64, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut decoder = Decoder::new(bytes.to_vec());
-        let mut batch = Batch::default();
+        let mut batch: Batch = Batch::default();
         let mut block = Finished {
             thread,
             first_instruction,

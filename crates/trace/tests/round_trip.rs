@@ -63,7 +63,7 @@ fn write(path: &Path, frames: &[Vec<u8>]) {
 
 fn decode(recording: &Recording, thread: usize) -> Result<Vec<Item>, TraceError> {
     let mut reader = recording.read(&recording.threads()[thread]);
-    let mut batch = Batch::default();
+    let mut batch: Batch = Batch::default();
     let mut items = vec![];
     while reader.next_batch(&mut batch)? {
         let mut events = batch.events.iter().peekable();
@@ -236,7 +236,7 @@ fn blocks_are_read_alone() {
     assert!(thread.blocks.len() > 2);
     let mut reader = recording.read(thread);
     reader.seek(1);
-    let mut batch = Batch::default();
+    let mut batch: Batch = Batch::default();
     assert!(reader.next_batch(&mut batch).unwrap());
     let before = usize::try_from(thread.blocks[0].accesses).unwrap();
     for (access, item) in batch.accesses.iter().zip(&items[before..]) {

@@ -24,6 +24,7 @@ pub(super) fn of(calibration: &Calibration) -> Value {
                 "ping_pong": figure(pair.ping_pong),
                 "modified": figure(pair.modified),
                 "clean": figure(pair.clean),
+                "atomic": figure(pair.atomic),
                 "throughput": pair.throughput,
             })
         })

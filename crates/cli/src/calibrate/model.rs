@@ -249,6 +249,18 @@ impl Writer<'_> {
             ),
             &measured("atomic additions to a line in the L1", calibration.atomic),
         );
+        if let Some((_, pair)) = calibration.pairs.iter().find(|(_, pair)| !pair.siblings()) {
+            let what = format!(
+                "atomic additions on CPU {} to lines that CPU {} has modified take {:.1} ns each, and a load of such a line \
+                 {:.1} ns",
+                pair.pus.1,
+                pair.pus.0,
+                1e9 * pair.atomic.value,
+                1e9 * pair.modified.value
+            );
+            let at_once = pair.modified.value / pair.atomic.value;
+            self.count("locked_misses", whole(at_once), &measured(&what, pair.atomic));
+        }
         let threads = self.shape.threads_per_core;
         if threads > 1 {
             let pair = calibration

@@ -1,12 +1,13 @@
 //! Arguments and environment become one resolved plan before any work starts: which PUs, which policy with which
 //! options, what is counted, what the program is given. Everything that can be wrong is found here.
 
-use super::{Arguments, PolicyName, SearchName, binding, schedule};
+use super::{Arguments, PolicyName, SearchName, binding, pages, schedule};
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
 use pinfold_linux::channel::{self, Channel};
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
-use pinfold_linux::launch::Launch;
+use pinfold_linux::journal::Directory;
+use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_policy::{
     Autopin, Candidates, Fixed, Given, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
 };
@@ -39,12 +40,13 @@ pub(super) struct Plan {
     requests: Vec<Request>,
     removed_environment: Vec<OsString>,
     pages: Option<PageMapping>,
-    prefetchers: Option<Prefetchers>,
+    pub(super) prefetchers: Option<Prefetchers>,
 }
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments, topology: Topology, place: Where) -> Result<Self> {
         let topology = restricted(topology, arguments)?;
+        let pages = arguments.mapping.mapping(&topology)?;
         let mut notes = vec![];
         let mut policy = arguments.policy;
         let mut removed_environment = vec![];
@@ -92,9 +94,14 @@ impl Plan {
             metric,
             requests,
             removed_environment,
-            pages: arguments.simulated.page_map,
+            pages,
             prefetchers: arguments.simulated.prefetch,
         })
+    }
+
+    /// Where pages are to be; `None` where nobody said.
+    pub(super) fn pages(&self) -> Option<PageMapping> {
+        self.pages
     }
 
     /// Whether the machine has the metric that was asked for.
@@ -117,7 +124,12 @@ impl Plan {
             PolicyName::Fixed => fixed(self.first_pinning()),
             PolicyName::None => fixed(None),
         };
-        Box::new(Given::new(policy, self.pages, self.prefetchers))
+        Box::new(Given::new(
+            policy,
+            self.pages,
+            self.prefetchers,
+            Some(self.options.times.warm_up),
+        ))
     }
 
     /// The program with everything that it needs, once.
@@ -139,25 +151,44 @@ impl Plan {
                 None
             }
         };
+        let pages = self.page_options(arguments)?;
         Ok(Launch {
             command: arguments.command.clone(),
             environment: channel.environment(|name: &str| env::var_os(name), agent.as_deref()),
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),
-            initial: match self.policy {
-                PolicyName::None => None,
-                PolicyName::Autopin | PolicyName::Fixed => self.first_pinning(),
-            },
+            initial: self.initial(),
             grace: self.options.times.initialise,
             skipped: self.options.skip.serials().clone(),
             outlive: arguments.outlive,
             keep_pinned: arguments.keep_pinned,
+            // What ends with the program needs no journal.
+            journal: if arguments.outlive || arguments.keep_pinned || self.prefetchers.is_some() {
+                Some(Directory::new(&arguments.journals.path())?)
+            } else {
+                None
+            },
             plan,
             channel: Some(channel),
+            pages,
         })
     }
 
-    /// Where ranks run from the beginning: the first candidate.
+    /// What is to be done about the program's pages.
+    pub(super) fn page_options(&mut self, arguments: &Arguments) -> Result<PageOptions> {
+        let initial = self.initial();
+        pages::options(arguments, self.pages, &self.topology, initial.as_ref(), &mut self.notes)
+    }
+
+    /// Where ranks run from the beginning, where anybody decides that.
+    pub(super) fn initial(&self) -> Option<Pinning> {
+        match self.policy {
+            PolicyName::None => None,
+            PolicyName::Autopin | PolicyName::Fixed => self.first_pinning(),
+        }
+    }
+
+    /// The first candidate.
     fn first_pinning(&self) -> Option<Pinning> {
         match &self.options.candidates {
             Candidates::Schedule(pinnings) => pinnings.first().cloned(),

@@ -5,7 +5,7 @@
 
 use super::plan::Plan;
 use super::progress::Progress;
-use pinfold_core::{Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
+use pinfold_core::{Applied, Configuration, Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
 use pinfold_runtime::{Recorder, Totals};
 use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
 use std::fmt::Write as _;
@@ -180,6 +180,12 @@ impl Recorder for Report {
     fn sample(&mut self, sample: &Sample) {
         self.totals.add(sample);
         self.progress.tick(sample.at);
+    }
+
+    fn applied(&mut self, _at: Duration, _configuration: &Configuration, applied: &Applied) {
+        if let Some(moves) = applied.pages.as_ref().filter(|moves| moves.is_worth_telling()) {
+            self.say(&moves.to_string());
+        }
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {

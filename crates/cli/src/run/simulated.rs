@@ -43,13 +43,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 
-    /// On a simulated machine: where pages are: `first_touch`, interleave, single:NODE, local, remote, locality or balance
-    /// [default: `first_touch`].
-    #[arg(long, value_name = "MAPPING")]
-    pub(super) page_map: Option<PageMapping>,
-
-    /// On a simulated machine: which prefetchers are on: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
-    /// L2 adjacent, L2 streamer [default: 0000].
+    /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
+    /// L2 adjacent, L2 streamer; on a real machine as root, with the kernel's module msr [default: as they are, and 0000 on a
+    /// simulated machine].
     #[arg(long, value_name = "BITS")]
     pub(super) prefetch: Option<Prefetchers>,
 }
@@ -76,7 +72,7 @@ impl FromStr for Repetitions {
 }
 
 /// What is only of use on a simulated machine must not be given elsewhere.
-pub(super) fn refuse(arguments: &super::Arguments) -> Result<()> {
+pub(super) fn refuse(arguments: &super::Arguments, place: plan::Where) -> Result<()> {
     let simulated = &arguments.simulated;
     if let Some(recording) = &simulated.recording {
         bail!(
@@ -89,8 +85,7 @@ pub(super) fn refuse(arguments: &super::Arguments) -> Result<()> {
         (simulated.repeat.is_some(), "--repeat"),
         (simulated.keep_recording.is_some(), "--keep-recording"),
         (simulated.seed.is_some(), "--seed"),
-        (simulated.page_map.is_some(), "--page-map"),
-        (simulated.prefetch.is_some(), "--prefetch"),
+        (simulated.prefetch.is_some() && place != plan::Where::Here, "--prefetch"),
     ];
     match given.iter().find(|(given, _)| *given) {
         Some((_, option)) => bail!("{option} is about a simulated machine; name one with --machine, or leave it out"),
@@ -148,8 +143,10 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         (arguments.overrides, "--override"),
         (arguments.outlive, "--outlive"),
         (arguments.keep_pinned, "--keep-pinned"),
+        (arguments.dry_run, "--dry-run"),
     ];
-    if let Some((_, option)) = given.iter().find(|(given, _)| *given) {
+    let given = given.iter().find(|(given, _)| *given).map(|&(_, option)| option);
+    if let Some(option) = given.or(arguments.about_real_pages()) {
         bail!(
             "{option} is about a program that really runs, and on {} it is simulated; leave it out",
             model.name
@@ -202,7 +199,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             },
             repetitions: machine.repetitions(),
             seed,
-            page_map: arguments.simulated.page_map,
+            page_map: plan.pages(),
             prefetch: arguments.simulated.prefetch,
             windows: machine.windows(),
             paused: machine.paused().as_secs_f64(),

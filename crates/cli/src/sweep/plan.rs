@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use pinfold_core::Topology;
 use pinfold_sim::model::Model;
 use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, page_map_name};
-use pinfold_sim::window::{PageMapping, PageProfile, Stream};
+use pinfold_sim::window::{PageMapping, PageProfile};
 use pinfold_sim::{Program as _, RecordedProgram};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -109,12 +109,7 @@ impl Program {
     }
 
     fn profile(&self) -> &PageProfile {
-        self.profile.get_or_init(|| {
-            let mut streams: Vec<Box<dyn Stream + '_>> = (0..self.recorded.threads())
-                .map(|thread| self.recorded.stream(thread))
-                .collect();
-            PageProfile::of(&mut streams)
-        })
+        self.profile.get_or_init(|| self.recorded.page_profile())
     }
 }
 

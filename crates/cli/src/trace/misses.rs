@@ -159,7 +159,7 @@ fn caches_of(topology: &Topology) -> Result<Vec<Geometry>> {
 fn count(recording: &Recording, thread: &Thread, geometries: &[Geometry]) -> Result<Vec<Misses>> {
     let mut counter = MissCounter::new(geometries)?;
     let mut reader = recording.read(thread);
-    let mut batch = Batch::default();
+    let mut batch: Batch = Batch::default();
     while reader.next_batch(&mut batch)? {
         for access in &batch.accesses {
             counter.access(access.address, u64::from(access.size), access.write)?;

@@ -2,7 +2,7 @@
 
 use super::CalibrationError;
 use super::core::Loop;
-use super::memory::{LINE, Memory, Pages, lines};
+use super::memory::{LINE, Memory, Pages, lines, shuffled};
 use super::pieces::{Effort, Measured, seconds};
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
@@ -21,6 +21,9 @@ pub struct PairMeasurement {
     pub modified: Measured,
     /// Seconds of a load of the second from a line that only the first has, unmodified.
     pub clean: Measured,
+    /// Seconds of an atomic addition of the second to a line that the first has modified, of many that need nothing of each
+    /// other.
+    pub atomic: Measured,
     /// How much computing both do together, relative to one alone: nearly 2 on two cores, less on siblings.
     pub throughput: f64,
 }
@@ -49,6 +52,7 @@ pub(super) fn measure(first: PuId, second: PuId, effort: Effort) -> Result<PairM
         ping_pong: ping_pong(first, second, effort)?,
         modified: transfer(first, second, true, effort)?,
         clean: transfer(first, second, false, effort)?,
+        atomic: atomics(first, second, effort)?,
         throughput: throughput(first, second, effort)?,
     })
 }
@@ -111,30 +115,66 @@ fn ping_pong(first: PuId, second: PuId, effort: Effort) -> Result<Measured, Cali
     Ok(measured.scaled(0.5 / TRIPS as f64))
 }
 
+fn atomics(first: PuId, second: PuId, effort: Effort) -> Result<Measured, CalibrationError> {
+    #[repr(align(128))]
+    struct Line(AtomicU64);
+    let all: Vec<Line> = (0..LINES).map(|_| Line(AtomicU64::new(0))).collect();
+    let all = &all;
+    let order = shuffled((0..LINES).collect());
+    let modify = || {
+        for line in all {
+            line.0.store(0, Ordering::Relaxed);
+        }
+    };
+    let add = || {
+        seconds(|| {
+            for &place in &order {
+                all[place].0.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    in_turn(first, second, effort, modify, add)
+}
+
 fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result<Measured, CalibrationError> {
     let memory = on(first, || Memory::new(2 * LINES * LINE, Pages::Huge))??;
     let memory = &memory;
-    let meeting = Meeting::new(2);
-    let meeting = &meeting;
     let places: Vec<usize> = lines(2 * LINES * LINE)
         .into_iter()
         // One line of each two, so that none is brought for its neighbour's sake.
         .filter(|place| place.is_multiple_of(2 * LINE))
         .collect();
     let places = &places;
-    let mut chain = memory.chain(places);
+    let mut received = memory.chain(places);
+    let prepare = || {
+        let mut chain = memory.chain(places);
+        if !modified {
+            flush(memory, places);
+            chain.follow(LINES);
+        }
+    };
+    in_turn(first, second, effort, prepare, || seconds(|| received.follow(LINES)))
+}
+
+/// Again and again the first prepares lines and the second times what it does with them; the seconds of a line.
+fn in_turn(
+    first: PuId,
+    second: PuId,
+    effort: Effort,
+    prepare: impl Fn() + Sync,
+    mut timed: impl FnMut() -> f64 + Send,
+) -> Result<Measured, CalibrationError> {
+    let meeting = &Meeting::new(2);
     let pieces = effort.pieces.max(3);
+    // Whether both threads may be where they should is found out before either waits for the other.
     on(first, || ())?;
     on(second, || ())?;
     thread::scope(|scope| {
+        let prepare = &prepare;
         scope.spawn(move || {
             let pinned = pin(first);
             for _ in 0..pieces {
-                let mut chain = memory.chain(places);
-                if !modified {
-                    flush(memory, places);
-                    chain.follow(LINES);
-                }
+                prepare();
                 meeting.meet();
                 meeting.meet();
             }
@@ -145,7 +185,7 @@ fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result
             let mut times = vec![];
             for _ in 0..pieces {
                 meeting.meet();
-                times.push(seconds(|| chain.follow(LINES)));
+                times.push(timed());
                 meeting.meet();
             }
             pinned.map(|()| times)

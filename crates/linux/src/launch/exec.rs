@@ -6,6 +6,7 @@
 use super::LaunchError;
 use super::inherited::Inherited;
 use crate::affinity::CpuMask;
+use crate::memory::MemoryPolicy;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,6 +27,7 @@ pub(crate) struct Prepared {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     mask: CpuMask,
+    memory_policy: Option<MemoryPolicy>,
 }
 
 /// The child before its exec.
@@ -45,11 +47,12 @@ impl Pointers {
 }
 
 impl Prepared {
-    /// Prepares `command` to run with `environment` on the PUs of `mask`.
+    /// Prepares `command` to run with `environment` on the PUs of `mask`, and where a memory policy is given, with that.
     pub(crate) fn new(
         command: &[OsString],
         environment: impl Iterator<Item = (OsString, OsString)>,
         mask: CpuMask,
+        memory_policy: Option<MemoryPolicy>,
     ) -> Result<Self, LaunchError> {
         let [program, ..] = command else {
             return Err(LaunchError::NoCommand);
@@ -71,6 +74,7 @@ impl Prepared {
             arguments: command.iter().cloned().map(terminated).collect::<Result<_, _>>()?,
             environment: variables,
             mask,
+            memory_policy,
         })
     }
 
@@ -96,6 +100,8 @@ impl Prepared {
                 inherited.restore();
                 // A mask that cannot be set leaves the one that this process has, which is never narrower.
                 let _ = self.mask.give_to(0);
+                // That the kernel takes the policy was tried before, where it matters.
+                let _ = self.memory_policy.map(|policy| policy.set());
                 let mut byte = 0u8;
                 if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
                     let failure = self.execute(&arguments.0, &environment.0, &mut shell);

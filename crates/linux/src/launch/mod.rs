@@ -1,12 +1,14 @@
 //! Starting a program and following every thread and process of it from its first instruction.
 //!
 //! `exec` becomes the program, `trace` has the system calls, `tracer` is the thread that follows, `program` knows what
-//! is followed and where it should run, `signals` passes on what is sent to us, `inherited` knows what the program gets
+//! is followed and where it should run, `pages` where its pages should be, `signals` passes on what is sent to us, `inherited` knows what the program gets
 //! back of what we changed. What they share is here.
 
 mod counting;
 pub(crate) mod exec;
 pub(crate) mod inherited;
+mod pages;
+mod prefetching;
 mod program;
 pub(crate) mod signals;
 mod trace;
@@ -16,9 +18,11 @@ mod watching;
 use crate::affinity::CpuMask;
 use crate::channel::Channel;
 use crate::counters::Plan;
-use crate::guard::Guard;
+use crate::journal::{Directory, Journal, JournalError};
 use counting::Counting;
 use exec::Prepared;
+pub use pages::PageOptions;
+pub(crate) use pages::ProgramPages;
 use pinfold_core::{Metric, Pinning, PuSet, Topology};
 pub(crate) use program::Program;
 use signals::{Blocked, Forwarder};
@@ -50,10 +54,15 @@ pub struct Launch {
     pub outlive: bool,
     /// Whether what is left of the program when its main process has ended stays pinned.
     pub keep_pinned: bool,
+    /// Where to note changes before they are made, so that they can be made undone after this process was killed. Needed
+    /// where changes outlive us: with `outlive`, `keep_pinned`, and for prefetchers.
+    pub journal: Option<Directory>,
     /// What to count of each task.
     pub plan: Option<Plan>,
     /// Where the program reports its progress. Its variables must be in `environment`.
     pub channel: Option<Channel>,
+    /// Where its pages should be, and how they are moved.
+    pub pages: PageOptions,
 }
 
 /// Why a program could not be started.
@@ -102,6 +111,9 @@ pub enum LaunchError {
     /// Following broke off.
     #[error("cannot wait for the program: {0}")]
     Wait(io::Error),
+    /// What would be changed cannot be noted.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// Something that pinfold itself needs could not be had.
     #[error("cannot start {what}: {error}")]
     Resource {
@@ -160,6 +172,16 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Leaves nothing changed but what is to stay.
+    fn part(&mut self) {
+        if self.keep_pinned {
+            self.program.keep_pinned();
+            self.program.apply_prefetchers(None);
+        } else {
+            self.program.release();
+        }
+    }
+
     /// Stops this process when the main process is stopped and we were asked to stop too.
     fn stop_with_main(&mut self) {
         if self.main_stopped && std::mem::take(&mut self.stop_wanted) {
@@ -173,12 +195,20 @@ impl State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) changed: Condvar,
+    /// Locked while no process's end may be taken from the kernel, so that the number of one that is in the table names no
+    /// other. To be locked before the state.
+    reaping: Mutex<()>,
 }
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked has left a state that is still consistent: each step is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until this is dropped, a number in the table of the process's names no other process.
+    pub(crate) fn hold_processes(&self) -> MutexGuard<'_, ()> {
+        self.reaping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -191,6 +221,7 @@ impl Shared {
 pub(crate) struct Running {
     pub(crate) shared: Arc<Shared>,
     pub(crate) metrics: Vec<Metric>,
+    pub(crate) pages: ProgramPages,
     outlive: bool,
     tracer: Option<JoinHandle<()>>,
     forwarder: Option<Forwarder>,
@@ -216,14 +247,10 @@ impl Running {
                 !launch.removed_environment.contains(name) && !launch.environment.iter().any(|(added, _)| added == name)
             })
             .chain(launch.environment.iter().cloned());
-        let prepared = Prepared::new(&launch.command, environment, mask.clone())?;
+        let prepared = Prepared::new(&launch.command, environment, mask.clone(), launch.pages.policy)?;
 
-        // The guard is forked first, so that it is a copy of a process with as few threads as possible.
-        let guard = launch
-            .outlive
-            .then(Guard::start)
-            .transpose()
-            .map_err(resource("the guard"))?;
+        // Its guard is forked first, so that it is a copy of a process with as few threads as possible.
+        let journal = launch.journal.as_ref().map(Journal::begin).transpose()?;
         inherited::raise_open_files();
         let blocked = Blocked::new();
         let counting = Counting::new(launch.plan, launch.channel);
@@ -231,7 +258,7 @@ impl Running {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 phase: Phase::Starting,
-                program: Program::new(mask, launch.initial, launch.grace, launch.skipped, counting, guard),
+                program: Program::new(mask, launch.initial, launch.grace, launch.skipped, counting, journal),
                 began: None,
                 main: 0,
                 main_stopped: false,
@@ -239,6 +266,7 @@ impl Running {
                 keep_pinned: launch.keep_pinned,
             }),
             changed: Condvar::new(),
+            reaping: Mutex::new(()),
         });
         let tracer = std::thread::Builder::new()
             .name("tracer".into())
@@ -262,6 +290,7 @@ impl Running {
         let mut running = Self {
             shared,
             metrics,
+            pages: ProgramPages::new(launch.pages),
             outlive: launch.outlive,
             tracer: Some(tracer),
             forwarder: None,
@@ -277,13 +306,13 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
+        // Wherever the program is: they do not end with it.
+        state.program.apply_prefetchers(None);
         if matches!(state.phase, Phase::Running) {
             if self.outlive {
                 // The tracer detaches from each thread at its next event. The kernel detaches from the others, and
                 // does so without stopping them, when this process ends.
-                if !state.keep_pinned {
-                    state.program.release();
-                }
+                state.part();
                 state.phase = Phase::Leaving(None);
                 return;
             }

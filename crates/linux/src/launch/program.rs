@@ -10,11 +10,12 @@
 //! 3. Its counters are opened.
 
 use super::counting::Counting;
+use super::prefetching::Prefetching;
 use super::watching::Watching;
 use crate::affinity::CpuMask;
-use crate::guard::Guard;
+use crate::journal::{Change, Journal, MaskChange, Target, Thread};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
-use pinfold_core::{Applied, Configuration, Pinning, Refusal, Sample, TaskId, TaskSample};
+use pinfold_core::{Applied, Configuration, Pinning, Prefetchers, PuId, Refusal, Sample, TaskId, TaskSample};
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,7 +31,9 @@ pub(crate) struct Program {
     table: TaskTable,
     counting: Counting,
     watching: Watching,
-    guard: Option<Guard>,
+    /// What is noted before it is changed, where it would outlive us.
+    journal: Option<Journal>,
+    prefetching: Prefetching,
     /// Where the first task ran before anything was pinned.
     start_mask: CpuMask,
     pinning: Option<Pinning>,
@@ -60,13 +63,14 @@ impl Program {
         grace: Duration,
         skipped: BTreeSet<u64>,
         counting: Counting,
-        guard: Option<Guard>,
+        journal: Option<Journal>,
     ) -> Self {
         Self {
             table: TaskTable::default(),
             counting,
             watching: Watching::default(),
-            guard,
+            journal,
+            prefetching: Prefetching::new(start_mask.pus().collect()),
             start_mask,
             pinning: initial,
             grace: grace.max(SETTLING),
@@ -250,11 +254,47 @@ impl Program {
     }
 
     fn forget(&mut self, task: &Task) {
+        self.close(task);
+        self.undone(task.noted);
+    }
+
+    /// Counts and reads a task no longer.
+    fn close(&mut self, task: &Task) {
         self.counting.close(task.id);
         self.watching.forget(task.id);
-        if let Some(guard) = &mut self.guard {
-            guard.forget(task.id);
+    }
+
+    /// A task that was noted is as it was before us, or has ended.
+    fn undone(&mut self, noted: Option<Thread>) {
+        if let (Some(journal), Some(thread)) = (&mut self.journal, noted) {
+            journal.undone(Target::Mask(thread));
         }
+    }
+
+    /// Notes in the journal, where there is one, that a task is about to be pinned on `pu`, or is pinned there from its
+    /// birth. A task that could not be given back is not pinned; why, then. Nothing for one that has ended.
+    fn note_pin(&mut self, serial: u64, pu: PuId) -> Option<Result<(), String>> {
+        let task = self.table.get_mut(serial)?;
+        let Some(journal) = &mut self.journal else {
+            return Some(Ok(()));
+        };
+        let TaskId { process, thread, .. } = task.id;
+        let start = match task.noted {
+            Some(noted) => noted.start,
+            None => self.watching.procfs().stat(process, thread)?.start,
+        };
+        let thread = Thread { process, thread, start };
+        let change = MaskChange {
+            thread,
+            original: CpuMask::clone(&task.original),
+            replaced: task.pinned,
+            pinned: pu,
+        };
+        if let Err(error) = journal.note(Change::Mask(change)) {
+            return Some(Err(format!("the journal cannot be written: {error}")));
+        }
+        task.noted = Some(thread);
+        Some(Ok(()))
     }
 
     /// Reads one task, and keeps of it what can no longer be read when another thread's exec ends it.
@@ -307,8 +347,38 @@ impl Program {
             .number_anew(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
         let moved = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
-        refused.extend(configuration.beyond_pinning());
-        Applied { moved, refused }
+        let prefetchers = self.apply_prefetchers(configuration.prefetchers);
+        refused.extend(prefetchers.into_iter().map(|why| Refusal { task: None, why }));
+        Applied {
+            moved,
+            refused,
+            pages: None,
+        }
+    }
+
+    /// The live tasks that have ranks, the oldest first, with their ranks and the PUs on which we have pinned them.
+    pub(crate) fn ranked(&self) -> Vec<(TaskId, usize, Option<PuId>)> {
+        let tasks = self.table.iter();
+        tasks
+            .filter_map(|task| Some((task.id, self.table.rank(task.id.serial)?, task.pinned)))
+            .collect()
+    }
+
+    /// Tells the user something.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    /// Makes the prefetchers so, or with `None` as they were found; why not, if not.
+    pub(crate) fn apply_prefetchers(&mut self, wanted: Option<Prefetchers>) -> Vec<String> {
+        self.prefetching.apply(wanted, self.journal.as_mut())
+    }
+
+    /// What is pinned now stays so when we end.
+    pub(crate) fn keep_pinned(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.keep();
+        }
     }
 
     /// Gives every task back where it ran before, and pins no other.
@@ -345,10 +415,10 @@ impl Program {
         self.forget(task);
     }
 
-    /// Strikes out a thread that is no longer followed.
+    /// Strikes out a thread that is no longer followed. It goes on, so that the journal still has what was not given back.
     pub(crate) fn detached(&mut self, thread: i32) {
         if let Some(task) = self.table.end(thread) {
-            self.forget(&task);
+            self.close(&task);
         }
     }
 
@@ -378,7 +448,7 @@ impl Program {
     fn place(&mut self, serial: u64) -> Option<TaskId> {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
-        let TaskId { process, thread, .. } = task.id;
+        let thread = task.id.thread;
         let wanted = match (&self.pinning, rank) {
             (Some(pinning), Some(rank)) if !self.may_ask(task.id) => Some(pinning.pu(rank)),
             _ => None,
@@ -387,26 +457,20 @@ impl Program {
         let current = CpuMask::of_thread(thread).ok()?;
         match decide(&task, &current, wanted) {
             Verdict::Keep => {
-                // It may have inherited the pinning: the guard must know of it as well.
-                if let (Some(pu), Some(guard)) = (wanted.filter(|_| task.pinned == wanted), &mut self.guard)
-                    && !guard.knows(task.id)
-                    && let Some(stat) = self.watching.procfs().stat(process, thread)
-                    && let Err(error) = guard.note(task.id, stat.start, pu, &task.original)
+                // It may have inherited the pinning: the journal must know of it as well.
+                if let Some(pu) = wanted.filter(|_| task.pinned == wanted && task.noted.is_none())
+                    && let Err(why) = self.note_pin(serial, pu)?
                 {
-                    self.refuse(serial, format!("the guard cannot note it: {error}"));
+                    self.refuse(serial, why);
                     return None;
                 }
                 self.table.get_mut(serial)?.refused = None;
                 None
             }
             Verdict::Pin(pu) => {
-                if let Some(guard) = &mut self.guard {
-                    // A task that the guard could not restore is not pinned.
-                    let start = self.watching.procfs().stat(process, thread)?.start;
-                    if let Err(error) = guard.note(task.id, start, pu, &task.original) {
-                        self.refuse(serial, format!("the guard cannot note it: {error}"));
-                        return None;
-                    }
+                if let Err(why) = self.note_pin(serial, pu)? {
+                    self.refuse(serial, why);
+                    return None;
                 }
                 match CpuMask::single(pu).give_to(thread) {
                     Ok(()) => {
@@ -416,8 +480,15 @@ impl Program {
                         Some(task.id)
                     }
                     Err(error) => {
+                        let task = self.table.get_mut(serial)?;
+                        if task.pinned.is_none() {
+                            let noted = task.noted.take();
+                            self.undone(noted);
+                        }
                         self.refuse_unless_gone(serial, &error, || match error.raw_os_error() {
-                            Some(libc::EINVAL) => format!("its cpuset does not allow PU {pu} any more"),
+                            Some(libc::EINVAL) => {
+                                format!("PU {pu} is offline, or its cpuset does not allow it any more")
+                            }
                             _ => format!("it cannot be pinned on PU {pu}: {error}"),
                         });
                         None
@@ -432,10 +503,10 @@ impl Program {
                     });
                     return None;
                 }
-                self.table.get_mut(serial)?.pinned = None;
-                if let Some(guard) = &mut self.guard {
-                    guard.forget(task.id);
-                }
+                let restored = self.table.get_mut(serial)?;
+                restored.pinned = None;
+                let noted = restored.noted.take();
+                self.undone(noted);
                 Some(task.id)
             }
             Verdict::Refuse(why) => {

@@ -31,6 +31,14 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             Ok(None) => break,
             Err(error) => return shared.change(|state| state.phase = Phase::Failed(LaunchError::Wait(error))),
         };
+        // The end of a process, and of one that is not known, waits until nobody relies on its number.
+        let number_goes = pending.end
+            && shared
+                .lock()
+                .program
+                .process_of(pending.thread)
+                .is_none_or(|its| its == pending.thread);
+        let _held = number_goes.then(|| shared.hold_processes());
         let mut state = shared.lock();
         if pending.end && state.phase.is_followed() {
             state.program.end(pending.thread);
@@ -153,9 +161,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
 fn part(state: &mut State, status: Option<i32>) {
     state.phase = Phase::Leaving(status);
     state.program.strike_out_dead_leaders();
-    if !state.keep_pinned {
-        state.program.release();
-    }
+    state.part();
     for thread in state.program.threads() {
         trace::interrupt(thread);
     }

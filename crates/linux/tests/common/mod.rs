@@ -4,7 +4,7 @@
 
 use pinfold_core::{Machine, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait};
 use pinfold_linux::affinity::CpuMask;
-use pinfold_linux::launch::Launch;
+use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use std::ffi::OsString;
 use std::fs;
@@ -111,8 +111,10 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         skipped: [].into(),
         outlive: false,
         keep_pinned: false,
+        journal: None,
         plan: None,
         channel: None,
+        pages: PageOptions::default(),
     }
 }
 

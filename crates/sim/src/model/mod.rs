@@ -96,11 +96,23 @@ pub struct Core {
     pub store_buffer: Sourced<Count>,
     /// Misses of the L1 that may be under way at once.
     pub line_fill_buffers: Sourced<Count>,
-    /// What an atomic instruction on a line that the L1 holds adds, all earlier accesses having completed; where it is not
-    /// told, 20 cycles.
+    /// What an atomic instruction on a line that the L1 holds adds; where it is not told, 20 cycles.
     pub locked: Option<Sourced<Cycles>>,
+    /// Lines that atomic instructions may wait for at once. Where it is not told, 1: each waits for everything before it,
+    /// as was found of four processors of 2012 to 2015 (Schweizer, Besta, Hoefler: "Evaluating the cost of atomic operations
+    /// on modern architectures", PACT 2015, section 5).
+    pub locked_misses: Option<Sourced<Count>>,
     /// Instructions a cycle of all PUs of a core together, relative to one alone; for more than one PU a core.
     pub smt_throughput: Option<Sourced<Ratio>>,
+}
+
+impl Core {
+    /// For how many lines atomic instructions wait at once.
+    pub(crate) fn locked_at_once(&self) -> usize {
+        self.locked_misses
+            .as_ref()
+            .map_or(1, |misses| misses.value().0 as usize)
+    }
 }
 
 /// The translation look-aside buffer: its last level.
@@ -282,6 +294,11 @@ impl Model {
     /// The LLC domain of core `core`.
     pub fn domain_of_core(&self, core: usize) -> usize {
         core / self.cores_per_domain()
+    }
+
+    /// The NUMA node of the PU with operating-system index `pu`; `None` where the machine has no such PU.
+    pub fn node_of_pu(&self, pu: u32) -> Option<usize> {
+        self.core_of_pu(pu).map(|(core, _)| self.node_of_core(core))
     }
 
     /// Core and sibling number of the PU with operating-system index `pu`; `None` where the machine has no such PU.

@@ -16,7 +16,6 @@ use crate::window::{
     Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
     simulate_with_pages,
 };
-use std::collections::HashMap;
 
 /// What happened in the whole program or in a region of it, in the warm repetition.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,15 +55,9 @@ pub fn evaluate(
         return Err(WindowError::NoProfile(*pages));
     }
     let nodes: Vec<usize> = (0..program.threads())
-        .map(|thread| model.core_of_pu(pinning.pu(thread).0))
-        .map(|core| core.map_or(0, |(core, _)| model.node_of_core(core)))
+        .map(|thread| model.node_of_pu(pinning.pu(thread).0).unwrap_or(0))
         .collect();
-    let mapping = Mapping::new(model, *pages, profile, &nodes);
-    let placed: HashMap<u64, u8> = program
-        .page_owners()
-        .iter()
-        .map(|&(page, owner)| (page, mapping.node(page, nodes[owner as usize])))
-        .collect();
+    let placed = Mapping::new(model, *pages, profile, &nodes).of_owners(program.page_owners(), &nodes);
     let configuration = WindowConfiguration {
         pinning: pinning.clone(),
         // All pages have their nodes already.
@@ -146,7 +139,7 @@ mod tests {
             &self.owners
         }
 
-        fn take_error(&self) -> Option<String> {
+        fn error(&self) -> Option<String> {
             None
         }
     }

@@ -71,8 +71,7 @@ impl Point {
     /// of the machine's.
     pub fn new(model: &Model, threads: usize, pinning: Pinning, pages: PageMapping, prefetchers: Prefetchers) -> Self {
         let nodes: Vec<usize> = (0..threads)
-            .filter_map(|rank| model.core_of_pu(pinning.pu(rank).0))
-            .map(|(core, _)| model.node_of_core(core))
+            .filter_map(|rank| model.node_of_pu(pinning.pu(rank).0))
             .collect();
         let num_nodes = nodes.iter().collect::<BTreeSet<_>>().len();
         let thread_map = ThreadMap::ALL

@@ -325,6 +325,5 @@ impl Timeline {
 }
 
 fn node(model: &Model, pu: PuId) -> u8 {
-    let core = model.core_of_pu(pu.0).map_or(0, |(core, _)| core);
-    u8::try_from(model.node_of_core(core)).expect("the window keeps nodes in a byte, too")
+    u8::try_from(model.node_of_pu(pu.0).unwrap_or(0)).expect("the window keeps nodes in a byte, too")
 }

@@ -48,18 +48,10 @@ impl Pages {
 
     /// Page by page the node.
     pub(crate) fn placed(&self, model: &Model, program: &dyn Program, homes: &Homes) -> HashMap<u64, u8> {
-        let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance).then(|| {
-            self.profile.get_or_init(|| {
-                let mut streams: Vec<_> = (0..program.threads()).map(|thread| program.stream(thread)).collect();
-                PageProfile::of(&mut streams)
-            })
-        });
+        let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance)
+            .then(|| self.profile.get_or_init(|| program.page_profile()));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
-        let mapping = Mapping::new(model, homes.mapping, profile, &nodes);
-        self.owners
-            .iter()
-            .map(|&(page, owner)| (page, mapping.node(page, nodes[owner as usize])))
-            .collect()
+        Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes)
     }
 
     /// How long it takes, in seconds, until the pages are where `to` wants them. Each thread moves those that it touched

@@ -1,6 +1,6 @@
 //! What a simulated machine runs: a piece of a program, again and again.
 
-use crate::window::{Batch, Event, EventKind, Stream};
+use crate::window::{Batch, Event, EventKind, PageProfile, Stream};
 
 /// A piece of a program: some threads, and for each of them what it does. Every repetition does the same.
 pub trait Program: Send + Sync {
@@ -22,8 +22,15 @@ pub trait Program: Send + Sync {
     /// Each page and the thread that touches it first.
     fn page_owners(&self) -> &[(u64, u32)];
 
-    /// What went wrong while a stream was read, which gives no more events then.
-    fn take_error(&self) -> Option<String>;
+    /// What went wrong while a stream was read, which gives no more events then. It stays there for others who read the
+    /// program at the same time.
+    fn error(&self) -> Option<String>;
+
+    /// Who accesses which page, from reading all streams.
+    fn page_profile(&self) -> PageProfile {
+        let mut streams: Vec<_> = (0..self.threads()).map(|thread| self.stream(thread)).collect();
+        PageProfile::of(&mut streams)
+    }
 }
 
 /// Identities of one repetition are this far from those of the one before.

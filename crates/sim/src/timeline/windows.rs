@@ -168,7 +168,7 @@ mod tests {
             &[]
         }
 
-        fn take_error(&self) -> Option<String> {
+        fn error(&self) -> Option<String> {
             None
         }
     }

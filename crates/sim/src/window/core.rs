@@ -19,8 +19,10 @@
 //! and a random access whose address is computed in many instructions is not. It errs where a short computation gives
 //! an address that depends on no load, and where dependent loads are far apart.
 //!
-//! Limits: branch mispredictions, the instruction cache and execution units are in `base_cpi`; no memory-order effects
-//! of locked instructions, which a recording does not mark.
+//! - An atomic instruction waits for everything before it, and everything after it waits for it. Where the model says that
+//!   several may wait for their lines at once, they are like stores that hold up the reorder buffer, too.
+//!
+//! Limits: branch mispredictions, the instruction cache and execution units are in `base_cpi`.
 
 use super::time::Ticks;
 use std::collections::VecDeque;

@@ -297,6 +297,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                     .as_ref()
                     .map_or(LOCKED_CYCLES, |locked| locked.value().0),
             ),
+            serial: model.core.locked_at_once() == 1,
             walk: ticks(model.tlb.walk.value().cycles(frequency)),
             l1_latency: system.latency[0],
             handed_on_earlier: ticks(options.quantum_cycles).saturating_sub(system.shortest_transfer()),
@@ -396,6 +397,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 number: thread,
                 index: core,
                 handed_on: false,
+                written: 0,
             }
             .run(limit);
             let state = &mut self.threads[thread];

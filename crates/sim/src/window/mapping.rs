@@ -12,6 +12,8 @@ pub(crate) struct Mapping {
     nodes: u64,
     /// For each node the nearest other.
     remote: Vec<u8>,
+    /// For each node itself or the nearest to it, of those that pages are bound to; empty where they are not.
+    bound: Vec<u8>,
     /// The pages whose nodes are known beforehand.
     known: HashMap<u64, u8>,
 }
@@ -35,15 +37,40 @@ impl Mapping {
             kind: mapping,
             nodes: nodes as u64,
             remote: (0..nodes).map(|node| nearest_other(&routes, nodes, node)).collect(),
+            bound: match mapping {
+                PageMapping::Bind(set) => {
+                    let set: Vec<usize> = set
+                        .iter()
+                        .map(|node| node.0 as usize)
+                        .filter(|&node| node < nodes)
+                        .collect();
+                    (0..nodes).map(|node| nearest_of(&routes, &set, node)).collect()
+                }
+                _ => vec![],
+            },
             known,
         }
+    }
+
+    /// Page by page the node, where `owners` has each page and the thread that touches it first.
+    pub(crate) fn of_owners(&self, owners: &[(u64, u32)], node_of_thread: &[usize]) -> HashMap<u64, u8> {
+        owners
+            .iter()
+            .map(|&(page, owner)| (page, self.node(page, node_of_thread[owner as usize])))
+            .collect()
     }
 
     /// The node of virtual page `page`, which a thread on node `toucher` touches first.
     pub(crate) fn node(&self, page: u64, toucher: usize) -> u8 {
         match self.kind {
             PageMapping::Interleave => (page % self.nodes) as u8,
-            PageMapping::Single(node) => node.0 as u8,
+            // A model has no weights, and its nodes are never full.
+            PageMapping::InterleaveOver(nodes) | PageMapping::WeightedInterleave(nodes) => nodes
+                .iter()
+                .nth(page as usize % nodes.len())
+                .map_or(0, |node| node.0 as u8),
+            PageMapping::Bind(_) => self.bound[toucher],
+            PageMapping::Single(node) | PageMapping::Preferred(node) => node.0 as u8,
             PageMapping::Remote => self.remote[toucher],
             PageMapping::FirstTouch | PageMapping::Local | PageMapping::Locality | PageMapping::Balance => {
                 self.known.get(&page).copied().unwrap_or(toucher as u8)
@@ -54,8 +81,17 @@ impl Mapping {
 
 /// The node whose memory is nearest to `node` without being its own: its own on a machine that has one node.
 fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
-    (0..nodes)
-        .filter(|&other| other != node)
-        .min_by(|&a, &b| routes.latency(node, a).total_cmp(&routes.latency(node, b)))
-        .unwrap_or(node) as u8
+    let others: Vec<usize> = (0..nodes).filter(|&other| other != node).collect();
+    nearest_of(routes, &others, node)
+}
+
+/// `node` where it is one of `nodes`, and else the one whose memory is nearest to it; itself where there is none.
+fn nearest_of(routes: &Routes, nodes: &[usize], node: usize) -> u8 {
+    if nodes.contains(&node) {
+        return node as u8;
+    }
+    let nearest = nodes
+        .iter()
+        .min_by(|&&a, &&b| routes.latency(node, a).total_cmp(&routes.latency(node, b)));
+    *nearest.unwrap_or(&node) as u8
 }

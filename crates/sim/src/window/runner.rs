@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) store_buffer: u64,
     /// Of an atomic instruction, beyond its access.
     pub(crate) locked: Ticks,
+    /// An atomic instruction waits for everything before it, and everything after it waits for it.
+    pub(crate) serial: bool,
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
 pub(crate) struct CoreState {
     translations: TranslationBuffer,
     buffers: FillBuffers,
+    /// Of the lines that atomic instructions wait for.
+    locked: FillBuffers,
     in_flight: InFlight,
     streamer: Streamer,
     /// Its PUs that have a thread that can run.
@@ -52,6 +56,7 @@ impl CoreState {
         Self {
             translations: TranslationBuffer::new(model.tlb.entries.value().0, model.tlb.ways.value().0),
             buffers: FillBuffers::new(model.core.line_fill_buffers.value().0 as usize),
+            locked: FillBuffers::new(model.core.locked_at_once()),
             in_flight: InFlight::new(model.prefetch.in_flight.value().0 as usize),
             streamer: Streamer::new(model.prefetch.streamer_distance.value().0),
             running: 0,
@@ -195,6 +200,8 @@ pub(crate) struct Runner<'r, 'a, const W: usize> {
     pub(crate) index: usize,
     /// Whether another core's cache has handed a line on in this turn.
     pub(crate) handed_on: bool,
+    /// When the last store that missed in this turn will have completed.
+    pub(crate) written: Ticks,
 }
 
 impl<const W: usize> Runner<'_, '_, W> {
@@ -293,7 +300,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                 }
                 EventKind::Locked => {
                     reads += 1;
-                    self.drain();
+                    self.begin_locked();
                     true
                 }
                 EventKind::Instructions => continue,
@@ -307,8 +314,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                 room &= self.access(line, write, event);
             }
             if event.kind == EventKind::Locked {
-                self.drain();
-                self.thread.clock += self.settings.locked;
+                self.end_locked();
             }
             if !room {
                 break Some(Stop::TooMuchMemory);
@@ -428,16 +434,45 @@ impl<const W: usize> Runner<'_, '_, W> {
             }
             let stream = line.abs_diff(*place) == 1;
             *place = line;
+            if stream {
+                continue;
+            }
             let Some(line) = self.system.pages.glance(line) else {
                 continue;
             };
             if let Some(coming) = self.system.warm_sets(self.index, line) {
                 ahead.coming.push(coming);
-                if adjacent && !stream {
+                if adjacent {
                     ahead.coming.extend(self.system.warm_sets(self.index, line ^ 1));
                 }
             }
         }
+    }
+
+    /// An atomic instruction can begin.
+    fn begin_locked(&mut self) {
+        self.written = 0;
+        if self.settings.serial {
+            self.drain();
+        } else {
+            let (_, free) = self.core.locked.first_free();
+            self.thread.stall_until(free);
+        }
+    }
+
+    /// An atomic instruction has asked for its lines. Where it lets others overtake it, it holds up the reorder buffer as a
+    /// load does: its value is read.
+    fn end_locked(&mut self) {
+        if self.settings.serial {
+            self.drain();
+        } else if self.written > self.thread.clock {
+            let (buffer, _) = self.core.locked.first_free();
+            self.core.locked.take(buffer, self.written);
+            self.thread.last_value = self.written;
+            let blocks = self.thread.instructions + self.settings.reorder_buffer;
+            self.thread.pending_loads.add(blocks, self.written);
+        }
+        self.thread.clock += self.settings.locked;
     }
 
     /// Waits for everything that is under way.
@@ -470,6 +505,11 @@ impl<const W: usize> Runner<'_, '_, W> {
             *word |= u32::from(write) * DIRTY;
             self.thread.last_written = *word & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
             self.system.counters[self.number].levels[0].hits += 1;
+            if event.kind == EventKind::Locked {
+                // It may still be on its way from another core.
+                let arrival = self.system.arrival(line);
+                self.thread.stall_until(arrival);
+            }
             if dependent {
                 self.thread.dependent_hit(self.settings);
             } else if !write {
@@ -490,6 +530,13 @@ impl<const W: usize> Runner<'_, '_, W> {
     /// An access that is more than a hit of the L1; whether it is the line's first use there.
     #[inline(never)]
     fn unusual(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) -> bool {
+        if self.system.still_has(self.index, line, self.thread.clock) {
+            self.system.counters[self.number].levels[0].hits += 1;
+            self.thread.clock += walk;
+            self.thread.last_value = self.thread.clock;
+            self.thread.last_line = u64::MAX;
+            return false;
+        }
         let Some(word) = self.system.l1(self.index).touch(line) else {
             self.thread.ahead.brought += 1;
             self.system.counters[self.number].levels[0].misses += 1;
@@ -593,6 +640,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     }
 
     fn store_missed(&mut self, issue: Ticks, completion: Ticks) {
+        self.written = completion;
         self.thread.stall_until(issue);
         let blocks = self.thread.stores + self.settings.store_buffer;
         self.thread.pending_stores.add(blocks, completion);

@@ -106,10 +106,20 @@ pub(crate) struct System<const W: usize> {
     pub(crate) thread_on_core: Vec<usize>,
     /// Lines that caches handed on lately, by their low bits, and until when.
     transit: Vec<(u32, Ticks)>,
+    /// By active core, lines that it lost to another lately, by their low bits, and until when it has them.
+    lost: Vec<(u32, Ticks)>,
 }
 
 /// Lines that are remembered as handed on. One that another took the place of counts as arrived.
 const TRANSIT: usize = 4096;
+
+/// Lost lines that are remembered, a core.
+const LOST: usize = 16;
+
+/// A core has a line that another asks for until it is told: of the ways to the line's home, from there to the core and back
+/// to who asked, the second. So a core that fights for a line gets more done than one access each time. Assumed: that the
+/// ways take equally long, and that the first has been gone while the line was still on its way to the core.
+const TOLD: Ticks = 3;
 
 fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
     ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
@@ -199,6 +209,7 @@ impl<const W: usize> System<W> {
             counters: vec![Counters::default(); threads],
             thread_on_core: vec![0; cores.len()],
             transit: vec![(0, 0); TRANSIT],
+            lost: vec![(0, 0); cores.len() * LOST],
         }
     }
 
@@ -413,16 +424,30 @@ impl<const W: usize> System<W> {
         }
         entry.set_owner(Some(core));
         self.directory.set(line, entry);
-        self.in_transit(line, time, acknowledged.max(self.latency[self.levels]))
+        self.in_transit(line, time, acknowledged.max(self.latency[self.levels]), None)
     }
 
     /// The latency of a line that caches hand on, which begins when its last transfer has ended: cores that fight for a
-    /// line get it one after the other.
-    fn in_transit(&mut self, line: u32, time: Ticks, latency: Ticks) -> Ticks {
-        let (last, until) = &mut self.transit[line as usize % TRANSIT];
-        let begin = if *last == line { time.max(*until) } else { time };
-        (*last, *until) = (line, begin + latency);
+    /// line get it one after the other. `loser` had it for itself.
+    fn in_transit(&mut self, line: u32, time: Ticks, latency: Ticks, loser: Option<usize>) -> Ticks {
+        let begin = time.max(self.arrival(line));
+        self.transit[line as usize % TRANSIT] = (line, begin + latency);
+        if let Some(loser) = loser {
+            self.lost[loser * LOST + line as usize % LOST] = (line, begin + latency / TOLD);
+        }
         begin + latency - time
+    }
+
+    /// When the last transfer of a line between caches ended, or will end; 0 where none is known of.
+    pub(crate) fn arrival(&self, line: u32) -> Ticks {
+        let (last, until) = self.transit[line as usize % TRANSIT];
+        if last == line { until } else { 0 }
+    }
+
+    /// Whether a core that has lost a line does not know it yet.
+    pub(crate) fn still_has(&self, core: usize, line: u32, time: Ticks) -> bool {
+        let (lost, until) = self.lost[core * LOST + line as usize % LOST];
+        lost == line && time < until
     }
 
     /// Finds who serves the line, changes everybody's state, and puts the line into the LLC where that is filled on the
@@ -439,12 +464,13 @@ impl<const W: usize> System<W> {
                 *word &= !PREFETCH;
             }
         }
+        let owner = entry.owner().filter(|&owner| owner != core);
         let (served, mut latency) = self.serve(core, line, write, &mut entry, time);
         if write {
             latency = latency.max(self.invalidate_others(core, line, &mut entry));
         }
         if demand && !matches!(served, None | Some(Served::LocalMemory | Served::RemoteMemory)) {
-            latency = self.in_transit(line, time, latency);
+            latency = self.in_transit(line, time, latency, owner);
         }
         let mut flags = self.settle_shared(core, domain, line, write, &mut entry, time);
         let alone = entry.no_core()

@@ -27,6 +27,7 @@ fn calibration(held: u64, hidden: bool) -> Calibration {
         ping_pong: figure(60e-9),
         modified: figure(70e-9),
         clean: figure(65e-9),
+        atomic: figure(10e-9),
         throughput,
     };
     let levels = [(32u64 << 10, 2e-9), (1 << 20, 6e-9), (held, 25e-9)];
@@ -112,6 +113,11 @@ fn what_was_measured_is_in_the_model_and_says_so() {
     assert_eq!(model.memory.latency.value(), Latency::Nanoseconds(100.0));
     assert!((model.memory.bandwidth.value().0 - 25e9).abs() < 1e7);
     assert!((model.core.smt_throughput.unwrap().value().0 - 1.3).abs() < 1e-9);
+    assert_eq!(
+        model.core.locked_misses.unwrap().value().0,
+        7,
+        "70 ns of a load in 10 ns"
+    );
     // The mean of both ways, less the own memory.
     assert_eq!(model.links[0].latency.value(), Latency::Nanoseconds(65.0));
     assert!((model.links[0].bandwidth.value().0 - 15e9).abs() < 1e7);

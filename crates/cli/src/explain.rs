@@ -1,0 +1,507 @@
+//! `pinfold explain`: why each decision of a run was taken, in words, from what `pinfold run --json` wrote.
+//!
+//! Only what the record says is told. What a record does not hold, because nothing was measured or because another version
+//! wrote it, is said to be missing.
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pinfold_core::size_text;
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Tell in words why a run did what it did.
+///
+/// FILE is what `pinfold run --json FILE` wrote.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The record of a run.
+    #[arg(value_name = "FILE.json")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let run = read(&arguments.file)?;
+    // Whoever reads may have seen enough before the end.
+    let _ = std::io::stdout().lock().write_all(run.explained().as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> Result<Run> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    parse(&text).with_context(|| format!("`{}`", file.display()))
+}
+
+fn parse(text: &str) -> Result<Run> {
+    let value: serde_json::Value = serde_json::from_str(text).context("this is no JSON")?;
+    if value.get("policy").is_none() || value.get("candidates").is_none() {
+        bail!("this is no record of a run: give a file that `pinfold run --json FILE` wrote");
+    }
+    serde_json::from_value(value).context("this record is of another version of pinfold, or was changed")
+}
+
+/// What is read of a record (docs/formats.md).
+#[derive(Deserialize)]
+struct Run {
+    #[serde(default)]
+    command: Vec<String>,
+    topology: Option<String>,
+    #[serde(default)]
+    simulated: bool,
+    policy: String,
+    metric: Option<Metric>,
+    metric_why: Option<String>,
+    #[serde(flatten)]
+    search: Search,
+    #[serde(default)]
+    earlier_searches: Vec<Search>,
+    #[serde(default)]
+    rates: Vec<Rate>,
+    #[serde(default)]
+    notes: Vec<Note>,
+    #[serde(default)]
+    refused: Vec<Refusal>,
+    #[serde(default)]
+    page_moves: Vec<Moves>,
+    ended_early: Option<EndedEarly>,
+    ran: Option<f64>,
+    exit_status: Option<i32>,
+}
+
+#[derive(Deserialize)]
+struct Metric {
+    name: String,
+    unit: String,
+    scope: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Search {
+    threads: Option<usize>,
+    candidates_why: Option<String>,
+    candidates: Vec<Candidate>,
+    chosen: Option<Chosen>,
+}
+
+#[derive(Deserialize)]
+struct Candidate {
+    pus: Vec<u32>,
+    rate: Option<f64>,
+    spread: Option<f64>,
+    measured: Option<f64>,
+    #[serde(default)]
+    dropped: bool,
+}
+
+#[derive(Deserialize)]
+struct Chosen {
+    candidate: usize,
+    gain_over_first: Option<f64>,
+    gain_over_worst: Option<f64>,
+    at: f64,
+}
+
+#[derive(Deserialize)]
+struct Rate {
+    rate: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Note {
+    at: f64,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    why: String,
+}
+
+#[derive(Deserialize)]
+struct Moves {
+    at: f64,
+    goal: String,
+    moved: Pages,
+    in_place: Pages,
+    #[serde(default)]
+    left: Vec<Left>,
+    broken_off: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Pages {
+    pages: u64,
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Left {
+    pages: u64,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct EndedEarly {
+    best: Option<usize>,
+    why: String,
+}
+
+impl Run {
+    fn explained(&self) -> String {
+        let mut text = String::new();
+        self.subject(&mut text);
+        self.comparison(&mut text);
+        for (number, search) in self.earlier_searches.iter().enumerate() {
+            let _ = writeln!(text, "\nSearch {} of {}:", number + 1, self.earlier_searches.len() + 1);
+            search.told(&mut text);
+        }
+        if !self.earlier_searches.is_empty() {
+            let _ = writeln!(text, "\nThe last search:");
+        }
+        self.search.told(&mut text);
+        self.afterwards(&mut text);
+        text
+    }
+
+    /// What ran where, under whom.
+    fn subject(&self, text: &mut String) {
+        let program = if self.command.is_empty() {
+            "A program".to_owned()
+        } else {
+            format!("`{}`", self.command.join(" "))
+        };
+        let machine = self
+            .topology
+            .as_deref()
+            .unwrap_or("a machine of which nothing is known");
+        let where_ = if self.simulated {
+            "was simulated, not run, on"
+        } else {
+            "ran on"
+        };
+        let _ = writeln!(text, "{program} {where_} {machine}.");
+        let does = match self.policy.as_str() {
+            "autopin" => ", which tries pinnings while the program runs and keeps the one with the highest rate",
+            "fixed" => ", which keeps one pinning and only measures",
+            "none" => ", which leaves threads where the operating system puts them and only measures",
+            _ => "",
+        };
+        let _ = writeln!(text, "Who decided: the policy `{}`{does}.", self.policy);
+    }
+
+    /// By what pinnings were compared.
+    fn comparison(&self, text: &mut String) {
+        let why = self.metric_why.as_deref().unwrap_or("the record does not say why");
+        match &self.metric {
+            None => {
+                let _ = writeln!(text, "Nothing was measured: {why}.");
+            }
+            Some(metric) => {
+                let whose = match metric.scope.as_deref() {
+                    Some("task") => ", on average over the threads that work",
+                    Some("program") => ", of the whole program",
+                    _ => "",
+                };
+                let _ = writeln!(
+                    text,
+                    "What counted: {}, in {}s a second{whose}: {why}.",
+                    metric.name, metric.unit
+                );
+            }
+        }
+    }
+
+    /// What happened after the choice.
+    fn afterwards(&self, text: &mut String) {
+        let after: Vec<f64> = self.rates.iter().filter_map(|rate| rate.rate).collect();
+        let chosen = self.search.chosen.as_ref();
+        let promised = chosen.and_then(|chosen| self.search.candidates.get(chosen.candidate)?.rate);
+        if let (Some(promised), false) = (promised, after.is_empty()) {
+            let mean = after.iter().sum::<f64>() / after.len() as f64;
+            let _ = writeln!(
+                text,
+                "Whether it helped: after the choice the rate was {} a second on average, {}.",
+                number(mean),
+                compared(mean / promised - 1.0, "than when it was tried")
+            );
+        }
+        if let Some(early) = &self.ended_early {
+            let best = early.best.map_or_else(String::new, |best| {
+                format!(" The best so far was candidate {}.", best.saturating_add(1))
+            });
+            let _ = writeln!(text, "Ended early: {}{best}", sentence(&early.why));
+        }
+        for moves in &self.page_moves {
+            moves.told(text);
+        }
+        for refusal in &self.refused {
+            let _ = writeln!(text, "Not done: {}", sentence(&refusal.why));
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "At {} s: {}", number(note.at), note.text);
+        }
+        if let (Some(ran), Some(status)) = (self.ran, self.exit_status) {
+            let _ = writeln!(
+                text,
+                "The program {} {} s and ended with status {status}.",
+                if self.simulated { "would have run" } else { "ran" },
+                number(ran)
+            );
+        }
+    }
+}
+
+impl Search {
+    fn told(&self, text: &mut String) {
+        if let Some(threads) = self.threads {
+            let _ = writeln!(text, "{} had ranks.", counted(threads, "thread"));
+        }
+        if self.candidates.is_empty() {
+            let _ = writeln!(text, "No pinning was tried.");
+            return;
+        }
+        let why = self
+            .candidates_why
+            .as_deref()
+            .unwrap_or("the record does not say from where");
+        let _ = writeln!(text, "{}: {why}.", counted(self.candidates.len(), "candidate"));
+        let best = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| candidate.rate)
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (number, candidate) in self.candidates.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "  {}. {}: {}",
+                number + 1,
+                candidate.place(),
+                candidate.told(best)
+            );
+        }
+        if let Some(chosen) = &self.chosen {
+            let _ = writeln!(text, "{}", chosen.told(self));
+        }
+    }
+}
+
+impl Moves {
+    fn told(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "At {} s pages were to be {}: {} moved, {} were there already.",
+            number(self.at),
+            self.goal,
+            self.moved.told(),
+            self.in_place.told()
+        );
+        for left in &self.left {
+            let pages = usize::try_from(left.pages).unwrap_or(usize::MAX);
+            let _ = writeln!(text, "  {} stayed: {}", counted(pages, "page"), sentence(&left.text));
+        }
+        if let Some(why) = &self.broken_off {
+            let _ = writeln!(text, "  It was broken off: {}", sentence(why));
+        }
+    }
+}
+
+impl Pages {
+    fn told(&self) -> String {
+        let pages = usize::try_from(self.pages).unwrap_or(usize::MAX);
+        format!("{} ({})", counted(pages, "page"), size_text(self.bytes))
+    }
+}
+
+impl Candidate {
+    fn place(&self) -> String {
+        let pus: Vec<String> = self.pus.iter().map(u32::to_string).collect();
+        let plural = if pus.len() == 1 { "" } else { "s" };
+        format!("rank by rank on CPU{plural} {}", pus.join(","))
+    }
+
+    fn told(&self, best: f64) -> String {
+        let Some(rate) = self.rate else {
+            return "not measured".to_owned();
+        };
+        let mut text = format!("{} a second", number(rate));
+        if let Some(measured) = self.measured {
+            let _ = write!(text, " over {} s", number(measured));
+        }
+        if let Some(spread) = self.spread {
+            let _ = write!(text, ", readings {:.1} % apart", 100.0 * spread);
+        }
+        let behind = rate / best - 1.0;
+        if self.dropped {
+            let _ = write!(
+                text,
+                "; dropped before its time was up, since it had lost with 99 % confidence ({})",
+                compared(behind, "than the best")
+            );
+        } else if behind < 0.0 {
+            let _ = write!(text, "; {}", compared(behind, "than the best"));
+        } else {
+            text.push_str("; the best");
+        }
+        text
+    }
+}
+
+impl Chosen {
+    fn told(&self, search: &Search) -> String {
+        let mut reasons = vec![];
+        if search.candidates.len() == 1 {
+            reasons.push("it was the only one".to_owned());
+        }
+        let gains = [
+            (self.gain_over_first, "than the first, which is where the program began"),
+            (self.gain_over_worst, "than the worst"),
+        ];
+        for (gain, than) in gains {
+            match gain {
+                Some(gain) if search.candidates.len() > 1 => reasons.push(compared(gain, than)),
+                _ => {}
+            }
+        }
+        let why = if reasons.is_empty() {
+            "the record does not say why".to_owned()
+        } else {
+            reasons.join(", ")
+        };
+        format!(
+            "The choice, at {} s: candidate {}: {why}.",
+            number(self.at),
+            self.candidate.saturating_add(1)
+        )
+    }
+}
+
+/// A share in words: `9.2 % higher than the worst`.
+fn compared(share: f64, than: &str) -> String {
+    if !share.is_finite() {
+        return format!("with nothing to compare {than}");
+    }
+    let percent = 100.0 * share.abs();
+    if percent < 0.05 {
+        return format!("no other {than}");
+    }
+    let how = if share > 0.0 { "higher" } else { "lower" };
+    format!("{percent:.1} % {how} {than}")
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Whole where it is large, with four digits where it is not.
+fn number(value: f64) -> String {
+    if value.abs() >= 1000.0 || value.fract().abs() < 5e-4 {
+        format!("{value:.0}")
+    } else {
+        let digits = format!("{value:.3}");
+        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let begin: String = letters
+        .next()
+        .map(|first| first.to_uppercase().collect())
+        .unwrap_or_default();
+    let end = if words.ends_with('.') { "" } else { "." };
+    format!("{begin}{}{end}", letters.as_str())
+}
+
+#[cfg(test)]
+#[path = "../../core/tests/support/hostile.rs"]
+mod hostile;
+
+#[cfg(test)]
+mod tests {
+    use super::hostile::{INPUTS, spoiled_text};
+    use super::*;
+    use proptest::prelude::*;
+
+    const RECORD: &str = r#"{
+        "command": ["app", "--fast"], "topology": "small: 2 packages", "machine": "small", "simulated": false,
+        "policy": "autopin", "metric": {"name": "regions", "unit": "region", "scope": "program"},
+        "metric_why": "the nearest to the program's own progress", "threads": 2,
+        "candidates_why": "the pinnings that were asked for",
+        "candidates": [
+            {"pus": [0, 1], "rate": 80.0, "spread": 0.01, "measured": 30.0, "dropped": false},
+            {"pus": [0, 2], "rate": 100.0, "spread": 0.02, "measured": 30.0, "dropped": false},
+            {"pus": [0, 3], "rate": 60.0, "spread": 0.02, "measured": 1.5, "dropped": true}
+        ],
+        "chosen": {"candidate": 1, "gain_over_first": 0.25, "gain_over_worst": 0.6667, "at": 75.0},
+        "earlier_searches": [], "rates": [{"rate": 99.0}, {"rate": null}],
+        "notes": [{"at": 2.0, "text": "A note."}], "refused": [{"task": null, "why": "pages stay where they are"}],
+        "page_moves": [{"at": 12.0, "goal": "after their threads", "processes": 1, "moved": {"pages": 3, "bytes": 12288},
+            "in_place": {"pages": 1, "bytes": 4096}, "left": [{"why": "busy", "errno": "EBUSY", "node": null, "pages": 2,
+            "bytes": 8192, "text": "the kernel could not take them out of use"}], "lasted": 0.1, "broken_off": null}],
+        "ended_early": {"best": 1, "rate": 99.5, "why": "the second search was not done"}, "ran": 120.5, "exit_status": 0
+    }"#;
+
+    #[test]
+    fn every_decision_is_told_with_its_reason() {
+        let text = parse(RECORD).unwrap().explained();
+        for words in [
+            "`app --fast` ran on small: 2 packages.",
+            "What counted: regions, in regions a second, of the whole program: the nearest to the program's own progress.",
+            "2 threads had ranks.",
+            "3 candidates: the pinnings that were asked for.",
+            "1. rank by rank on CPUs 0,1: 80 a second over 30 s, readings 1.0 % apart; 20.0 % lower than the best",
+            "2. rank by rank on CPUs 0,2: 100 a second over 30 s, readings 2.0 % apart; the best",
+            "dropped before its time was up, since it had lost with 99 % confidence (40.0 % lower than the best)",
+            "The choice, at 75 s: candidate 2: 25.0 % higher than the first, which is where the program began, 66.7 % higher \
+             than the worst.",
+            "after the choice the rate was 99 a second on average, 1.0 % lower than when it was tried.",
+            "At 12 s pages were to be after their threads: 3 pages (12 KiB) moved, 1 page (4 KiB) were there already.",
+            "2 pages stayed: The kernel could not take them out of use.",
+            "Ended early: The second search was not done. The best so far was candidate 2.",
+            "Not done: Pages stay where they are.",
+            "At 2 s: A note.",
+            "The program ran 120.5 s and ended with status 0.",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_said_to_be_missing() {
+        let text =
+            parse(r#"{"policy": "none", "candidates": [], "simulated": true, "metric_why": "no source counted"}"#)
+                .unwrap()
+                .explained();
+        assert!(text.contains("Nothing was measured: no source counted."), "{text}");
+        assert!(text.contains("No pinning was tried."), "{text}");
+        assert!(text.contains("was simulated, not run"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_with_the_command_that_makes_one() {
+        for (text, words) in [
+            ("{", "this is no JSON"),
+            ("[1]", "pinfold run --json FILE"),
+            (r#"{"policy": "x", "candidates": 3}"#, "another version"),
+        ] {
+            let Err(error) = parse(text) else {
+                panic!("{text} is taken for a record");
+            };
+            assert!(format!("{error:#}").contains(words), "{error:#}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(INPUTS))]
+
+        #[test]
+        fn a_record_is_explained_or_refused(text in spoiled_text(&[RECORD])) {
+            if let Ok(run) = parse(&text) {
+                prop_assert!(!run.explained().is_empty());
+            }
+        }
+    }
+}

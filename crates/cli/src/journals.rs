@@ -1,0 +1,75 @@
+//! Where journals of changes are, and what an earlier pinfold has left in them.
+
+use clap::Args;
+use pinfold_linux::journal::{Directory, Found, JournalError, Roots};
+use std::env;
+use std::path::PathBuf;
+
+/// Where journals are.
+#[derive(Args)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Note changes of the machine in this directory before they are made [default: /run/pinfold for root, else
+    /// $`XDG_RUNTIME_DIR/pinfold`].
+    #[arg(long, env = "PINFOLD_JOURNALS", value_name = "DIR")]
+    journals: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// The directory.
+    pub(crate) fn path(&self) -> PathBuf {
+        let usual = || Directory::usual(env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+        self.journals.clone().unwrap_or_else(usual)
+    }
+
+    /// What a user should know of what was left there, in one sentence. Journals of which nothing is left to undo are
+    /// removed.
+    pub(crate) fn left_behind(&self) -> Option<String> {
+        self.survey().unwrap_or_else(|error| {
+            Some(format!(
+                "What an earlier pinfold may have left changed is not known: {error}."
+            ))
+        })
+    }
+
+    fn survey(&self) -> Result<Option<String>, JournalError> {
+        let Some(directory) = Directory::find(&self.path())? else {
+            return Ok(None);
+        };
+        let (mut changes, mut unreadable) = (0, 0);
+        for found in directory.survey()? {
+            let Found::Left(left) = found else { continue };
+            let undoing = left.undo(&Roots::default(), true);
+            let open = undoing.calls.len() + undoing.unknown.len();
+            if left.damage().is_some() {
+                unreadable += 1;
+            } else if open == 0 {
+                // Where that fails, `pinfold reset` tells of it.
+                let _ = left.settle();
+                continue;
+            }
+            if !left.kept() {
+                changes += open;
+            }
+        }
+        let mut parts = vec![];
+        if changes > 0 {
+            let noun = if changes == 1 {
+                "mask or register"
+            } else {
+                "masks or registers"
+            };
+            parts.push(format!("{changes} {noun} changed"));
+        }
+        if unreadable > 0 {
+            let noun = if unreadable == 1 { "journal" } else { "journals" };
+            parts.push(format!("{unreadable} damaged {noun}"));
+        }
+        Ok((!parts.is_empty()).then(|| {
+            format!(
+                "An earlier pinfold that was killed has left {}; `pinfold reset` makes that undone.",
+                parts.join(" and ")
+            )
+        }))
+    }
+}

@@ -1,0 +1,168 @@
+//! `pinfold pages`: where the pages of a running process are, and moving them.
+
+use crate::run::json;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use pinfold_core::memory::{MemoryArea, PageMoves, nodes_of_pus, spread};
+use pinfold_core::{NodeId, NodeSet, PageMapping, PuId, Topology, size_text};
+use pinfold_linux::affinity::CpuMask;
+use pinfold_linux::memory::{Areas, Calls, Limits, OtherProcess, System, Target, move_pages, page_size};
+use pinfold_linux::procfs::Procfs;
+use pinfold_linux::topology::{self, Source};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Show on which NUMA nodes the pages of a running process are, and move them.
+///
+/// With a page mapping, such as --interleave all, what is in memory is moved there; pages that the process touches later come
+/// where its own memory policy puts them. Ctrl-C ends the moving and not the process. The exit status is 0 also where pages
+/// had to stay; how many and why is told.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The process's number.
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    process: i32,
+
+    #[command(flatten)]
+    mapping: crate::page_mapping::Arguments,
+
+    #[command(flatten)]
+    migration: crate::page_mapping::Migration,
+
+    /// Move pages too to which the program has given a memory policy of its own.
+    #[arg(long = "override")]
+    overrides: bool,
+
+    /// Write what was found and done to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Show no progress.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+const PROCFS: &str = "/proc";
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let topology = topology::read(&Source::Live)?;
+    let mapping = arguments.mapping.mapping(&topology)?;
+    let selection = arguments.migration.selection(arguments.overrides)?;
+    let json = arguments.json.as_deref().map(json::File::open).transpose()?;
+    let process = OtherProcess::hold(arguments.process)?;
+    let mut areas = areas(&process)?;
+    let before = on_nodes(&areas);
+    let mut moves = None;
+    if let Some(mapping) = mapping {
+        let threads = nodes_of_threads(&topology, arguments.process);
+        let weights = System::default();
+        let spread = spread(mapping, &topology, &threads, |node| weights.weight(node))?;
+        let Some(mut goal) = spread else {
+            bail!("{}", nowhere(mapping, &threads));
+        };
+        let limits = Limits {
+            selection,
+            rate: arguments.migration.rate(),
+            page_size: page_size(),
+        };
+        let mut calls = Calls::new(&process, Path::new(PROCFS), page_size());
+        let mut progress = crate::page_mapping::progress(arguments.quiet);
+        let moved = moves.insert(PageMoves::towards(mapping.to_string()));
+        move_pages(&mut calls, &areas, &mut goal, limits, moved, &mut progress);
+        if moved.broken_off.is_none() {
+            areas = self::areas(&process)?;
+        }
+    }
+    let after = on_nodes(&areas);
+    print!("{}", text(&after, moves.as_ref()));
+    if let Some(json) = json {
+        json.write(&Document {
+            pinfold: env!("CARGO_PKG_VERSION"),
+            process: arguments.process,
+            page_map: mapping,
+            before: &before,
+            after: &after,
+            moves: moves.as_ref(),
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `--json` writes (docs/formats.md).
+#[derive(Serialize)]
+struct Document<'a> {
+    pinfold: &'static str,
+    process: i32,
+    page_map: Option<PageMapping>,
+    before: &'a BTreeMap<NodeId, u64>,
+    after: &'a BTreeMap<NodeId, u64>,
+    moves: Option<&'a PageMoves>,
+}
+
+fn areas(process: &OtherProcess) -> Result<Vec<MemoryArea>> {
+    let mut areas = None;
+    process
+        .held(&mut |process| areas = Some(Areas::read(Path::new(PROCFS), process, page_size())))
+        .with_context(|| format!("process {}", process.process()))?;
+    Ok(areas.context("the process was not looked at")??.into())
+}
+
+/// The bytes on each node.
+fn on_nodes(areas: &[MemoryArea]) -> BTreeMap<NodeId, u64> {
+    let mut nodes = BTreeMap::new();
+    for (&node, &bytes) in areas.iter().flat_map(|area| &area.resident) {
+        *nodes.entry(node).or_default() += bytes;
+    }
+    nodes
+}
+
+/// The nodes on which the process's threads may run.
+fn nodes_of_threads(topology: &Topology, process: i32) -> NodeSet {
+    let threads = Procfs::default().threads(process);
+    let masks = threads.iter().filter_map(|&thread| CpuMask::of_thread(thread).ok());
+    let pus: Vec<PuId> = masks.flat_map(|mask| mask.pus().collect::<Vec<_>>()).collect();
+    nodes_of_pus(topology, pus)
+}
+
+/// Why a page mapping moves nothing.
+fn nowhere(mapping: PageMapping, threads: &NodeSet) -> String {
+    match mapping {
+        PageMapping::FirstTouch => {
+            "the page mapping first_touch is about pages that are touched for the first time, and moves none; take local, interleave, \
+             or name nodes"
+                .to_owned()
+        }
+        _ => format!(
+            "the threads may run on the NUMA nodes {threads}, so that no node is local to all of them; pin them to one, or name \
+             the pages' node (single:NODE)"
+        ),
+    }
+}
+
+/// The nodes line by line, and what was moved.
+fn text(nodes: &BTreeMap<NodeId, u64>, moves: Option<&PageMoves>) -> String {
+    let whole: u64 = nodes.values().sum();
+    let mut text = String::new();
+    if let Some(moves) = moves {
+        let _ = writeln!(text, "{moves}");
+    }
+    for (node, &bytes) in nodes {
+        let share = bytes as f64 / whole as f64 * 100.0;
+        let _ = writeln!(text, "node {node}: {} ({share:.1} %)", size_text(bytes));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_is_told_with_its_share() {
+        let nodes = [(NodeId(0), 3 << 20), (NodeId(2), 1 << 20)].into();
+        assert_eq!(text(&nodes, None), "node 0: 3 MiB (75.0 %)\nnode 2: 1 MiB (25.0 %)\n");
+    }
+}

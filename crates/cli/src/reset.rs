@@ -1,0 +1,245 @@
+//! `pinfold reset`: make undone what a pinfold that was killed has left changed.
+
+use crate::journals;
+use anyhow::Result;
+use clap::Args;
+use pinfold_linux::journal::{Action, Directory, Found, Left, Roots, Undoing};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make undone what a pinfold that was killed has left changed: masks of threads, prefetchers.
+///
+/// What was changed since by somebody else is left alone, and so is what a pinfold has changed that still runs. The exit
+/// status is 1 where something could not be undone.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    journals: journals::Arguments,
+
+    /// Only print the calls that would be made.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Also make undone what was left on purpose (`run --keep-pinned`).
+    #[arg(long)]
+    kept: bool,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints (docs/formats.md).
+#[derive(Serialize)]
+struct Document {
+    dry_run: bool,
+    journals: Vec<Entry>,
+}
+
+/// One journal.
+#[derive(Serialize)]
+struct Entry {
+    file: PathBuf,
+    state: State,
+    /// Why it cannot be read, wholly or to its end.
+    damage: Option<String>,
+    /// Where a damaged one is now.
+    set_aside: Option<PathBuf>,
+    calls: Vec<Step>,
+    /// What somebody else has changed since.
+    left_alone: Vec<String>,
+    /// What could not be looked at.
+    unknown: Vec<String>,
+}
+
+/// What became of a journal.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// Its pinfold runs.
+    Running,
+    /// It was left on purpose.
+    Kept,
+    /// It cannot be opened.
+    Unreadable,
+    /// All that it says would be, or is, undone.
+    Undone,
+    /// Something of it is not.
+    Failed,
+}
+
+/// One call, and what came of it.
+#[derive(Serialize)]
+struct Step {
+    call: String,
+    #[serde(flatten)]
+    about: About,
+    failure: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum About {
+    Mask {
+        process: i32,
+        thread: i32,
+        now: String,
+        to: String,
+    },
+    Register {
+        pu: u32,
+        register: u32,
+        now: u64,
+        to: u64,
+    },
+}
+
+impl From<&Action> for About {
+    fn from(action: &Action) -> Self {
+        match action {
+            Action::Mask {
+                process,
+                thread,
+                now,
+                to,
+            } => Self::Mask {
+                process: *process,
+                thread: *thread,
+                now: now.to_set().to_string(),
+                to: to.to_set().to_string(),
+            },
+            &Action::Register { pu, register, now, to } => Self::Register {
+                pu: pu.0,
+                register,
+                now,
+                to,
+            },
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let found = match Directory::find(&arguments.journals.path())? {
+        Some(directory) => directory.survey()?,
+        None => vec![],
+    };
+    let mut journals = vec![];
+    for found in found {
+        journals.push(match found {
+            Found::Running(file) => Entry::untouched(file, State::Running, None),
+            Found::Unreadable(file, error) => Entry::untouched(file, State::Unreadable, Some(error.to_string())),
+            Found::Left(left) if left.kept() && !arguments.kept => {
+                Entry::untouched(left.path().to_path_buf(), State::Kept, None)
+            }
+            Found::Left(left) => reset(left, arguments.dry_run)?,
+        });
+    }
+    let failed = journals
+        .iter()
+        .any(|entry| matches!(entry.state, State::Failed | State::Unreadable));
+    let document = Document {
+        dry_run: arguments.dry_run,
+        journals,
+    };
+    let text = if arguments.json {
+        format!("{}\n", serde_json::to_string_pretty(&document)?)
+    } else {
+        for_a_person(&document)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough: `pinfold reset --dry-run | head`.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Makes one journal undone, and removes it or sets it aside, unless something of it could not be undone.
+fn reset(left: Left, dry_run: bool) -> Result<Entry> {
+    let undoing = left.undo(&Roots::default(), dry_run);
+    let state = if undoing.failed() == 0 {
+        State::Undone
+    } else {
+        State::Failed
+    };
+    let mut entry = Entry::of(&left, state, undoing);
+    if state == State::Undone && !dry_run {
+        entry.set_aside = left.settle()?;
+    }
+    Ok(entry)
+}
+
+impl Entry {
+    fn untouched(file: PathBuf, state: State, damage: Option<String>) -> Self {
+        Self {
+            file,
+            state,
+            damage,
+            set_aside: None,
+            calls: vec![],
+            left_alone: vec![],
+            unknown: vec![],
+        }
+    }
+
+    fn of(left: &Left, state: State, undoing: Undoing) -> Self {
+        let damage = left.damage().map(str::to_owned);
+        let calls = undoing.calls.into_iter().map(|undone| Step {
+            call: undone.action.to_string(),
+            about: About::from(&undone.action),
+            failure: undone.failure,
+        });
+        Self {
+            calls: calls.collect(),
+            left_alone: undoing.left_alone,
+            unknown: undoing.unknown,
+            ..Self::untouched(left.path().to_path_buf(), state, damage)
+        }
+    }
+}
+
+/// A line for each call, and for whatever else there is to be said.
+fn for_a_person(document: &Document) -> String {
+    let mut text = String::new();
+    for entry in &document.journals {
+        let file = entry.file.display();
+        let _ = match entry.state {
+            State::Running => writeln!(text, "{file}: its pinfold runs; left alone"),
+            State::Kept => writeln!(text, "{file}: left on purpose (--keep-pinned); --kept makes it undone"),
+            State::Unreadable | State::Undone | State::Failed => Ok(()),
+        };
+        if let Some(damage) = &entry.damage {
+            let _ = match &entry.set_aside {
+                Some(aside) => writeln!(text, "{file} is damaged: {damage}; it is {} now", aside.display()),
+                None => writeln!(text, "{file} is damaged: {damage}"),
+            };
+        }
+        for call in &entry.calls {
+            let _ = match &call.failure {
+                Some(failure) => writeln!(text, "{}: {failure}", call.call),
+                None => writeln!(text, "{}", call.call),
+            };
+        }
+        for unknown in &entry.unknown {
+            let _ = writeln!(text, "{unknown}");
+        }
+        for left_alone in &entry.left_alone {
+            let _ = writeln!(text, "left alone: {left_alone}");
+        }
+        if entry.state == State::Failed {
+            let _ = writeln!(text, "{file} stays, for what could not be undone");
+        }
+    }
+    let calls = document.journals.iter().flat_map(|entry| &entry.calls);
+    let done = calls.filter(|call| call.failure.is_none()).count();
+    let noun = if done == 1 { "change" } else { "changes" };
+    let _ = match (done, document.dry_run) {
+        (0, _) => writeln!(text, "nothing to undo"),
+        (_, true) => writeln!(text, "{done} {noun} would be undone"),
+        (_, false) => writeln!(text, "{done} {noun} undone"),
+    };
+    text
+}

@@ -1,0 +1,39 @@
+//! `pinfold run --dry-run`: the calls that would be made for the first candidate, and nothing else.
+
+use super::plan::Plan;
+use pinfold_linux::affinity::CpuMask;
+use pinfold_linux::memory::MemoryPolicy;
+use pinfold_linux::prefetchers;
+use std::fmt::Write as _;
+
+/// A line for each call, as strace would show it, but that threads which there are not yet have ranks and no numbers; and for
+/// what would not be done, why. `policy` is the memory policy with which the program would begin.
+pub(super) fn calls(plan: &Plan, policy: Option<MemoryPolicy>) -> String {
+    let mut text = String::new();
+    if let Some(policy) = policy {
+        let _ = writeln!(text, "{policy}");
+    }
+    if let Some(pinning) = plan.initial() {
+        for (rank, pu) in pinning.pus().iter().enumerate() {
+            let _ = writeln!(text, "sched_setaffinity(thread of rank {rank}, {pu})");
+        }
+        let ranks = pinning.pus().len();
+        let _ = writeln!(text, "and so on: rank {ranks} as rank 0");
+    } else {
+        let _ = writeln!(text, "no thread is pinned");
+    }
+    if let Some(setting) = plan.prefetchers {
+        let pus: Vec<_> = CpuMask::from(plan.topology.allowed_pus()).pus().collect();
+        match prefetchers::calls(&pus, setting) {
+            Ok(calls) => {
+                for call in calls {
+                    let _ = writeln!(text, "{call}");
+                }
+            }
+            Err(why) => {
+                let _ = writeln!(text, "the prefetchers stay as they are: {why}");
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,117 @@
+//! Where a program's pages are to be: what it begins with, and what the user should know of it.
+
+use super::Arguments;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use pinfold_core::memory::nodes_of_pus;
+use pinfold_core::{NodeSet, PageMapping, Pinning, Topology};
+use pinfold_linux::launch::PageOptions;
+use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, System};
+
+/// What to do about automatic NUMA balancing.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum BalancingName {
+    /// Leave the program's memory in it where the page mapping allows that.
+    Keep,
+    /// Take the program's memory out of it.
+    Off,
+}
+
+/// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first.
+pub(super) fn options(
+    arguments: &Arguments,
+    mapping: Option<PageMapping>,
+    topology: &Topology,
+    initial: Option<&Pinning>,
+    notes: &mut Vec<String>,
+) -> Result<PageOptions> {
+    let threads: NodeSet = match initial {
+        Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
+        None => nodes_of_pus(topology, topology.allowed_pus().iter()),
+    };
+    let balancing = match arguments.numa_balancing {
+        BalancingName::Keep => Balancing::Keep,
+        BalancingName::Off => Balancing::Off,
+    };
+    let mut policy = MemoryPolicy::at_launch(mapping, topology, &threads, balancing)?;
+    match policy.map(|policy| policy.try_out()) {
+        None | Some(Ok(())) => {}
+        Some(Err(error @ PolicyError::Forbidden(_))) => {
+            notes.push(format!(
+                "Pages come where the threads are that touch them first: {error}. What can be moved is moved later."
+            ));
+            policy = None;
+        }
+        Some(Err(error)) => return Err(error).context("the memory policy of the program"),
+    }
+    if System::default().numa_balancing() == Some(true) {
+        notes.extend(about_balancing(mapping, balancing, policy));
+    }
+    Ok(PageOptions {
+        mapping,
+        policy,
+        selection: arguments.migration.selection(arguments.overrides)?,
+        rate: arguments.migration.rate(),
+        progress: Some(crate::page_mapping::progress(arguments.quiet)),
+    })
+}
+
+/// What automatic NUMA balancing, which is on, means for the program's pages; `None` where nobody asked for anything.
+fn about_balancing(mapping: Option<PageMapping>, balancing: Balancing, policy: Option<MemoryPolicy>) -> Option<String> {
+    if mapping.is_none() && balancing == Balancing::Keep {
+        return None;
+    }
+    let text = match (policy, balancing) {
+        (Some(policy), _) if policy.is_outside_balancing() => {
+            "Automatic NUMA balancing is on in this kernel, and leaves the program's memory alone because of the memory policy \
+             that the program begins with; memory for which the program sets the default policy again is balanced."
+        }
+        (_, Balancing::Keep) => {
+            "Automatic NUMA balancing is on in this kernel and may move pages again; --numa-balancing off takes the program's \
+             memory out of it."
+        }
+        (_, Balancing::Off) => {
+            "Automatic NUMA balancing is on in this kernel, and the program's memory cannot be taken out of it without a memory \
+             policy; as root, `sysctl kernel.numa_balancing=0` turns it off for the whole machine."
+        }
+    };
+    Some(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{NodeId, NumaNode, ObjectKind, PuId, TopologyBuilder};
+
+    fn about(mapping: Option<PageMapping>, balancing: Balancing) -> Option<String> {
+        let mut builder = TopologyBuilder::new("one node");
+        let package = builder.object(builder.root(), ObjectKind::Package, Some(0));
+        builder.pu(package, PuId(0));
+        builder.node(NumaNode {
+            id: NodeId(0),
+            attached_to: package,
+            pus: [PuId(0)].into_iter().collect(),
+            memory: Some(1 << 30),
+            subtype: None,
+        });
+        let topology = builder.build(&[PuId(0)].into_iter().collect(), &[NodeId(0)]).unwrap();
+        let policy = MemoryPolicy::at_launch(mapping, &topology, &NodeId(0).into(), balancing).unwrap();
+        about_balancing(mapping, balancing, policy)
+    }
+
+    #[test]
+    fn whoever_asks_for_a_mapping_hears_what_balancing_does_to_it() {
+        assert_eq!(about(None, Balancing::Keep), None);
+        let first_touch = about(Some(PageMapping::FirstTouch), Balancing::Keep).unwrap();
+        assert!(first_touch.contains("--numa-balancing off"), "{first_touch}");
+        for (mapping, balancing) in [
+            (Some(PageMapping::Interleave), Balancing::Keep),
+            (Some(PageMapping::Local), Balancing::Keep),
+            (Some(PageMapping::FirstTouch), Balancing::Off),
+            (None, Balancing::Off),
+        ] {
+            let text = about(mapping, balancing).unwrap();
+            assert!(text.contains("leaves the program's memory alone"), "{text}");
+        }
+    }
+}

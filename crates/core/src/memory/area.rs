@@ -1,0 +1,153 @@
+//! The areas of a process's address space, and which of them pinfold moves pages of.
+//!
+//! What belongs to the process alone moves: heap, stacks, private mappings, and of private mappings of files the pages that
+//! the process has written. Shared memory is tried, and the kernel moves what no other process has mapped. Files' pages are
+//! the page cache, which belongs to everybody, and stay unless the user asks. So does what the program has given a memory
+//! policy of its own by `mbind`: it knows best.
+
+use super::Left;
+use crate::NodeId;
+use std::collections::BTreeMap;
+
+/// What backs an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AreaKind {
+    /// Private memory: heap, stacks, anonymous mappings.
+    Anonymous,
+    /// A private mapping of a file: the file's pages, but for those that were written, which are the process's own.
+    PrivateFile,
+    /// Memory that is meant to be shared: System V and POSIX shared memory, memfd, shared anonymous mappings.
+    SharedMemory,
+    /// A shared mapping of a file.
+    SharedFile,
+    /// What the kernel or a device maps into the process: no page of it can be moved.
+    Kernel,
+}
+
+/// One area of a process's address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryArea {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+    /// What backs it.
+    pub kind: AreaKind,
+    /// The memory policy in force there, in the kernel's words, such as `default` or `bind:0-1`.
+    pub policy: String,
+    /// Bytes of one of its pages, transparent huge pages aside.
+    pub page_size: u64,
+    /// How many bytes are in transparent huge pages.
+    pub huge: u64,
+    /// How many bytes are on which node.
+    pub resident: BTreeMap<NodeId, u64>,
+    /// Whether it is the first thread's stack.
+    pub stack: bool,
+}
+
+impl MemoryArea {
+    /// The bytes that are in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.values().sum()
+    }
+
+    /// The memory policy of the process that has these areas: that of its stack, to which hardly a program gives another.
+    /// `None` where the stack is not among them.
+    pub fn process_policy(areas: &[Self]) -> Option<&str> {
+        areas.iter().find(|area| area.stack).map(|area| area.policy.as_str())
+    }
+}
+
+/// What of a process's memory the user wants moved beside what is its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Pages that other processes have mapped as well.
+    pub shared: bool,
+    /// Files' pages.
+    pub files: bool,
+    /// Areas that the program has given a memory policy of its own.
+    pub own_policies: bool,
+}
+
+/// Which pages of an area move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All.
+    All,
+    /// Those that are no longer the file's, because the process has written them.
+    Written,
+    /// None, for this reason.
+    None(Left),
+    /// None, and nobody expects it.
+    Never,
+}
+
+impl Selection {
+    /// Which pages of `area` move, in a process whose own memory policy is `policy` (`None`: not known).
+    pub fn share(&self, area: &MemoryArea, policy: Option<&str>) -> Share {
+        if area.kind == AreaKind::Kernel {
+            return Share::Never;
+        }
+        if !self.own_policies && policy.is_some_and(|policy| policy != area.policy) {
+            return Share::None(Left::OwnPolicy);
+        }
+        match area.kind {
+            AreaKind::Anonymous | AreaKind::SharedMemory => Share::All,
+            AreaKind::PrivateFile | AreaKind::SharedFile if self.files => Share::All,
+            AreaKind::PrivateFile => Share::Written,
+            AreaKind::SharedFile => Share::None(Left::File),
+            AreaKind::Kernel => Share::Never,
+        }
+    }
+
+    /// Whether all pages of `area` move, in a process whose own memory policy is `policy`.
+    pub fn is_all(&self, area: &MemoryArea, policy: Option<&str>) -> bool {
+        self.share(area, policy) == Share::All
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(kind: AreaKind, policy: &str) -> MemoryArea {
+        MemoryArea {
+            start: 0x1000,
+            end: 0x2000,
+            kind,
+            policy: policy.to_owned(),
+            page_size: 4096,
+            huge: 0,
+            resident: [(NodeId(0), 4096)].into(),
+            stack: false,
+        }
+    }
+
+    #[test]
+    fn files_stay_unless_asked_for_and_what_was_written_moves() {
+        let share = |kind, files| {
+            let selection = Selection {
+                files,
+                ..Selection::default()
+            };
+            selection.share(&area(kind, "default"), Some("default"))
+        };
+        assert_eq!(share(AreaKind::SharedFile, false), Share::None(Left::File));
+        assert_eq!(share(AreaKind::PrivateFile, false), Share::Written);
+        assert_eq!(share(AreaKind::SharedFile, true), Share::All);
+        assert_eq!(share(AreaKind::PrivateFile, true), Share::All);
+        assert_eq!(share(AreaKind::Anonymous, false), Share::All);
+        assert_eq!(share(AreaKind::Kernel, true), Share::Never);
+    }
+
+    #[test]
+    fn an_area_with_a_policy_of_its_own_stays_unless_overridden() {
+        let bound = area(AreaKind::Anonymous, "bind:1");
+        let mut selection = Selection::default();
+        assert_eq!(selection.share(&bound, Some("default")), Share::None(Left::OwnPolicy));
+        assert_eq!(selection.share(&bound, Some("bind:1")), Share::All);
+        assert_eq!(selection.share(&bound, None), Share::All);
+        selection.own_policies = true;
+        assert_eq!(selection.share(&bound, Some("default")), Share::All);
+    }
+}

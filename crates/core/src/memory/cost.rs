@@ -1,0 +1,79 @@
+//! Whether bringing pages after their threads is worth what it costs.
+//!
+//! What a move gains cannot be known before; what it costs can: the program pays for it with the bandwidth of its memory and
+//! with faults for about the time that the copying takes. The rule: **pages follow their threads when they can be copied
+//! within the warm-up**, which each candidate of a search is given to settle, at the rate at which pages were copied
+//! before, or at an assumed one. So every candidate is measured with its pages where they would be if it were kept, and
+//! none is measured while its pages are on their way. What takes longer stays, and the user is told.
+//!
+//! Known limits: a program that runs for hours would gain from moves that take longer than a warm-up; the user who knows so
+//! gives a longer one, or asks for `--page-map local`, to which the rule does not apply.
+
+use crate::size_text;
+use std::time::Duration;
+
+/// Bytes a second that are copied where nothing has been measured yet. Assumed: Linux copies small pages with one thread
+/// and a call for each some thousand; Goglin and Furmento ("Enabling High-Performance Memory Migration for Multithreaded
+/// Applications on Linux", IPDPS workshops 2009) saw some 600 MB/s, and memory has become faster since.
+pub const ASSUMED_COPY_RATE: f64 = (1u64 << 30) as f64;
+
+/// Bringing pages after their threads takes too long.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{} stay where they are: to bring them after their threads would take about {:.1} s, and the warm-up (--warm-up) is {:.1} \
+     s; --page-map local moves them however long it takes",
+    size_text(*bytes), takes.as_secs_f64(), within.as_secs_f64()
+)]
+pub struct TooLong {
+    /// What would have to be moved.
+    pub bytes: u64,
+    /// How long that would take.
+    pub takes: Duration,
+    /// How long it may.
+    pub within: Duration,
+}
+
+/// Applies the rule to `bytes` that are copied at `rate` bytes a second; without a limit they always follow.
+pub fn check_cost(bytes: u64, rate: f64, within: Option<Duration>) -> Result<(), TooLong> {
+    let takes = Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX);
+    match within {
+        Some(within) if takes > within => Err(TooLong { bytes, takes, within }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_takes_longer_than_the_warm_up_stays_and_the_user_is_told_how_long() {
+        let error = check_cost(4 << 30, ASSUMED_COPY_RATE, Some(Duration::from_secs(3))).unwrap_err();
+        assert_eq!(error.takes, Duration::from_secs(4));
+        let text = error.to_string();
+        assert!(
+            text.contains("4 GiB") && text.contains("4.0 s") && text.contains("--warm-up"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_rate_of_nothing_never_gets_there() {
+        assert!(check_cost(1, 0.0, Some(Duration::from_secs(1))).is_err());
+        assert!(check_cost(1, 0.0, None).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn what_follows_at_a_rate_follows_at_a_higher_one_and_where_it_is_less(
+            bytes in 0u64..1 << 42, rate in 1e6f64..1e11, seconds in 0u64..100,
+        ) {
+            let within = Some(Duration::from_secs(seconds));
+            if check_cost(bytes, rate, within).is_ok() {
+                prop_assert!(check_cost(bytes, rate * 2.0, within).is_ok());
+                prop_assert!(check_cost(bytes / 2, rate, within).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! From a page mapping to nodes, on a given machine with threads on given nodes.
+
+use super::{Spread, Turns};
+use crate::{NodeId, NodeSet, PageMapping, PuId, Topology};
+
+/// Why a page mapping cannot be had on this machine now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// It names a node that the machine does not have.
+    #[error("there is no NUMA node {nodes}; there are {known}")]
+    NoSuchNode {
+        /// Those that there are not.
+        nodes: NodeSet,
+        /// Those that there are.
+        known: NodeSet,
+    },
+    /// It names a node whose memory is not ours.
+    #[error("the memory of NUMA node {nodes} is not ours: our cpuset allows that of {allowed}")]
+    Forbidden {
+        /// Those that are not.
+        nodes: NodeSet,
+        /// Those that are.
+        allowed: NodeSet,
+    },
+    /// It names a node without memory.
+    #[error("NUMA node {nodes} has no memory; these have: {with_memory}")]
+    NoMemory {
+        /// Those that have none.
+        nodes: NodeSet,
+        /// Those that have some.
+        with_memory: NodeSet,
+    },
+    /// There is no node that it could mean.
+    #[error("the page mapping remote needs a second NUMA node with memory, and {0} is the only one that is ours")]
+    NoOtherNode(NodeId),
+    /// Which node is the remote one depends on the thread.
+    #[error(
+        "the page mapping remote needs all threads on one NUMA node, and they are on {0}: which node is remote depends on the \
+         thread that touches a page, which Linux does not tell; keep the threads on one node (--cpunodebind) or name the \
+         pages' node (single:NODE)"
+    )]
+    SeveralNodes(NodeSet),
+    /// It needs to know who accesses what.
+    #[error(
+        "the page mapping {0} needs to know which thread accesses which page, and nobody has profiled the accesses of a \
+         program that runs here; take first_touch, local or interleave, or try it on a simulated machine (--machine)"
+    )]
+    NeedsProfile(PageMapping),
+}
+
+/// The nodes of the machine whose memory we may use and that have some, or may have: a node whose memory is not known counts.
+pub fn memory_nodes(topology: &Topology) -> NodeSet {
+    let with_memory = topology.nodes().iter().filter(|node| node.memory != Some(0));
+    with_memory
+        .map(|node| node.id)
+        .filter(|id| topology.allowed_nodes().contains(id))
+        .collect()
+}
+
+/// Whether the machine has the nodes that `mapping` names, and they are ours.
+pub fn check_nodes(mapping: PageMapping, topology: &Topology) -> Result<(), Unavailable> {
+    let known: NodeSet = topology.nodes().iter().map(|node| node.id).collect();
+    let allowed: NodeSet = topology.allowed_nodes().iter().copied().collect();
+    let with_memory = memory_nodes(topology);
+    let lacking = |present: &NodeSet| Some(mapping.named().difference(present)).filter(|nodes| !nodes.is_empty());
+    if let Some(nodes) = lacking(&known) {
+        return Err(Unavailable::NoSuchNode { nodes, known });
+    }
+    if let Some(nodes) = lacking(&allowed) {
+        return Err(Unavailable::Forbidden { nodes, allowed });
+    }
+    if let Some(nodes) = lacking(&with_memory) {
+        return Err(Unavailable::NoMemory { nodes, with_memory });
+    }
+    Ok(())
+}
+
+/// The node to which a PU is local. Of several, as where a node without PUs of its own counts as local to those of its
+/// neighbour, it is the lowest: Linux numbers nodes with processors before those of memory alone.
+pub fn node_of_pu(topology: &Topology, pu: PuId) -> Option<NodeId> {
+    let mut local = topology.nodes().iter().filter(|node| node.pus.contains(pu));
+    local.next().map(|node| node.id)
+}
+
+/// The nodes of several PUs.
+pub fn nodes_of_pus(topology: &Topology, pus: impl IntoIterator<Item = PuId>) -> NodeSet {
+    pus.into_iter().filter_map(|pu| node_of_pu(topology, pu)).collect()
+}
+
+/// The node whose memory we may use that is nearest to `node` without being it; of several equally near ones the lowest,
+/// and the lowest at all where the machine tells no distances.
+pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
+    let distance = |other: NodeId| -> Option<u64> {
+        let distances = topology.distances()?;
+        let place = |id| distances.nodes.iter().position(|&known| known == id);
+        distances.values.get(place(node)?)?.get(place(other)?).copied()
+    };
+    let others = memory_nodes(topology);
+    let others = others.iter().filter(|&other| other != node);
+    others.min_by_key(|&other| (distance(other).unwrap_or(u64::MAX), other))
+}
+
+/// Where `mapping` wants the pages of a program whose threads are on the nodes `threads`; `None` where each page is to be
+/// left where it was touched first. `weight` is the kernel's weight of a node for weighted interleaving.
+pub fn spread(
+    mapping: PageMapping,
+    topology: &Topology,
+    threads: &NodeSet,
+    weight: impl Fn(NodeId) -> u32,
+) -> Result<Option<Spread>, Unavailable> {
+    check_nodes(mapping, topology)?;
+    let weighted = |nodes: NodeSet| Turns::weighted(nodes.iter().map(|node| (node, weight(node)))).map(Spread::InTurn);
+    Ok(match mapping {
+        PageMapping::FirstTouch => None,
+        PageMapping::Interleave => Turns::even(&memory_nodes(topology)).map(Spread::InTurn),
+        PageMapping::InterleaveOver(nodes) => Turns::even(&nodes).map(Spread::InTurn),
+        PageMapping::WeightedInterleave(nodes) => weighted(nodes),
+        PageMapping::Bind(nodes) => Turns::even(&nodes).map(Spread::Within),
+        PageMapping::Single(node) | PageMapping::Preferred(node) => Some(Spread::On(node)),
+        PageMapping::Local => threads
+            .only()
+            .filter(|&node| memory_nodes(topology).contains(node))
+            .map(Spread::On),
+        PageMapping::Remote => match threads.only() {
+            Some(node) => Some(Spread::On(
+                nearest_other(topology, node).ok_or(Unavailable::NoOtherNode(node))?,
+            )),
+            None => return Err(Unavailable::SeveralNodes(*threads)),
+        },
+        PageMapping::Locality | PageMapping::Balance => return Err(Unavailable::NeedsProfile(mapping)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Distances, NumaNode, ObjectKind, PuSet, TopologyBuilder};
+    use proptest::prelude::*;
+
+    /// Four nodes of two PUs, a fifth with memory alone that is nearest to node 3, and a sixth without memory; node 2 is
+    /// not ours. On a ring, so that node 0 is nearer to 1 and 3 than to 2.
+    fn machine() -> Topology {
+        let mut builder = TopologyBuilder::new("ring");
+        let root = builder.root();
+        for node in 0..4u32 {
+            let package = builder.object(root, ObjectKind::Package, Some(node));
+            for pu in [2 * node, 2 * node + 1] {
+                builder.pu(package, PuId(pu));
+            }
+            builder.node(numa_node(node, &[2 * node, 2 * node + 1], 1 << 30));
+        }
+        builder.node(numa_node(4, &[6, 7], 1 << 30));
+        builder.node(numa_node(5, &[], 0));
+        builder.distances(Distances {
+            nodes: (0..6).map(NodeId).collect(),
+            values: vec![
+                vec![10, 20, 30, 20, 40, 50],
+                vec![20, 10, 20, 30, 40, 50],
+                vec![30, 20, 10, 20, 40, 50],
+                vec![20, 30, 20, 10, 15, 50],
+                vec![40, 40, 40, 15, 10, 50],
+                vec![50, 50, 50, 50, 50, 10],
+            ],
+        });
+        let pus: PuSet = (0..8).map(PuId).collect();
+        builder.build(&pus, &[0, 1, 3, 4, 5].map(NodeId)).unwrap()
+    }
+
+    fn numa_node(id: u32, pus: &[u32], memory: u64) -> NumaNode {
+        NumaNode {
+            id: NodeId(id),
+            attached_to: crate::ObjectId(0),
+            pus: pus.iter().copied().map(PuId).collect(),
+            memory: Some(memory),
+            subtype: None,
+        }
+    }
+
+    fn nodes(list: &str) -> NodeSet {
+        list.parse().unwrap()
+    }
+
+    fn of(mapping: PageMapping, threads: &str) -> Result<Option<Spread>, Unavailable> {
+        spread(mapping, &machine(), &nodes(threads), |_| 1)
+    }
+
+    #[test]
+    fn interleaving_leaves_out_what_is_not_ours_and_what_has_no_memory() {
+        assert_eq!(
+            of(PageMapping::Interleave, "0").unwrap().unwrap().nodes(),
+            nodes("0-1,3-4")
+        );
+    }
+
+    #[test]
+    fn local_is_the_node_of_the_threads_and_first_touch_for_threads_on_several() {
+        assert_eq!(of(PageMapping::Local, "3"), Ok(Some(Spread::On(NodeId(3)))));
+        assert_eq!(of(PageMapping::Local, "0,3"), Ok(None));
+        assert_eq!(of(PageMapping::FirstTouch, "3"), Ok(None));
+    }
+
+    #[test]
+    fn remote_is_the_nearest_other_node_that_is_ours() {
+        assert_eq!(of(PageMapping::Remote, "0"), Ok(Some(Spread::On(NodeId(1)))));
+        assert_eq!(of(PageMapping::Remote, "3"), Ok(Some(Spread::On(NodeId(4)))));
+        assert_eq!(
+            of(PageMapping::Remote, "0-1"),
+            Err(Unavailable::SeveralNodes(nodes("0-1")))
+        );
+    }
+
+    #[test]
+    fn a_pu_is_on_the_node_that_has_processors() {
+        assert_eq!(node_of_pu(&machine(), PuId(6)), Some(NodeId(3)));
+        assert_eq!(nodes_of_pus(&machine(), [0, 1, 2].map(PuId)), nodes("0-1"));
+    }
+
+    #[test]
+    fn nodes_that_cannot_be_had_are_refused_with_those_that_can() {
+        for (named, texts) in [
+            ("0,7", ["no NUMA node 7", "0-5"]),
+            ("2", ["node 2 is not ours", "0-1,3-5"]),
+            ("5", ["node 5 has no memory", "0-1,3-4"]),
+        ] {
+            let error = of(PageMapping::Bind(nodes(named)), "0").unwrap_err().to_string();
+            assert!(texts.iter().all(|text| error.contains(text)), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_profile_names_what_does_not() {
+        for mapping in [PageMapping::Locality, PageMapping::Balance] {
+            let error = of(mapping, "0").unwrap_err().to_string();
+            assert!(
+                error.contains(&mapping.to_string()) && error.contains("first_touch"),
+                "{error}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_named_is_ours_or_refused(named in proptest::collection::btree_set(0u32..8, 1..4), kind in 0..5) {
+            let set: NodeSet = named.iter().copied().map(NodeId).collect();
+            let first = set.first().unwrap();
+            let mapping = match kind {
+                0 => PageMapping::Bind(set),
+                1 => PageMapping::InterleaveOver(set),
+                2 => PageMapping::WeightedInterleave(set),
+                3 => PageMapping::Preferred(first),
+                _ => PageMapping::Single(first),
+            };
+            let ours = memory_nodes(&machine());
+            match of(mapping, "0") {
+                Ok(Some(spread)) => {
+                    prop_assert_eq!(spread.nodes(), mapping.named());
+                    prop_assert!(spread.nodes().difference(&ours).is_empty());
+                }
+                Ok(None) => prop_assert!(false, "{} is no first touch", mapping),
+                Err(_) => prop_assert!(!mapping.named().difference(&ours).is_empty()),
+            }
+        }
+    }
+}

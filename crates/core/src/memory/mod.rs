@@ -1,0 +1,29 @@
+//! Where the pages of a running program should be, decided without touching any: which parts of a process's memory are
+//! looked at (`area`), on which node each page belongs (`goal`, `spread`, `following`), whether bringing pages after
+//! their threads is worth what it costs (`cost`), and what came of it (`moves`).
+
+mod area;
+mod cost;
+mod following;
+mod goal;
+mod moves;
+mod runs;
+mod spread;
+
+pub use area::{AreaKind, MemoryArea, Selection, Share};
+pub use cost::{ASSUMED_COPY_RATE, TooLong, check_cost};
+pub use following::{Followed, Following, PinnedTask};
+pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
+pub use moves::{Left, PageCount, PageMoves};
+pub use spread::{Spread, Turns};
+
+use crate::NodeId;
+
+/// On which node each page of one process belongs.
+pub trait PageGoal {
+    /// The node for the page of `bytes` at `address`, which is on `now`; `now` itself where it may stay.
+    fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId;
+
+    /// The page of `bytes` at `address` has been moved.
+    fn moved(&mut self, _address: u64, _bytes: u64, _from: NodeId, _to: NodeId) {}
+}

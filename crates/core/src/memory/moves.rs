@@ -1,0 +1,288 @@
+//! What came of moving pages: how many moved, how many did not, and why.
+
+use crate::{NodeId, size_text};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A number of pages, a huge page being one, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageCount {
+    /// Pages.
+    pub pages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl PageCount {
+    /// One more page, of so many bytes.
+    pub fn add(&mut self, bytes: u64) {
+        self.add_all(Self { pages: 1, bytes });
+    }
+
+    /// More pages.
+    pub fn add_all(&mut self, more: Self) {
+        self.pages += more.pages;
+        self.bytes += more.bytes;
+    }
+}
+
+impl fmt::Display for PageCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.pages == 1 { "" } else { "s" };
+        write!(f, "{} page{plural} ({})", self.pages, size_text(self.bytes))
+    }
+}
+
+/// Why a page was left where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Left {
+    /// `EACCES`: another process has it mapped, too.
+    Shared,
+    /// `EBUSY`: the kernel could not take it out of use, for input or output or another migration.
+    Busy,
+    /// `ENOENT`: it is not in memory any more.
+    Absent,
+    /// `EFAULT`: the zero page, which stands for memory that was read and never written, or memory that is gone.
+    Zero,
+    /// `ENOMEM`: this node is full.
+    Full(NodeId),
+    /// The kernel tried, and the page was in use at that moment; `move_pages(2)` tells no error number for it.
+    InUse,
+    /// `EPERM`: we may not.
+    Forbidden,
+    /// `EACCES` of the whole call: the program's cpuset does not allow this node's memory.
+    NodeForbidden(NodeId),
+    /// It is a file's.
+    File,
+    /// The program has given this memory a policy of its own.
+    OwnPolicy,
+    /// The moving was broken off before it was the page's turn.
+    Unfinished,
+    /// Another error number.
+    Error(i32),
+}
+
+impl Left {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Busy => "busy",
+            Self::Absent => "absent",
+            Self::Zero => "zero",
+            Self::Full(_) => "full",
+            Self::InUse => "in_use",
+            Self::Forbidden => "forbidden",
+            Self::NodeForbidden(_) => "node_forbidden",
+            Self::File => "file",
+            Self::OwnPolicy => "own_policy",
+            Self::Unfinished => "unfinished",
+            Self::Error(_) => "error",
+        }
+    }
+
+    /// The kernel's name of the error; `None` where the kernel told none.
+    pub fn errno(self) -> Option<String> {
+        let name = match self {
+            Self::Shared | Self::NodeForbidden(_) => "EACCES",
+            Self::Busy => "EBUSY",
+            Self::Absent => "ENOENT",
+            Self::Zero => "EFAULT",
+            Self::Full(_) => "ENOMEM",
+            Self::Forbidden => "EPERM",
+            Self::Error(number) => return Some(format!("error {number}")),
+            Self::InUse | Self::File | Self::OwnPolicy | Self::Unfinished => return None,
+        };
+        Some(name.to_owned())
+    }
+}
+
+/// The end of the sentence "so many pages stayed where they were: …".
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared => f.write_str("other processes have mapped them as well; --migrate-shared moves them"),
+            Self::Busy => f.write_str("the kernel could not take them out of use"),
+            Self::Absent => f.write_str("they are not in memory any more"),
+            Self::Zero => f.write_str("they were never written, or are gone"),
+            Self::Full(node) => write!(f, "NUMA node {node} is full"),
+            Self::InUse => f.write_str("they were in use when the kernel wanted to move them"),
+            Self::Forbidden => f.write_str("we may not move them"),
+            Self::NodeForbidden(node) => {
+                write!(f, "the program's cpuset does not allow the memory of NUMA node {node}")
+            }
+            Self::File => f.write_str("they are files' pages; --migrate-files moves them"),
+            Self::OwnPolicy => {
+                f.write_str("the program has given them a memory policy of its own; --override moves them all the same")
+            }
+            Self::Unfinished => f.write_str("the moving was broken off before"),
+            Self::Error(number) => write!(f, "the kernel gave error number {number}"),
+        }
+    }
+}
+
+/// What came of moving the pages of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageMoves {
+    /// Where they should be: a page mapping, or `after their threads`.
+    pub goal: String,
+    /// How many processes' pages were looked at.
+    pub processes: usize,
+    /// Pages that are where they should be now and were not before.
+    pub moved: PageCount,
+    /// Pages that were there already.
+    pub in_place: PageCount,
+    /// Pages that are not, by the reason.
+    pub left: BTreeMap<Left, PageCount>,
+    /// How long it took, waiting for the sake of `--migrate-rate` included.
+    pub lasted: Duration,
+    /// Why the moving was broken off; `None` where it was not.
+    pub broken_off: Option<String>,
+}
+
+impl PageMoves {
+    /// Nothing so far, on the way to `goal`.
+    pub fn towards(goal: impl Into<String>) -> Self {
+        Self {
+            goal: goal.into(),
+            ..Self::default()
+        }
+    }
+
+    /// A page of so many bytes stays where it is.
+    pub fn leave(&mut self, why: Left, bytes: u64) {
+        self.left.entry(why).or_default().add(bytes);
+    }
+
+    /// Bytes a second that were moved; `None` where nothing was.
+    pub fn rate(&self) -> Option<f64> {
+        let seconds = self.lasted.as_secs_f64();
+        (self.moved.bytes > 0 && seconds > 0.0).then(|| self.moved.bytes as f64 / seconds)
+    }
+
+    /// Whether there is anything to tell: a page that moved, or one that should have and did not.
+    pub fn is_worth_telling(&self) -> bool {
+        let expected = |left: &Left| matches!(left, Left::File | Left::OwnPolicy | Left::Absent | Left::Zero);
+        self.moved.pages > 0 || self.broken_off.is_some() || self.left.keys().any(|left| !expected(left))
+    }
+}
+
+/// Lines for a person, without a line feed at the end.
+impl fmt::Display for PageMoves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "pages ({}): {} moved in {:.3} s, {} there already",
+            self.goal,
+            self.moved,
+            self.lasted.as_secs_f64(),
+            self.in_place
+        )?;
+        for (left, count) in &self.left {
+            let errno = left.errno().map_or_else(String::new, |errno| format!(" ({errno})"));
+            write!(f, "\n  {count} stayed: {left}{errno}")?;
+        }
+        if let Some(why) = &self.broken_off {
+            write!(f, "\n  broken off: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One reason in JSON.
+#[derive(Serialize)]
+struct LeftRecord {
+    why: &'static str,
+    errno: Option<String>,
+    node: Option<NodeId>,
+    #[serde(flatten)]
+    count: PageCount,
+    text: String,
+}
+
+impl Serialize for PageMoves {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let left: Vec<LeftRecord> = self
+            .left
+            .iter()
+            .map(|(left, &count)| LeftRecord {
+                why: left.name(),
+                errno: left.errno(),
+                node: match left {
+                    Left::Full(node) | Left::NodeForbidden(node) => Some(*node),
+                    _ => None,
+                },
+                count,
+                text: left.to_string(),
+            })
+            .collect();
+        let mut record = serializer.serialize_struct("PageMoves", 7)?;
+        record.serialize_field("goal", &self.goal)?;
+        record.serialize_field("processes", &self.processes)?;
+        record.serialize_field("moved", &self.moved)?;
+        record.serialize_field("in_place", &self.in_place)?;
+        record.serialize_field("left", &left)?;
+        record.serialize_field("lasted", &self.lasted.as_secs_f64())?;
+        record.serialize_field("broken_off", &self.broken_off)?;
+        record.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moves() -> PageMoves {
+        let mut moves = PageMoves::towards("local");
+        moves.moved.add_all(PageCount {
+            pages: 512,
+            bytes: 2 << 20,
+        });
+        moves.leave(Left::Shared, 4096);
+        moves.leave(Left::Full(NodeId(2)), 4096);
+        moves.leave(Left::Full(NodeId(2)), 4096);
+        moves.lasted = Duration::from_millis(500);
+        moves
+    }
+
+    #[test]
+    fn a_person_reads_what_moved_and_why_the_rest_did_not() {
+        let text = moves().to_string();
+        for part in [
+            "pages (local): 512 pages (2 MiB) moved in 0.500 s",
+            "1 page (4 KiB) stayed: other processes",
+            "(EACCES)",
+            "2 pages (8 KiB) stayed: NUMA node 2 is full (ENOMEM)",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn json_has_each_reason_with_its_error_number() {
+        let json = serde_json::to_value(moves()).unwrap();
+        assert_eq!(json["moved"]["pages"], 512);
+        assert_eq!(json["left"][1]["errno"], "ENOMEM");
+        assert_eq!(json["left"][1]["node"], 2);
+        assert_eq!(json["left"][1]["pages"], 2);
+        assert_eq!(json["broken_off"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_rate_of_nothing_is_not_known() {
+        assert_eq!(moves().rate(), Some(4.0 * 1024.0 * 1024.0));
+        assert_eq!(PageMoves::towards("local").rate(), None);
+    }
+
+    #[test]
+    fn a_move_that_met_only_what_never_moves_is_not_worth_telling() {
+        let mut moves = PageMoves::towards("local");
+        moves.leave(Left::File, 4096);
+        assert!(!moves.is_worth_telling());
+        moves.leave(Left::Busy, 4096);
+        assert!(moves.is_worth_telling());
+    }
+}

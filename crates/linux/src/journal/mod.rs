@@ -1,0 +1,714 @@
+//! What pinfold has changed on this machine, written down before it is done, with what was there before.
+//!
+//! 1. Before a change is made it is appended, as one line in one write, to a file that is this process's own
+//!    (`Journal`), in a directory of such files (`Directory`). When the change is undone, or what it was about is gone,
+//!    that is appended too.
+//! 2. The file is locked for as long as its pinfold lives. An orderly end undoes everything and removes it.
+//! 3. A file that nobody has locked is what a killed pinfold has left. Its guard (`guard`), `pinfold reset`, or whoever
+//!    calls `Left::undo` makes undone what is still as pinfold made it, and removes the file.
+//! 4. When a file has grown to several times what it says, it is written anew and replaced.
+//!
+//! The directory is in memory (`/run`): what the kernel has taken over a kill leaves whole, and the end of the machine
+//! ends masks and registers as well as the file. So nothing is ever forced to a disk, and a change costs one system call.
+//! A file of an earlier boot, should the directory outlive one, is void.
+//!
+//! Another kind of change is another case of `Change`, a line for it in `record`, and what undoes it in `undo`.
+
+mod record;
+mod undo;
+
+use crate::guard::Guard;
+use crate::own::{self, LockedFile};
+use crate::prefetchers::Registers;
+pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
+use record::{Record, VERSION};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+pub use undo::{Action, Roots, Undoing, Undone};
+
+/// A journal's file ends so, one that is being made so, and one that cannot be read so.
+const WHOLE: &str = "journal";
+const UNFINISHED: &str = "unfinished";
+const DAMAGED: &str = "damaged";
+
+/// A journal is not written anew before it has this many bytes.
+const SMALL: u64 = 1 << 16;
+
+/// A journal cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file system says no.
+    #[error("{} cannot be {done}: {error}; name another directory with --journals", path.display())]
+    File {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What was to be done with it.
+        done: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Others could write there what we would undo.
+    #[error(
+        "{} belongs to user {owner} and has mode {mode:o}: journals are only believed in a directory that is ours and that \
+         nobody else may write to; name another with --journals", path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+fn failure(path: &Path, done: &'static str) -> impl FnOnce(io::Error) -> JournalError {
+    let path = path.to_path_buf();
+    move |error| JournalError::File { path, done, error }
+}
+
+/// Where journals are.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    path: PathBuf,
+    boot: String,
+}
+
+impl Directory {
+    /// The usual place for this user: `/run/pinfold` for root, else `pinfold` in `$XDG_RUNTIME_DIR`, given as
+    /// `runtime`, else a directory in `/tmp` with the user's number.
+    pub fn usual(runtime: Option<PathBuf>) -> PathBuf {
+        let user = nix::unistd::geteuid();
+        if user.is_root() {
+            return PathBuf::from("/run/pinfold");
+        }
+        match runtime.filter(|runtime| runtime.is_absolute()) {
+            Some(runtime) => runtime.join("pinfold"),
+            None => PathBuf::from(format!("/tmp/pinfold-{user}")),
+        }
+    }
+
+    /// The directory at `path`, which is made where there is none.
+    pub fn new(path: &Path) -> Result<Self, JournalError> {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
+        made.map_err(failure(path, "made"))?;
+        Self::existing(path)
+    }
+
+    /// The directory at `path`; `None` where there is none, so that nothing can be left there.
+    pub fn find(path: &Path) -> Result<Option<Self>, JournalError> {
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            _ => Self::existing(path).map(Some),
+        }
+    }
+
+    fn existing(path: &Path) -> Result<Self, JournalError> {
+        let metadata = fs::metadata(path).map_err(failure(path, "read"))?;
+        let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+        if owner != nix::unistd::geteuid().as_raw() || mode & 0o022 != 0 {
+            let path = path.to_path_buf();
+            return Err(JournalError::Foreign { path, owner, mode });
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            boot: boot()?,
+        })
+    }
+
+    /// What is there, in the order of the files' names.
+    pub fn survey(&self) -> Result<Vec<Found>, JournalError> {
+        let entries = fs::read_dir(&self.path).map_err(failure(&self.path, "read"))?;
+        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.sort();
+        let mut found = vec![];
+        for path in paths {
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some(WHOLE) => found.extend(Left::open(&path, &self.boot, Waiting::Never)?),
+                // Nobody has begun to change anything with it. One that is being made is locked, but for an instant in
+                // which its maker finds it gone and makes another.
+                Some(UNFINISHED) => {
+                    if let Ok(file) = File::open(&path)
+                        && let Ok(Some(_lock)) = own::lock(file)
+                    {
+                        let _ = fs::remove_file(&path);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Which boot of the machine this is.
+fn boot() -> Result<String, JournalError> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let id = fs::read_to_string(path).map_err(failure(path, "read"))?;
+    Ok(id.trim().to_owned())
+}
+
+/// The journal of this process.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: LockedFile,
+    boot: String,
+    /// What is changed now.
+    changes: BTreeMap<Target, Change>,
+    /// Bytes in the file.
+    length: u64,
+    /// Bytes after it was last written anew.
+    fresh_length: u64,
+    kept: bool,
+    /// Undoes what the journal says if we die. Dropped last.
+    guard: Option<Guard>,
+}
+
+impl Journal {
+    /// Begins a journal, with a guard. The earlier in a process's life the fewer threads it has that the guard is a
+    /// copy of.
+    pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
+        let mut journal = Self::begin_unguarded(directory)?;
+        let guard = Guard::start(&journal.path, &journal.boot).map_err(failure(&journal.path, "guarded"))?;
+        journal.guard = Some(guard);
+        Ok(journal)
+    }
+
+    pub(crate) fn begin_unguarded(directory: &Directory) -> Result<Self, JournalError> {
+        let process = std::process::id();
+        let mut number = 0;
+        loop {
+            let path = directory.path.join(format!("{process}-{number}.{WHOLE}"));
+            let (file, length) = write_new(&path, &directory.boot, [], false).map_err(failure(&path, "made"))?;
+            // A link, and no renaming: another process with our number, in another container, is not to lose its file.
+            let linked = fs::hard_link(path.with_extension(UNFINISHED), &path);
+            let _ = fs::remove_file(path.with_extension(UNFINISHED));
+            match linked {
+                Ok(()) => {
+                    return Ok(Self {
+                        path,
+                        file,
+                        boot: directory.boot.clone(),
+                        changes: BTreeMap::new(),
+                        length,
+                        fresh_length: length,
+                        kept: false,
+                        guard: None,
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(failure(&path, "made")(error)),
+            }
+        }
+    }
+
+    /// Notes a change that is about to be made. One that cannot be noted is not to be made.
+    pub(crate) fn note(&mut self, change: Change) -> io::Result<()> {
+        self.append(&Record::Change(change.clone()))?;
+        self.changes.insert(change.target(), change);
+        self.shorten();
+        Ok(())
+    }
+
+    /// What is noted of a target as changed.
+    pub(crate) fn change(&self, target: Target) -> Option<&Change> {
+        self.changes.get(&target)
+    }
+
+    /// Forgets what is as it was before, or gone.
+    pub(crate) fn undone(&mut self, target: Target) {
+        if self.changes.remove(&target).is_some() {
+            // A stale record does no harm: what it says is compared with what is.
+            let _ = self.append(&Record::Undone(target));
+            self.shorten();
+        }
+    }
+
+    /// Makes all changes of registers undone; tells what could not be, or is left alone.
+    pub(crate) fn give_back_registers(&mut self, registers: &Registers) -> Vec<String> {
+        let changes: Vec<Change> = self.changes.values().cloned().collect();
+        let mut told = vec![];
+        for change in changes {
+            if let Change::Register(register) = &change {
+                let mut undoing = Undoing::default();
+                undo::undo_register(register, registers, false, &mut undoing);
+                if undoing.failed() == 0 {
+                    self.undone(change.target());
+                }
+                told.extend(undoing.problems());
+            }
+        }
+        told
+    }
+
+    /// What is changed now shall stay so when we end.
+    pub(crate) fn keep(&mut self) {
+        if !std::mem::replace(&mut self.kept, true) {
+            let _ = self.append(&Record::Kept);
+        }
+    }
+
+    fn append(&mut self, record: &Record) -> io::Result<()> {
+        let line = record.to_line();
+        if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
+            // A part of a line would be taken for damage as soon as another follows.
+            let _ = self.file.set_len(self.length);
+            return Err(error);
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the file anew when it has grown to several times what it says.
+    fn shorten(&mut self) {
+        if self.length > SMALL && self.length > 4 * self.fresh_length {
+            // Where that fails the file goes on growing, and still says everything.
+            let _ = self.write_anew();
+        }
+    }
+
+    fn write_anew(&mut self) -> io::Result<()> {
+        let (file, length) = write_new(&self.path, &self.boot, self.changes.values().cloned(), self.kept)?;
+        fs::rename(self.path.with_extension(UNFINISHED), &self.path)?;
+        self.file = file;
+        (self.length, self.fresh_length) = (length, length);
+        Ok(())
+    }
+}
+
+/// A journal in which nothing is left to undo goes with its process.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if self.changes.is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Writes an unfinished journal beside `path`; its file, locked, and its length.
+fn write_new(
+    path: &Path,
+    boot: &str,
+    changes: impl IntoIterator<Item = Change>,
+    kept: bool,
+) -> io::Result<(LockedFile, u64)> {
+    let begin = Record::Begin {
+        version: VERSION,
+        boot: boot.to_owned(),
+    };
+    let mut lines = begin.to_line();
+    for change in changes {
+        lines.push_str(&Record::Change(change).to_line());
+    }
+    if kept {
+        lines.push_str(&Record::Kept.to_line());
+    }
+    let unfinished = path.with_extension(UNFINISHED);
+    loop {
+        let file = OpenOptions::new().append(true).create(true).open(&unfinished)?;
+        // Another who surveys the directory may have it locked, to remove it.
+        let Some(file) = own::lock(file)? else { continue };
+        if !own::is_at(&file, &unfinished) {
+            continue;
+        }
+        file.set_len(0)?;
+        (&*file).write_all(lines.as_bytes())?;
+        return Ok((file, lines.len() as u64));
+    }
+}
+
+/// What a journal's file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Contents {
+    changes: BTreeMap<Target, Change>,
+    kept: bool,
+    /// It is about an earlier boot of the machine.
+    void: bool,
+    /// Why it cannot be read to its end.
+    damage: Option<String>,
+}
+
+impl Contents {
+    /// Reads up to the last whole record, or up to the first that is damaged.
+    fn read(bytes: &[u8], boot: &str) -> Self {
+        let mut contents = Self::default();
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let mut lines = (1..).zip(bytes[..whole].split_inclusive(|&byte| byte == b'\n'));
+        let mut next = || {
+            let (number, line) = lines.next()?;
+            let record = std::str::from_utf8(&line[..line.len() - 1])
+                .ok()
+                .and_then(Record::from_line);
+            Some((number, record))
+        };
+        match next() {
+            Some((
+                _,
+                Some(Record::Begin {
+                    version: VERSION,
+                    boot: of,
+                }),
+            )) => contents.void = of != boot,
+            Some((_, Some(Record::Begin { version, .. }))) => {
+                contents.damage = Some(format!(
+                    "its version is {version}, and this pinfold reads version {VERSION}"
+                ));
+            }
+            _ => contents.damage = Some("its first line is not that of a journal".to_owned()),
+        }
+        while contents.damage.is_none()
+            && let Some((number, record)) = next()
+        {
+            match record {
+                Some(Record::Change(change)) => {
+                    contents.changes.insert(change.target(), change);
+                }
+                Some(Record::Undone(target)) => {
+                    contents.changes.remove(&target);
+                }
+                Some(Record::Kept) => contents.kept = true,
+                Some(Record::Begin { .. }) | None => {
+                    let number: i32 = number;
+                    contents.damage = Some(format!("its line {number} does not fit its checksum"));
+                }
+            }
+        }
+        contents
+    }
+}
+
+/// Whether to wait for whoever has a journal locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Never,
+    UntilUnlocked,
+}
+
+/// A journal in a directory.
+#[derive(Debug)]
+pub enum Found {
+    /// That of a pinfold that runs.
+    Running(PathBuf),
+    /// One that cannot be opened.
+    Unreadable(PathBuf, io::Error),
+    /// One that was left.
+    Left(Left),
+}
+
+/// A journal that was left; nobody else works on it as long as this is there.
+#[derive(Debug)]
+pub struct Left {
+    path: PathBuf,
+    _lock: LockedFile,
+    contents: Contents,
+}
+
+impl Left {
+    /// Opens and reads the journal at `path`; `None` where there is none any more.
+    pub(crate) fn open(path: &Path, boot: &str, waiting: Waiting) -> Result<Option<Found>, JournalError> {
+        loop {
+            let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Ok(Some(Found::Unreadable(path.to_path_buf(), error))),
+            };
+            let mut bytes = vec![];
+            let lock = match waiting {
+                Waiting::Never => own::lock(file.try_clone().map_err(failure(path, "opened"))?),
+                Waiting::UntilUnlocked => file.try_clone().and_then(own::wait_and_lock).map(Some),
+            };
+            let Some(lock) = lock.map_err(failure(path, "locked"))? else {
+                return Ok(Some(Found::Running(path.to_path_buf())));
+            };
+            // Whoever had it locked may have removed or replaced it in between.
+            if !own::is_at(&lock, path) {
+                continue;
+            }
+            if let Err(error) = file.read_to_end(&mut bytes) {
+                return Ok(Some(Found::Unreadable(path.to_path_buf(), error)));
+            }
+            return Ok(Some(Found::Left(Self {
+                path: path.to_path_buf(),
+                _lock: lock,
+                contents: Contents::read(&bytes, boot),
+            })));
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why it cannot be read to its end, if so; what precedes the damage is there.
+    pub fn damage(&self) -> Option<&str> {
+        self.contents.damage.as_deref()
+    }
+
+    /// Whether what was changed shall stay so, by the wish of who began it.
+    pub fn kept(&self) -> bool {
+        self.contents.kept
+    }
+
+    /// Makes undone what the journal says and what is still as pinfold made it; with `dry_run` only says so.
+    pub fn undo(&self, roots: &Roots, dry_run: bool) -> Undoing {
+        if self.contents.void {
+            return Undoing::default();
+        }
+        undo::undo(self.contents.changes.values(), roots, dry_run)
+    }
+
+    /// Removes the file, or sets it aside where it is damaged; the name that it has now, then.
+    pub fn settle(self) -> Result<Option<PathBuf>, JournalError> {
+        if self.contents.damage.is_none() {
+            fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
+            return Ok(None);
+        }
+        let aside = self.path.with_extension(DAMAGED);
+        fs::rename(&self.path, &aside).map_err(failure(&self.path, "set aside"))?;
+        Ok(Some(aside))
+    }
+}
+
+/// What a guard does when its pinfold has died.
+pub(crate) fn undo_abandoned(path: &Path, boot: &str) {
+    if let Ok(Some(Found::Left(left))) = Left::open(path, boot, Waiting::UntilUnlocked)
+        && !left.kept()
+        && left.undo(&Roots::default(), false).failed() == 0
+    {
+        // What could not be undone stays for `pinfold reset`; so does what is damaged, which is to be told of.
+        if left.damage().is_none() {
+            let _ = left.settle();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::PuId;
+    use proptest::prelude::*;
+    use record::tests::{changes, threads};
+
+    const BOOT: &str = "4711-0815";
+
+    fn bytes(records: &[Record]) -> Vec<u8> {
+        let begin = Record::Begin {
+            version: VERSION,
+            boot: BOOT.to_owned(),
+        };
+        let lines = std::iter::once(&begin).chain(records).map(Record::to_line);
+        lines.collect::<String>().into_bytes()
+    }
+
+    fn records() -> impl Strategy<Value = Vec<Record>> {
+        let record = prop_oneof![
+            changes().prop_map(Record::Change),
+            threads().prop_map(|thread| Record::Undone(Target::Mask(thread))),
+        ];
+        proptest::collection::vec(record, 0..20)
+    }
+
+    /// How many lines have an end.
+    fn lines(bytes: &[u8]) -> usize {
+        bytes.split(|&byte| byte == b'\n').count() - 1
+    }
+
+    /// What has been changed after these records.
+    fn after(records: &[Record]) -> BTreeMap<Target, Change> {
+        let mut changes = BTreeMap::new();
+        for record in records {
+            match record {
+                Record::Change(change) => drop(changes.insert(change.target(), change.clone())),
+                Record::Undone(target) => drop(changes.remove(target)),
+                Record::Begin { .. } | Record::Kept => unreachable!("`records` makes none"),
+            }
+        }
+        changes
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_kill_leaves_is_read_up_to_the_last_whole_record(records in records(), cut: usize) {
+            let all = bytes(&records);
+            let begin = bytes(&[]).len();
+            let cut = begin + cut % (all.len() - begin + 1);
+            let whole = lines(&all[begin..cut]);
+            let contents = Contents::read(&all[..cut], BOOT);
+            prop_assert_eq!(contents.damage, None);
+            prop_assert_eq!(contents.changes, after(&records[..whole]));
+        }
+
+        #[test]
+        fn nothing_after_damage_is_believed(records in records(), at: usize, byte: u8) {
+            let mut damaged = bytes(&records);
+            let begin = bytes(&[]).len();
+            prop_assume!(damaged.len() > begin);
+            let at = begin + at % (damaged.len() - begin);
+            prop_assume!(!damaged[at].eq_ignore_ascii_case(&byte));
+            damaged[at] = byte;
+            let before = lines(&damaged[begin..at]);
+            let contents = Contents::read(&damaged, BOOT);
+            // The end of the last line may be what is damaged: then it has none, as after a kill.
+            prop_assert!(contents.damage.is_some() || before + 1 == records.len());
+            prop_assert_eq!(contents.changes, after(&records[..before]));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let contents = Contents::read(&bytes, BOOT);
+            prop_assert!(contents.changes.is_empty() && contents.damage.is_some());
+        }
+
+        #[test]
+        fn a_journal_that_was_written_anew_says_what_it_said(records in records(), kept: bool) {
+            let root = tempfile::tempdir().unwrap();
+            let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+            for record in &records {
+                match record {
+                    Record::Change(change) => journal.note(change.clone()).unwrap(),
+                    Record::Undone(target) => journal.undone(*target),
+                    Record::Begin { .. } | Record::Kept => unreachable!("`records` makes none"),
+                }
+            }
+            if kept {
+                journal.keep();
+            }
+            let read = |journal: &Journal| Contents::read(&fs::read(&journal.path).unwrap(), &journal.boot);
+            let before = read(&journal);
+            journal.write_anew().unwrap();
+            prop_assert_eq!(&read(&journal), &before);
+            prop_assert_eq!(before, Contents { changes: after(&records), kept, ..Contents::default() });
+        }
+    }
+
+    fn pinned(serial: i32, pu: u32) -> Change {
+        Change::Mask(MaskChange {
+            thread: Thread {
+                process: 1,
+                thread: serial + 1,
+                start: 0,
+            },
+            original: [PuId(0), PuId(1)].into_iter().collect(),
+            replaced: None,
+            pinned: PuId(pu),
+        })
+    }
+
+    #[test]
+    fn a_journal_of_short_lived_threads_stays_small() {
+        let root = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+        for serial in 0..10_000 {
+            journal.note(pinned(serial, 1)).unwrap();
+            journal.undone(pinned(serial, 1).target());
+            let length = fs::metadata(&journal.path).unwrap().len();
+            assert!(length <= SMALL && length == journal.length, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_in_the_file_when_it_was_just_written_anew_too() {
+        let root = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+        let (mut before, mut shortened) = (0, 0);
+        for serial in 0..10_000 {
+            // Fifty threads, again and again on another PU.
+            journal
+                .note(pinned(serial % 50, 1 + serial.cast_unsigned() % 2))
+                .unwrap();
+            if journal.length < before {
+                shortened += 1;
+                let contents = Contents::read(&fs::read(&journal.path).unwrap(), &journal.boot);
+                assert_eq!((contents.changes, contents.damage), (journal.changes.clone(), None));
+            }
+            before = journal.length;
+        }
+        assert!(shortened > 1);
+    }
+
+    #[test]
+    fn a_journal_of_an_earlier_boot_is_void() {
+        let contents = Contents::read(&bytes(&[Record::Change(pinned(0, 1))]), "another");
+        assert!(contents.void && contents.damage.is_none());
+    }
+
+    #[test]
+    fn a_later_version_is_named() {
+        let begin = Record::Begin {
+            version: 7,
+            boot: BOOT.to_owned(),
+        };
+        let damage = Contents::read(begin.to_line().as_bytes(), BOOT).damage.unwrap();
+        assert!(
+            damage.contains('7') && damage.contains(&VERSION.to_string()),
+            "{damage}"
+        );
+    }
+
+    #[test]
+    fn a_running_journal_is_told_from_one_that_was_left() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Directory::new(root.path()).unwrap();
+        let mut journal = Journal::begin_unguarded(&directory).unwrap();
+        journal.note(pinned(0, 1)).unwrap();
+        assert!(matches!(directory.survey().unwrap().as_slice(), [Found::Running(_)]));
+        drop(journal);
+        let found = directory.survey().unwrap();
+        let [Found::Left(left)] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert!(!left.kept() && left.damage().is_none());
+    }
+
+    #[test]
+    fn an_orderly_end_leaves_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+        journal.note(pinned(0, 1)).unwrap();
+        journal.undone(pinned(0, 1).target());
+        drop(journal);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_damaged_journal_is_set_aside_under_another_name() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("1-0.journal"), "what is this?\n").unwrap();
+        let directory = Directory::new(root.path()).unwrap();
+        let mut found = directory.survey().unwrap();
+        let Some(Found::Left(left)) = found.pop() else {
+            panic!("nothing was found")
+        };
+        assert!(left.damage().is_some());
+        let aside = left.settle().unwrap().unwrap();
+        assert_eq!(aside, root.path().join("1-0.damaged"));
+        assert!(aside.exists() && directory.survey().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_not_believed() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Directory::new(root.path()).unwrap_err().to_string();
+        assert!(error.contains("777") && error.contains("--journals"), "{error}");
+    }
+
+    #[test]
+    fn what_was_begun_and_never_finished_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("1-0.unfinished"), "").unwrap();
+        assert!(Directory::new(root.path()).unwrap().survey().unwrap().is_empty());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn where_there_is_no_directory_nothing_was_left() {
+        assert!(Directory::find(Path::new("/nowhere/at/all")).unwrap().is_none());
+    }
+}

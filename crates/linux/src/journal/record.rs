@@ -1,0 +1,289 @@
+//! The records of a journal: one line each, which begins with the checksum of the rest of it.
+//!
+//! `docs/formats.md` describes the lines. They are text so that an administrator can read what a dead pinfold has done.
+//! A line that a kill has cut off has no end, and is no record; any other line that does not fit its checksum, or that
+//! says nothing known, is damage.
+
+use crate::affinity::CpuMask;
+use pinfold_core::{PuId, PuSet};
+use std::fmt::{self, Write as _};
+use std::str::SplitAsciiWhitespace;
+
+/// The version of the format. Another one is not read.
+pub(crate) const VERSION: u32 = 1;
+
+/// What was, or is about to be, changed, and what was there before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A thread was pinned.
+    Mask(MaskChange),
+    /// Bits of a model-specific register of a PU were changed.
+    Register(RegisterChange),
+}
+
+/// A thread was pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaskChange {
+    /// Which thread.
+    pub thread: Thread,
+    /// Where it would run without us.
+    pub original: CpuMask,
+    /// Where we had pinned it before this change; `None` where we had not.
+    pub replaced: Option<PuId>,
+    /// Where it is pinned.
+    pub pinned: PuId,
+}
+
+/// A thread for as long as the machine runs: numbers are used again, but not with the same start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thread {
+    /// Its process.
+    pub process: i32,
+    /// Its own number.
+    pub thread: i32,
+    /// When it began, in clock ticks since boot.
+    pub start: u64,
+}
+
+/// Bits of a model-specific register were changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterChange {
+    /// Of which PU.
+    pub pu: PuId,
+    /// The register's number.
+    pub register: u32,
+    /// Which bits are ours; all others stay as they are.
+    pub bits: u64,
+    /// What these bits were before us.
+    pub original: u64,
+    /// What we had made of them before this change; `None` where we had not.
+    pub replaced: Option<u64>,
+    /// What they become.
+    pub written: u64,
+}
+
+/// What a change is about: a later change of the same replaces the earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The mask of this thread.
+    Mask(Thread),
+    /// This register of this PU.
+    Register(u32, PuId),
+}
+
+impl Change {
+    /// What it is about.
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Mask(change) => Target::Mask(change.thread),
+            Self::Register(change) => Target::Register(change.register, change.pu),
+        }
+    }
+}
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// The first one: the format's version, and which boot of the machine it is about.
+    Begin { version: u32, boot: String },
+    /// This is about to be done.
+    Change(Change),
+    /// This is as it was before us again, or gone.
+    Undone(Target),
+    /// What is changed now shall stay so.
+    Kept,
+}
+
+impl Record {
+    /// The line, with its end.
+    pub(crate) fn to_line(&self) -> String {
+        let body = self.to_string();
+        format!("{:08x} {body}\n", crc32fast::hash(body.as_bytes()))
+    }
+
+    /// Reads a line without its end; `None` for damage.
+    pub(crate) fn from_line(line: &str) -> Option<Self> {
+        let (checksum, body) = line.split_once(' ')?;
+        if checksum.len() != 8 || u32::from_str_radix(checksum, 16).ok()? != crc32fast::hash(body.as_bytes()) {
+            return None;
+        }
+        let mut words = body.split_ascii_whitespace();
+        let record = match words.next()? {
+            "journal" => Self::Begin {
+                version: words.next()?.parse().ok()?,
+                boot: words.next()?.to_owned(),
+            },
+            "mask" => Self::Change(Change::Mask(MaskChange {
+                thread: thread(&mut words)?,
+                original: mask(words.next()?)?,
+                replaced: optional(words.next()?, pu)?,
+                pinned: pu(words.next()?)?,
+            })),
+            "register" => Self::Change(Change::Register(RegisterChange {
+                register: hexadecimal(words.next()?)?.try_into().ok()?,
+                pu: pu(words.next()?)?,
+                bits: hexadecimal(words.next()?)?,
+                original: hexadecimal(words.next()?)?,
+                replaced: optional(words.next()?, hexadecimal)?,
+                written: hexadecimal(words.next()?)?,
+            })),
+            "undone" => Self::Undone(match words.next()? {
+                "mask" => Target::Mask(thread(&mut words)?),
+                "register" => Target::Register(hexadecimal(words.next()?)?.try_into().ok()?, pu(words.next()?)?),
+                _ => return None,
+            }),
+            "kept" => Self::Kept,
+            _ => return None,
+        };
+        words.next().is_none().then_some(record)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begin { version, boot } => write!(f, "journal {version} {boot}"),
+            Self::Change(Change::Mask(change)) => {
+                let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
+                let (thread, original) = (change.thread, change.original.to_set());
+                write!(f, "mask {thread} {original} {replaced} {}", change.pinned)
+            }
+            Self::Change(Change::Register(change)) => {
+                let RegisterChange {
+                    pu,
+                    register,
+                    bits,
+                    original,
+                    replaced,
+                    written,
+                } = change;
+                write!(f, "register {register:#x} {pu} {bits:#x} {original:#x} ")?;
+                match replaced {
+                    Some(replaced) => write!(f, "{replaced:#x}")?,
+                    None => f.write_char('-')?,
+                }
+                write!(f, " {written:#x}")
+            }
+            Self::Undone(Target::Mask(thread)) => write!(f, "undone mask {thread}"),
+            Self::Undone(Target::Register(register, pu)) => write!(f, "undone register {register:#x} {pu}"),
+            Self::Kept => f.write_str("kept"),
+        }
+    }
+}
+
+/// Process, thread and start time.
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.process, self.thread, self.start)
+    }
+}
+
+fn thread(words: &mut SplitAsciiWhitespace<'_>) -> Option<Thread> {
+    let mut number = || words.next()?.parse().ok().filter(|&number: &i32| number > 0);
+    Some(Thread {
+        process: number()?,
+        thread: number()?,
+        start: words.next()?.parse().ok()?,
+    })
+}
+
+/// A mask names one PU at least.
+fn mask(word: &str) -> Option<CpuMask> {
+    let set: PuSet = word.parse().ok()?;
+    (!set.is_empty()).then(|| CpuMask::from(&set))
+}
+
+fn pu(word: &str) -> Option<PuId> {
+    word.parse().ok().map(PuId)
+}
+
+fn hexadecimal(word: &str) -> Option<u64> {
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+/// Reads a word in which `-` stands for nothing.
+#[expect(clippy::option_option, reason = "the outer one tells of damage, as everywhere here")]
+fn optional<T>(word: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
+    if word == "-" { Some(None) } else { parse(word).map(Some) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn threads() -> impl Strategy<Value = Thread> {
+        (1i32..9, 1i32..9, 0u64..9).prop_map(|(process, thread, start)| Thread { process, thread, start })
+    }
+
+    fn pus() -> impl Strategy<Value = PuId> {
+        (0u32..700).prop_map(PuId)
+    }
+
+    pub(crate) fn changes() -> impl Strategy<Value = Change> {
+        let masks = proptest::collection::btree_set(pus(), 1..9).prop_map(|pus| pus.into_iter().collect());
+        let mask =
+            (threads(), masks, proptest::option::of(pus()), pus()).prop_map(|(thread, original, replaced, pinned)| {
+                Change::Mask(MaskChange {
+                    thread,
+                    original,
+                    replaced,
+                    pinned,
+                })
+            });
+        let words = (
+            any::<u64>(),
+            any::<u64>(),
+            proptest::option::of(any::<u64>()),
+            any::<u64>(),
+        );
+        let register =
+            (any::<u32>(), 0u32..9, words).prop_map(|(register, pu, (bits, original, replaced, written))| {
+                Change::Register(RegisterChange {
+                    pu: PuId(pu),
+                    register,
+                    bits,
+                    original,
+                    replaced,
+                    written,
+                })
+            });
+        prop_oneof![mask, register]
+    }
+
+    fn records() -> impl Strategy<Value = Record> {
+        prop_oneof![
+            "[0-9a-f-]{1,36}".prop_map(|boot| Record::Begin { version: VERSION, boot }),
+            changes().prop_map(Record::Change),
+            changes().prop_map(|change| Record::Undone(change.target())),
+            Just(Record::Kept),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_is_read_back_as_it_was_written(record in records()) {
+            let line = record.to_line();
+            prop_assert_eq!(Record::from_line(line.strip_suffix('\n').unwrap()), Some(record));
+        }
+
+        #[test]
+        fn a_record_of_which_a_character_changed_is_damage(record in records(), at: usize, other in "[ -~]") {
+            let line = record.to_line();
+            let mut line: Vec<char> = line.strip_suffix('\n').unwrap().chars().collect();
+            let at = at % line.len();
+            let other = other.chars().next().unwrap();
+            prop_assume!(line[at] != other);
+            // The checksum's digits mean the same in either case.
+            prop_assume!(at >= 8 || !line[at].eq_ignore_ascii_case(&other));
+            line[at] = other;
+            prop_assert_eq!(Record::from_line(&line.into_iter().collect::<String>()), None);
+        }
+
+        #[test]
+        fn a_checksummed_line_of_anything_is_read_without_a_panic(body in "(mask|register|undone|journal)?[ -~]{0,60}") {
+            let _ = Record::from_line(&format!("{:08x} {body}", crc32fast::hash(body.as_bytes())));
+            let _ = Record::from_line(&body);
+        }
+    }
+}

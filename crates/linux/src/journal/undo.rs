@@ -1,0 +1,450 @@
+//! Making undone what a journal says.
+//!
+//! 1. A process is held by a pidfd, and a thread is the one of the journal when its start time is. Whatever else bears
+//!    the number is left alone.
+//! 2. A thread whose mask is one PU, and the PU is the one on which the journal says that it is pinned now or was pinned
+//!    before (a kill may have come between the record and the change), gets its original mask back. Any other mask was
+//!    chosen since by the thread or by somebody else, and stays.
+//! 3. Threads and child processes that such a process has begun since have inherited masks. One that is not in the
+//!    journal and has a mask of one PU on which a thread of its process, or of a process that it descends from, was
+//!    pinned gets that thread's original mask. This is repeated until nothing is left to do, and once more a little
+//!    later: a thread may be begun by one that has not had its mask back.
+//! 4. Bits of a register that are as the journal says that they were made get their original value back; the other bits
+//!    of the register stay as they are. Bits that somebody else has changed since stay.
+//!
+//! Limits. A thread that has given itself just the mask that we gave it is taken for pinned by us. A process that was begun
+//! after pinfold's death by one that has ended by then is not found. The kernel changes masks by thread number: a thread
+//! that ends, and whose number goes once around all numbers to a new one, between the look at its start time and the
+//! change, would be missed.
+
+use super::record::{Change, MaskChange, RegisterChange};
+use crate::affinity::CpuMask;
+use crate::prefetchers::Registers;
+use crate::procfs::Procfs;
+use pinfold_core::PuId;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Where the machine's files are.
+#[derive(Clone, Debug, Default)]
+pub struct Roots {
+    /// `/proc`.
+    pub procfs: Procfs,
+    /// `/dev/cpu`.
+    pub registers: Registers,
+}
+
+/// One call that makes something undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A thread is given its mask back.
+    Mask {
+        /// Its process.
+        process: i32,
+        /// Its number.
+        thread: i32,
+        /// Its mask now.
+        now: CpuMask,
+        /// The one that it gets.
+        to: CpuMask,
+    },
+    /// A register is written.
+    Register {
+        /// Of which PU.
+        pu: PuId,
+        /// Its number.
+        register: u32,
+        /// Its value now.
+        now: u64,
+        /// The one that it gets.
+        to: u64,
+    },
+}
+
+/// The system call, as strace would show it.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mask { thread, to, .. } => write!(f, "sched_setaffinity({thread}, {})", to.to_set()),
+            Self::Register { pu, register, to, .. } => write!(f, "pwrite(/dev/cpu/{pu}/msr, {to:#x}, {register:#x})"),
+        }
+    }
+}
+
+/// One call, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undone {
+    /// The call.
+    pub action: Action,
+    /// Why it failed; `None` where it did not, or was not made.
+    pub failure: Option<String>,
+}
+
+/// What came of making a journal undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undoing {
+    /// The calls, in order.
+    pub calls: Vec<Undone>,
+    /// What was changed since by somebody else, and is left alone, in words.
+    pub left_alone: Vec<String>,
+    /// What could not be looked at, and why.
+    pub unknown: Vec<String>,
+}
+
+impl Undoing {
+    /// How many changes are not undone that should be.
+    pub fn failed(&self) -> usize {
+        self.unknown.len() + self.calls.iter().filter(|call| call.failure.is_some()).count()
+    }
+
+    /// What is not as it was before, in words.
+    pub fn problems(&self) -> Vec<String> {
+        let failures = self.calls.iter().filter_map(|call| {
+            let failure = call.failure.as_ref()?;
+            Some(format!("{}: {failure}", call.action))
+        });
+        self.left_alone
+            .iter()
+            .chain(&self.unknown)
+            .cloned()
+            .chain(failures)
+            .collect()
+    }
+}
+
+/// What is to be done with something that pinfold has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict<T> {
+    /// It is as it was before already.
+    AsBefore,
+    /// It is as pinfold made it, and gets this back.
+    GiveBack(T),
+    /// Somebody else has changed it since.
+    LeaveAlone,
+}
+
+/// Of a thread whose mask is `now`.
+fn mask_verdict<'a>(change: &'a MaskChange, now: &CpuMask) -> Verdict<&'a CpuMask> {
+    if *now == change.original {
+        return Verdict::AsBefore;
+    }
+    match now.only() {
+        Some(pu) if pu == change.pinned || Some(pu) == change.replaced => Verdict::GiveBack(&change.original),
+        _ => Verdict::LeaveAlone,
+    }
+}
+
+/// Of a register whose value is `now`.
+fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
+    let ours = now & change.bits;
+    if ours == change.original {
+        Verdict::AsBefore
+    } else if ours == change.written || Some(ours) == change.replaced {
+        Verdict::GiveBack(now & !change.bits | change.original)
+    } else {
+        Verdict::LeaveAlone
+    }
+}
+
+/// Makes these changes undone, or only says which calls that needs.
+pub(super) fn undo<'a>(changes: impl IntoIterator<Item = &'a Change>, roots: &Roots, dry_run: bool) -> Undoing {
+    let mut masks = vec![];
+    let mut undoing = Undoing::default();
+    for change in changes {
+        match change {
+            Change::Mask(change) => masks.push(change),
+            Change::Register(change) => undo_register(change, &roots.registers, dry_run, &mut undoing),
+        }
+    }
+    undo_masks(&masks, &roots.procfs, dry_run, &mut undoing);
+    undoing
+}
+
+pub(super) fn undo_register(change: &RegisterChange, registers: &Registers, dry_run: bool, undoing: &mut Undoing) {
+    let RegisterChange { pu, register, .. } = *change;
+    let now = match registers.read(pu, register) {
+        Ok(now) => now,
+        Err(error) => {
+            undoing
+                .unknown
+                .push(format!("register {register:#x} of PU {pu}: {error}"));
+            return;
+        }
+    };
+    let to = match register_verdict(change, now) {
+        Verdict::AsBefore => return,
+        Verdict::GiveBack(to) => to,
+        Verdict::LeaveAlone => {
+            undoing.left_alone.push(format!(
+                "register {register:#x} of PU {pu} is {now:#x} now, which pinfold did not set"
+            ));
+            return;
+        }
+    };
+    let failure = if dry_run {
+        None
+    } else {
+        registers.write(pu, register, to).err()
+    };
+    undoing.calls.push(Undone {
+        action: Action::Register { pu, register, now, to },
+        failure: failure.map(|error| error.to_string()),
+    });
+}
+
+/// Longer than the kernel takes for a thread between copying its creator's mask and showing it in `/proc`.
+const BEING_MADE: Duration = Duration::from_millis(20);
+
+/// How the newcomers of a process are recognised: the PUs on which its threads were pinned, with where they ran before.
+type Pinnings = BTreeMap<PuId, CpuMask>;
+
+fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, undoing: &mut Undoing) {
+    let mut processes: BTreeMap<i32, Held> = BTreeMap::new();
+    for process in changes.iter().map(|change| change.thread.process) {
+        if let Some(held) = Held::new(process) {
+            processes.entry(process).or_insert(held);
+        }
+    }
+    let mut looked_at = BTreeSet::new();
+    let mut confirmed = false;
+    loop {
+        let mut pinned: HashMap<i32, &MaskChange> = HashMap::new();
+        let mut pinnings: BTreeMap<i32, Pinnings> = BTreeMap::new();
+        for change in changes {
+            let thread = change.thread;
+            let is_there = processes.get(&thread.process).is_some_and(Held::lives)
+                && procfs
+                    .stat(thread.process, thread.thread)
+                    .is_some_and(|stat| stat.start == thread.start);
+            if is_there {
+                pinned.insert(thread.thread, change);
+                let pinnings = pinnings.entry(thread.process).or_default();
+                for pu in change.replaced.into_iter().chain([change.pinned]) {
+                    pinnings.insert(pu, change.original.clone());
+                }
+            }
+        }
+        let before = undoing.calls.len();
+        let mut seen: BTreeSet<i32> = pinnings.keys().copied().collect();
+        let mut todo: Vec<(i32, Pinnings)> = pinnings.into_iter().collect();
+        while let Some((process, pinnings)) = todo.pop() {
+            for thread in procfs.threads(process) {
+                for child in procfs.children(process, thread) {
+                    if seen.insert(child) {
+                        todo.push((child, pinnings.clone()));
+                    }
+                }
+                let Ok(now) = CpuMask::of_thread(thread) else {
+                    continue;
+                };
+                let verdict = match pinned.get(&thread) {
+                    Some(change) => mask_verdict(change, &now),
+                    None => match now.only().and_then(|pu| pinnings.get(&pu)) {
+                        Some(original) if *original != now => Verdict::GiveBack(original),
+                        _ => Verdict::AsBefore,
+                    },
+                };
+                // Once each: what failed would fail again, and a cpuset may leave of a mask only what it was.
+                if verdict == Verdict::AsBefore || !looked_at.insert(thread) {
+                    continue;
+                }
+                if let Verdict::GiveBack(to) = verdict {
+                    let failure = if dry_run { None } else { give(to, thread) };
+                    let to = to.clone();
+                    undoing.calls.push(Undone {
+                        action: Action::Mask {
+                            process,
+                            thread,
+                            now,
+                            to,
+                        },
+                        failure,
+                    });
+                } else {
+                    undoing.left_alone.push(format!(
+                        "thread {thread} of process {process} runs on {} now, which pinfold did not set",
+                        now.to_set()
+                    ));
+                }
+            }
+        }
+        if dry_run {
+            return;
+        }
+        if undoing.calls.len() > before {
+            confirmed = false;
+        } else if undoing.calls.is_empty() || std::mem::replace(&mut confirmed, true) {
+            return;
+        } else {
+            // Its creator may have had its mask back while the kernel was making a thread with the old one.
+            std::thread::sleep(BEING_MADE);
+        }
+    }
+}
+
+/// Gives a thread a mask; why that failed, unless it has ended.
+fn give(mask: &CpuMask, thread: i32) -> Option<String> {
+    let error = mask.give_to(thread).err()?;
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => None,
+        Some(libc::EINVAL) => Some(format!("its cpuset allows none of the PUs {}", mask.to_set())),
+        _ => Some(error.to_string()),
+    }
+}
+
+/// A process that is held: its number may go to another, and is not taken for it then.
+struct Held(Option<OwnedFd>);
+
+impl Held {
+    /// `None` when there is no such process.
+    fn new(process: i32) -> Option<Self> {
+        // SAFETY: a system call without memory.
+        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+        if descriptor >= 0 {
+            // SAFETY: the descriptor is new, and ours alone.
+            let descriptor = unsafe { OwnedFd::from_raw_fd(RawFd::try_from(descriptor).ok()?) };
+            return Some(Self(Some(descriptor)));
+        }
+        // Linux before 5.3 has no such call, and a filter may forbid it: the start time must do.
+        (io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)).then_some(Self(None))
+    }
+
+    /// Whether the process that was found at first lives.
+    fn lives(&self) -> bool {
+        self.0.as_ref().is_none_or(|descriptor| {
+            // SAFETY: signal 0 is never delivered, and no information about it is passed.
+            let result = unsafe {
+                let nothing: *const libc::siginfo_t = std::ptr::null();
+                libc::syscall(libc::SYS_pidfd_send_signal, descriptor.as_raw_fd(), 0, nothing, 0)
+            };
+            result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::record::{Thread, tests::changes};
+    use proptest::prelude::*;
+    use std::fs;
+
+    fn mask(pus: &[u32]) -> CpuMask {
+        pus.iter().copied().map(PuId).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_mask_is_given_back_exactly_where_it_is_one_that_pinfold_set(
+            change in changes(), now in proptest::collection::btree_set(0u32..700, 1..4)
+        ) {
+            let Change::Mask(change) = change else { return Ok(()) };
+            for now in [now.into_iter().map(PuId).collect(), CpuMask::single(change.pinned), change.original.clone()] {
+                let ours = [Some(change.pinned), change.replaced].map(|pu| pu.map(CpuMask::single)).contains(&Some(now.clone()));
+                let expected = if now == change.original {
+                    Verdict::AsBefore
+                } else if ours {
+                    Verdict::GiveBack(&change.original)
+                } else {
+                    Verdict::LeaveAlone
+                };
+                prop_assert_eq!(mask_verdict(&change, &now), expected);
+            }
+        }
+
+        #[test]
+        fn of_a_register_only_the_bits_that_pinfold_set_come_back(
+            bits: u64, original: u64, written: u64, others: u64
+        ) {
+            let change = RegisterChange {
+                pu: PuId(0),
+                register: 0x1a4,
+                bits,
+                original: original & bits,
+                replaced: None,
+                written: written & bits,
+            };
+            let now = others & !bits | written & bits;
+            match register_verdict(&change, now) {
+                Verdict::GiveBack(to) => prop_assert_eq!((to & bits, to & !bits), (original & bits, others & !bits)),
+                verdict => {
+                    prop_assert_eq!(verdict, Verdict::AsBefore);
+                    prop_assert_eq!(written & bits, original & bits);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_register_that_somebody_else_has_set_stays() {
+        let change = RegisterChange {
+            pu: PuId(0),
+            register: 0x1a4,
+            bits: 15,
+            original: 0,
+            replaced: Some(1),
+            written: 2,
+        };
+        assert_eq!(register_verdict(&change, 0x12), Verdict::GiveBack(0x10));
+        assert_eq!(register_verdict(&change, 0x11), Verdict::GiveBack(0x10));
+        assert_eq!(register_verdict(&change, 0x14), Verdict::LeaveAlone);
+    }
+
+    /// A `/proc` in which this process's first thread has another start time: its number was given to it later.
+    #[test]
+    fn a_thread_with_another_start_time_is_not_touched() {
+        let process = std::process::id().cast_signed();
+        let real = Procfs::default().stat(process, process).unwrap();
+        let now = CpuMask::of_thread(process).unwrap();
+        let change = |start| {
+            Change::Mask(MaskChange {
+                thread: Thread {
+                    process,
+                    thread: process,
+                    start,
+                },
+                original: mask(&[600]),
+                replaced: None,
+                pinned: now.pus().next().unwrap(),
+            })
+        };
+        let undoing = undo(&[change(real.start + 1)], &Roots::default(), true);
+        assert_eq!(undoing, Undoing::default());
+        // With its own it would be, or is told of: the record is about this thread.
+        let undoing = undo(&[change(real.start)], &Roots::default(), true);
+        assert!(!undoing.calls.is_empty() || !undoing.left_alone.is_empty());
+    }
+
+    #[test]
+    fn a_register_of_a_pu_without_a_device_is_told_of_as_not_undone() {
+        let devices = tempfile::tempdir().unwrap();
+        let roots = Roots {
+            registers: Registers::new(devices.path()),
+            ..Roots::default()
+        };
+        let change = RegisterChange {
+            pu: PuId(3),
+            register: 0x1a4,
+            bits: 15,
+            original: 0,
+            replaced: None,
+            written: 15,
+        };
+        let undoing = undo(&[Change::Register(change)], &roots, false);
+        assert_eq!(undoing.failed(), 1);
+        assert!(undoing.problems()[0].contains("PU 3"), "{undoing:?}");
+        fs::create_dir(devices.path().join("3")).unwrap();
+        fs::write(devices.path().join("3/msr"), [0x0f; 0x1b0]).unwrap();
+        let undoing = undo(&[Change::Register(change)], &roots, true);
+        assert_eq!(
+            undoing.calls[0].action.to_string(),
+            "pwrite(/dev/cpu/3/msr, 0xf0f0f0f0f0f0f00, 0x1a4)"
+        );
+        assert_eq!(roots.registers.read(PuId(3), 0x1a4).unwrap(), 0x0f0f_0f0f_0f0f_0f0f);
+        undo(&[Change::Register(change)], &roots, false);
+        assert_eq!(roots.registers.read(PuId(3), 0x1a4).unwrap(), 0x0f0f_0f0f_0f0f_0f00);
+    }
+}

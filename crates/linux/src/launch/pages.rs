@@ -1,0 +1,362 @@
+//! Where the pages of the program that is followed should be, and bringing them there.
+//!
+//! 1. The program begins with a memory policy (`exec`), so that pages come where they belong when they are touched.
+//! 2. When a configuration is applied, what is in memory already is moved: with a page mapping to where that wants it, in
+//!    each process whose mapping, or whose threads' node, is another than before; without one, after threads that have changed
+//!    their node (`pinfold_core::memory::Following`), where that is worth its cost (`check_cost`).
+//!
+//! `apply` comes back when the pages are there: what is measured next is measured with them in their places. Meanwhile the
+//! program runs, is followed, and may end, which ends the moving. A process's end is taken from the kernel only between two
+//! calls that name it.
+//!
+//! Known limits: a process whose first thread has ended keeps its pages where they are. Pages that are touched after a page
+//! mapping has changed come where the first mapping's policy puts them.
+
+use super::{Phase, Shared, State};
+use crate::memory::{Areas, Calls, Halt, Limits, MemoryPolicy, System, Target, move_pages, page_size};
+use pinfold_core::memory::{
+    ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PinnedTask, Selection, Spread, Unavailable,
+    check_cost, node_of_pu, nodes_of_pus, spread,
+};
+use pinfold_core::{Applied, Configuration, NodeSet, PageMapping, PuId, Refusal, TaskId, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// Where the followed processes are.
+const PROCFS: &str = "/proc";
+
+/// The process's memory policies under which a page is where the thread is that touched it first.
+const FIRST_TOUCH: [&str; 2] = ["default", "local"];
+
+/// Copying is measured by moves of so many bytes at least.
+const MEASURABLE: u64 = 16 << 20;
+
+/// How long to sleep at most without looking whether the process lives.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Where the pages of a program should be, and how they are moved.
+#[derive(Default)]
+pub struct PageOptions {
+    /// The page mapping that `policy` stands for.
+    pub mapping: Option<PageMapping>,
+    /// The memory policy with which the program begins; `None` for the one that this process has.
+    pub policy: Option<MemoryPolicy>,
+    /// What moves beside what belongs to the program alone.
+    pub selection: Selection,
+    /// At most so many bytes a second are moved.
+    pub rate: Option<f64>,
+    /// Is told how many bytes have been gone through, of how many.
+    pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
+}
+
+/// A task that has a rank, its rank, and the PU on which it is pinned.
+type Ranked = (TaskId, usize, Option<PuId>);
+
+/// The pages of the program.
+pub(crate) struct ProgramPages {
+    options: PageOptions,
+    system: System,
+    page_size: u64,
+    following: Following,
+    /// What each process's pages were moved to last.
+    applied: BTreeMap<i32, (PageMapping, Spread)>,
+    /// Bytes a second that were moved when nothing held it back.
+    measured: Option<f64>,
+    /// Mappings of which the user knows that they are not those of pages to come.
+    told: Vec<PageMapping>,
+    /// Whether the user knows that pages stay because it would take too long to move them.
+    told_too_long: bool,
+}
+
+impl ProgramPages {
+    pub(super) fn new(options: PageOptions) -> Self {
+        Self {
+            options,
+            system: System::default(),
+            page_size: page_size(),
+            following: Following::default(),
+            applied: BTreeMap::new(),
+            measured: None,
+            told: vec![],
+            told_too_long: false,
+        }
+    }
+
+    /// Brings pages where `configuration` wants them. `ranked` are the tasks before and after the configuration's pinning
+    /// was applied.
+    pub(crate) fn apply(
+        &mut self,
+        shared: &Shared,
+        topology: &Topology,
+        configuration: &Configuration,
+        ranked: [&[Ranked]; 2],
+        applied: &mut Applied,
+    ) {
+        let lives: BTreeSet<i32> = shared.lock().program.processes().into_iter().collect();
+        self.following.retain(|process| lives.contains(&process));
+        self.applied.retain(|process, _| lives.contains(process));
+        let mut goals = vec![];
+        let mut following = vec![];
+        if let Some(mapping @ (PageMapping::Locality | PageMapping::Balance)) = configuration.pages {
+            // However soon the program ends.
+            applied.refused.push(refusal(&Unavailable::NeedsProfile(mapping)));
+        }
+        for &process in &lives {
+            match self.goal(process, topology, configuration, ranked[1]) {
+                Ok(Some((mapping, goal))) => {
+                    if self.is_new(process, mapping, &goal, applied) {
+                        goals.push((process, mapping, goal));
+                    }
+                }
+                Ok(None) => following.push(process),
+                Err(refusal) if applied.refused.contains(&refusal) => {}
+                Err(refusal) => applied.refused.push(refusal),
+            }
+        }
+        self.move_to(shared, goals, applied);
+        let tasks = ranked.map(|ranked| pinned_tasks(topology, ranked));
+        self.follow(shared, &following, &tasks, configuration.following_within, applied);
+    }
+
+    /// Where the configuration wants the pages of a process; `None` where they are left to who touches them first.
+    fn goal(
+        &self,
+        process: i32,
+        topology: &Topology,
+        configuration: &Configuration,
+        ranked: &[Ranked],
+    ) -> Result<Option<(PageMapping, Spread)>, Refusal> {
+        let Some(mapping) = configuration.pages else {
+            return Ok(None);
+        };
+        let threads: NodeSet = match &configuration.pinning {
+            Some(pinning) => {
+                let its = ranked.iter().filter(|(id, ..)| id.process == process);
+                nodes_of_pus(topology, its.map(|&(_, rank, _)| pinning.pu(rank)))
+            }
+            None => nodes_of_pus(topology, topology.allowed_pus().iter()),
+        };
+        if mapping == PageMapping::Remote && threads.is_empty() {
+            return Ok(None);
+        }
+        let weight = |node| self.system.weight(node);
+        spread(mapping, topology, &threads, weight)
+            .map(|spread| spread.map(|spread| (mapping, spread)))
+            .map_err(|why| refusal(&why))
+    }
+
+    /// Whether there may be pages of the process that are not where `goal` wants them.
+    fn is_new(&self, process: i32, mapping: PageMapping, goal: &Spread, applied: &Applied) -> bool {
+        let follows_threads = matches!(mapping, PageMapping::Local | PageMapping::Remote);
+        if follows_threads && applied.moved.iter().any(|task| task.process == process) {
+            return true;
+        }
+        match self.applied.get(&process) {
+            Some((before, at)) => (*before, at) != (mapping, goal),
+            // A process begins with the policy of the mapping with which the program was launched.
+            None => follows_threads || self.options.policy.is_none() || self.options.mapping != Some(mapping),
+        }
+    }
+
+    /// Moves the pages of processes to where a mapping wants them.
+    fn move_to(&mut self, shared: &Shared, goals: Vec<(i32, PageMapping, Spread)>, applied: &mut Applied) {
+        for (process, mapping, mut goal) in goals {
+            if self.options.mapping != Some(mapping) && !self.told.contains(&mapping) {
+                self.told.push(mapping);
+                shared.lock().program.note(format!(
+                    "What is in memory is moved to where the page mapping {mapping} wants it; what the program touches from \
+                     now on comes where the memory policy puts it with which it began."
+                ));
+            }
+            let Some(areas) = self.areas(shared, process, applied) else {
+                continue;
+            };
+            self.following.forget(process);
+            let moves = moving(
+                &mut self.options,
+                self.page_size,
+                &FollowedProcess { shared, process },
+                &areas,
+                &mut goal,
+                &mapping.to_string(),
+                applied,
+            );
+            if moves.broken_off.is_none() {
+                self.applied.insert(process, (mapping, goal));
+            }
+            self.measure(moves);
+        }
+    }
+
+    /// Brings pages after threads that have changed their node.
+    fn follow(
+        &mut self,
+        shared: &Shared,
+        processes: &[i32],
+        [before, after]: &[Vec<PinnedTask>; 2],
+        within: Option<Duration>,
+        applied: &mut Applied,
+    ) {
+        let mut unsettled = vec![];
+        let mut bytes = 0;
+        for &process in processes {
+            if self.following.followed(process, before, after).is_settled() {
+                continue;
+            }
+            let Some(areas) = self.areas(shared, process, applied) else {
+                continue;
+            };
+            let policy = MemoryArea::process_policy(&areas);
+            if policy.is_some_and(|policy| !FIRST_TOUCH.contains(&policy)) {
+                continue;
+            }
+            let movable: Vec<MemoryArea> = areas
+                .iter()
+                .filter(|area| self.options.selection.is_all(area, policy))
+                .cloned()
+                .collect();
+            bytes += self.following.followed(process, before, after).bytes(&movable);
+            unsettled.push((process, areas));
+        }
+        if bytes == 0 {
+            return;
+        }
+        let rate = self.measured.unwrap_or(ASSUMED_COPY_RATE);
+        let rate = self.options.rate.map_or(rate, |limit| limit.min(rate));
+        if let Err(too_long) = check_cost(bytes, rate, within) {
+            // How many bytes they are differs each time, and one sentence is enough.
+            if !std::mem::replace(&mut self.told_too_long, true) {
+                applied.refused.push(Refusal::of_machine(too_long.to_string()));
+            }
+            return;
+        }
+        for (process, areas) in unsettled {
+            let mut goal = self.following.followed(process, before, after);
+            let moves = moving(
+                &mut self.options,
+                self.page_size,
+                &FollowedProcess { shared, process },
+                &areas,
+                &mut goal,
+                "after their threads",
+                applied,
+            );
+            self.measure(moves);
+        }
+    }
+
+    /// The areas of a process; a refusal where they cannot be read, and nothing where the process has ended.
+    fn areas(&self, shared: &Shared, process: i32, applied: &mut Applied) -> Option<Vec<MemoryArea>> {
+        let mut read = None;
+        let target = FollowedProcess { shared, process };
+        target
+            .held(&mut |process| read = Some(Areas::read(Path::new(PROCFS), process, self.page_size)))
+            .ok()?;
+        match read? {
+            Ok(areas) => Some(areas.into()),
+            Err(error) => {
+                let refusal = refusal(&error);
+                if !applied.refused.contains(&refusal) {
+                    applied.refused.push(refusal);
+                }
+                None
+            }
+        }
+    }
+
+    fn measure(&mut self, moves: &PageMoves) {
+        if self.options.rate.is_none() && moves.moved.bytes >= MEASURABLE {
+            self.measured = moves.rate();
+        }
+    }
+}
+
+/// Moves the pages of one process to `goal`, which `towards` names, and adds to `applied` what came of it.
+fn moving<'a>(
+    options: &mut PageOptions,
+    page_size: u64,
+    target: &FollowedProcess,
+    areas: &[MemoryArea],
+    goal: &mut dyn PageGoal,
+    towards: &str,
+    applied: &'a mut Applied,
+) -> &'a PageMoves {
+    let moves = applied.pages.get_or_insert_with(|| PageMoves::towards(towards));
+    let mut calls = Calls::new(target, Path::new(PROCFS), page_size);
+    let limits = Limits {
+        selection: options.selection,
+        rate: options.rate,
+        page_size,
+    };
+    let progress = &mut |done, of| {
+        if let Some(progress) = &mut options.progress {
+            progress(done, of);
+        }
+    };
+    move_pages(&mut calls, areas, goal, limits, moves, progress);
+    moves
+}
+
+/// Says why pages stay where they are.
+fn refusal(why: &dyn fmt::Display) -> Refusal {
+    Refusal::of_machine(format!("pages stay where they are: {why}"))
+}
+
+/// The ranked tasks with the nodes of their PUs.
+fn pinned_tasks(topology: &Topology, ranked: &[Ranked]) -> Vec<PinnedTask> {
+    let task = |&(id, _, pu): &Ranked| PinnedTask {
+        id,
+        node: pu.and_then(|pu| node_of_pu(topology, pu)),
+    };
+    ranked.iter().map(task).collect()
+}
+
+/// A process of the program that is followed.
+struct FollowedProcess<'a> {
+    shared: &'a Shared,
+    process: i32,
+}
+
+impl FollowedProcess<'_> {
+    fn runs(&self, state: &State) -> Result<(), Halt> {
+        if matches!(state.phase, Phase::Running) && state.program.has_process(self.process) {
+            Ok(())
+        } else {
+            Err(Halt::Ended)
+        }
+    }
+}
+
+impl Target for FollowedProcess<'_> {
+    fn process(&self) -> i32 {
+        self.process
+    }
+
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt> {
+        let _held = self.shared.hold_processes();
+        {
+            let mut state = self.shared.lock();
+            state.program.verify_if_due();
+            self.runs(&state)?;
+        }
+        act(self.process);
+        Ok(())
+    }
+
+    fn pause(&self, duration: Duration) -> Result<(), Halt> {
+        let until = Instant::now() + duration;
+        let mut state = self.shared.lock();
+        loop {
+            self.runs(&state)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            let waited = self.shared.changed.wait_timeout(state, left.min(GLANCE));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The system calls that tell where a process's pages are and move them, made only while the process's number cannot come to
+//! name another process.
+
+use super::mover::MoveCalls;
+use super::page_map::{Entry, PageMap};
+use pinfold_core::NodeId;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// `MPOL_MF_MOVE` of `linux/mempolicy.h`: pages that this process alone has mapped.
+const MOVE: libc::c_long = 1 << 1;
+/// `MPOL_MF_MOVE_ALL`: pages that others have mapped, too.
+const MOVE_ALL: libc::c_long = 1 << 2;
+
+/// Bytes of the kernel's smallest pages.
+pub fn page_size() -> u64 {
+    // SAFETY: the call only asks.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Whether we may move pages that other processes have mapped, too.
+pub fn may_move_shared() -> io::Result<()> {
+    // SAFETY: no page is given, so the kernel reads and writes nothing; it looks at the privilege first.
+    let result = unsafe {
+        let none = std::ptr::null::<libc::c_void>();
+        libc::syscall(libc::SYS_move_pages, 0, 0, none, none, none, MOVE_ALL)
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Why no more pages are to be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    /// The process has ended, or is about to.
+    #[error("the program has ended")]
+    Ended,
+    /// The user wants an end.
+    #[error("we were told to stop")]
+    Interrupted,
+}
+
+/// A process whose pages may be moved.
+pub trait Target {
+    /// Its number.
+    fn process(&self) -> i32;
+
+    /// Calls `act` while the number is sure to be the process's, and not at all when the process has ended or the moving should.
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt>;
+
+    /// Lets time pass, less of it when the process ends or the moving should.
+    fn pause(&self, duration: Duration) -> Result<(), Halt>;
+}
+
+/// The kernel's calls on one process.
+pub struct Calls<'a> {
+    target: &'a dyn Target,
+    page_map: Option<PageMap>,
+}
+
+impl<'a> Calls<'a> {
+    /// The calls on `target`, whose files are in the `/proc` at `procfs`, on a machine whose smallest pages have `page_size`
+    /// bytes.
+    pub fn new(target: &'a dyn Target, procfs: &Path, page_size: u64) -> Self {
+        let mut page_map = None;
+        let opened = target.held(&mut |process| page_map = PageMap::open(procfs, process, page_size).ok());
+        Self {
+            target,
+            page_map: page_map.filter(|_| opened.is_ok()),
+        }
+    }
+
+    /// `move_pages(2)` on the held process.
+    fn move_pages(
+        &self,
+        pages: &[u64],
+        nodes: Option<&[i32]>,
+        status: &mut [i32],
+        flags: libc::c_long,
+    ) -> Result<io::Result<u64>, Halt> {
+        let mut result = 0;
+        let mut error = None;
+        let nodes = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
+        self.target.held(&mut |process| {
+            // SAFETY: the kernel reads and writes as many elements as `pages` has, which the others have too, and keeps
+            // no pointer. The pages are addresses in the other process.
+            result = unsafe {
+                libc::syscall(
+                    libc::SYS_move_pages,
+                    libc::c_long::from(process),
+                    pages.len(),
+                    pages.as_ptr(),
+                    nodes,
+                    status.as_mut_ptr(),
+                    flags,
+                )
+            };
+            if result < 0 {
+                error = Some(io::Error::last_os_error());
+            }
+        })?;
+        match error {
+            // The process is about to end: it has no memory any more, or no number.
+            Some(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)) => Err(Halt::Ended),
+            Some(error) => Ok(Err(error)),
+            None => Ok(Ok(result.unsigned_abs())),
+        }
+    }
+}
+
+impl MoveCalls for Calls<'_> {
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>> {
+        self.page_map.as_ref()?.entries(start, end).ok()
+    }
+
+    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt> {
+        let asked = self.move_pages(pages, None, status, 0)?;
+        Ok(asked.map(|_| ()))
+    }
+
+    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt> {
+        let nodes = vec![node.0.cast_signed(); pages.len()];
+        self.move_pages(pages, Some(&nodes), status, if all { MOVE_ALL } else { MOVE })
+    }
+
+    fn pause(&mut self, duration: Duration) -> Result<(), Halt> {
+        self.target.pause(duration)
+    }
+}

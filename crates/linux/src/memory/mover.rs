@@ -1,0 +1,526 @@
+//! Moving the pages of a running process.
+//!
+//! The memory is gone through once, in windows of some megabytes, so that nothing is kept of more than one of them:
+//!
+//! 1. `pagemap` says which pages of the window are in memory, and which of them are a file's. Those that may move and are
+//!    there are asked for their nodes, unless their whole area is on one.
+//! 2. The goal says on which node each belongs. A stretch of the size of a huge page whose pages are all on one node, in an
+//!    area that has huge pages, is taken for one and asked for as a whole.
+//! 3. What is elsewhere is gathered by the node where it belongs, since the kernel interrupts its work whenever the node
+//!    changes, and moved when there is a batch of it. Of a huge page only the first address is given: the kernel moves it as
+//!    a whole, and never has to split it.
+//! 4. Where the kernel's answer does not say where a page is, it is asked. Only what is seen to be on its node counts as
+//!    moved.
+//! 5. With a rate given, it waits until the average rate is down to it; then the next window.
+//!
+//! A node that is full gets no more pages, and those meant for it are counted.
+//!
+//! Known limits: what a program maps while its memory is gone through is not seen. A page that moves on its own account
+//! between the steps (by automatic NUMA balancing) may count as moved. A stretch of small pages that is all on one node stays
+//! together in an area that also has huge pages, and so is interleaved by stretches. In an area of terabytes with little in it
+//! (the shadow of an address sanitiser) it takes seconds to find that.
+
+use super::calls::Halt;
+use super::page_map::Entry;
+use pinfold_core::NodeId;
+use pinfold_core::memory::{Left, MemoryArea, PageCount, PageGoal, PageMoves, Selection, Share};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Bytes of a transparent huge page on x86-64 and on other machines with small pages of 4 KiB.
+const HUGE: u64 = 2 << 20;
+
+/// Bytes that are looked at at once; a multiple of `HUGE`.
+const WINDOW: u64 = 64 << 20;
+
+/// Bytes that are moved by one call where nobody gives a rate: large enough that the fixed cost of a call, a good fraction of
+/// a millisecond to empty per-CPU lists, is small against the copying, and small enough that the moving can be ended soon.
+const BATCH: u64 = 32 << 20;
+
+/// Bytes that are moved by one call at least: a smaller rate is kept to by longer pauses.
+const SMALLEST_BATCH: u64 = 1 << 20;
+
+/// With a rate, so many seconds' worth of it is moved by one call.
+const BURST: f64 = 0.1;
+
+/// What no status is: the kernel leaves it where it has nothing to say.
+const UNSAID: i32 = i32::MIN;
+
+/// How often a batch is tried again that the kernel broke off.
+const TRIES: usize = 8;
+
+/// The calls that moving takes; the kernel's are `Calls`.
+pub trait MoveCalls {
+    /// The words of `pagemap` of the smallest pages from `start` to before `end`; `None` where they cannot be read.
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
+
+    /// Into `status` the node of each page, or an error number, negative.
+    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt>;
+
+    /// Moves the pages to `node`, with `all` also those that other processes have mapped; into `status` the node of each, or
+    /// an error number, negative, or nothing. How many were not moved for reasons that are not told.
+    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt>;
+
+    /// Lets time pass, or with none only asks whether to go on.
+    fn pause(&mut self, duration: Duration) -> Result<(), Halt>;
+}
+
+/// Is told how many bytes have been gone through, of how many.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// How pages are moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// What moves beside a process's own memory.
+    pub selection: Selection,
+    /// At most so many bytes a second, on average; `None` for as many as can be.
+    pub rate: Option<f64>,
+    /// Bytes of the smallest pages.
+    pub page_size: u64,
+}
+
+/// Moves the pages of `areas` where `goal` wants them, and adds to `moves` what came of it.
+pub fn move_pages(
+    calls: &mut dyn MoveCalls,
+    areas: &[MemoryArea],
+    goal: &mut dyn PageGoal,
+    limits: Limits,
+    moves: &mut PageMoves,
+    progress: Progress<'_>,
+) {
+    let began = Instant::now();
+    let policy = MemoryArea::process_policy(areas);
+    let whole: u64 = areas.iter().map(MemoryArea::resident_bytes).sum();
+    let mut mover = Mover {
+        calls,
+        goal,
+        limits,
+        full: BTreeSet::new(),
+        began,
+        sent: 0,
+        batch: batch(limits.rate),
+        gathered: BTreeMap::new(),
+        moves: PageMoves::default(),
+    };
+    let mut gone_through = 0;
+    let mut halted = None;
+    for area in areas {
+        let accounted = mover.accounted();
+        match limits.selection.share(area, policy) {
+            Share::Never => {}
+            Share::None(why) => mover.leave_rest(area, accounted, why),
+            share @ (Share::All | Share::Written) => {
+                if halted.is_none() {
+                    halted = mover.area(area, share == Share::Written).err();
+                }
+                if halted.is_some() {
+                    mover.leave_rest(area, accounted, Left::Unfinished);
+                }
+            }
+        }
+        gone_through += area.resident_bytes();
+        progress(gone_through, whole);
+    }
+    if halted.is_none() {
+        halted = mover.send_gathered().err();
+    }
+    mover.leave_gathered(Left::Unfinished);
+    let new = mover.moves;
+    moves.processes += 1;
+    moves.moved.add_all(new.moved);
+    moves.in_place.add_all(new.in_place);
+    for (why, count) in new.left {
+        moves.left.entry(why).or_default().add_all(count);
+    }
+    moves.lasted += began.elapsed();
+    if let Some(halt) = halted {
+        moves.broken_off = Some(halt.to_string());
+    }
+}
+
+/// A page that is going to be moved, or a huge page.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    address: u64,
+    bytes: u64,
+    now: NodeId,
+}
+
+/// Pages for one node.
+#[derive(Debug, Default)]
+struct Gathered {
+    units: Vec<Unit>,
+    bytes: u64,
+}
+
+impl Gathered {
+    fn add(&mut self, unit: Unit) {
+        self.units.push(unit);
+        self.bytes += unit.bytes;
+    }
+}
+
+struct Mover<'a> {
+    calls: &'a mut dyn MoveCalls,
+    goal: &'a mut dyn PageGoal,
+    limits: Limits,
+    /// Nodes that have no more room.
+    full: BTreeSet<NodeId>,
+    began: Instant,
+    /// Bytes that were moved since.
+    sent: u64,
+    /// Bytes that are moved by one call.
+    batch: u64,
+    /// What is to be moved next, by the node where it belongs.
+    gathered: BTreeMap<NodeId, Gathered>,
+    moves: PageMoves,
+}
+
+impl Mover<'_> {
+    /// The bytes of which is said what became of them, or will be.
+    fn accounted(&self) -> u64 {
+        let left: u64 = self.moves.left.values().map(|count| count.bytes).sum();
+        let gathered: u64 = self.gathered.values().map(|gathered| gathered.bytes).sum();
+        self.moves.moved.bytes + self.moves.in_place.bytes + left + gathered
+    }
+
+    /// Moves what is gathered.
+    fn send_gathered(&mut self) -> Result<(), Halt> {
+        while let Some((node, gathered)) = self.gathered.pop_first() {
+            self.send(&gathered, node)?;
+        }
+        Ok(())
+    }
+
+    /// Moves pages to one node, says what became of each, and then keeps to the rate.
+    fn send(&mut self, gathered: &Gathered, node: NodeId) -> Result<(), Halt> {
+        let accounted = self.accounted();
+        let sent = self.send_units(&gathered.units, node);
+        let bytes = gathered.bytes - (self.accounted() - accounted);
+        if let (true, Some(unit)) = (sent.is_err() && bytes > 0, gathered.units.first()) {
+            let pages = bytes / unit.bytes;
+            let unfinished = self.moves.left.entry(Left::Unfinished).or_default();
+            unfinished.add_all(PageCount { pages, bytes });
+        }
+        sent?;
+        self.keep_to_the_rate()
+    }
+
+    /// What is gathered stays.
+    fn leave_gathered(&mut self, why: Left) {
+        for unit in std::mem::take(&mut self.gathered)
+            .into_values()
+            .flat_map(|gathered| gathered.units)
+        {
+            self.moves.leave(why, unit.bytes);
+        }
+    }
+
+    /// What is not accounted for yet of an area, before which `accounted` bytes were, stays.
+    fn leave_rest(&mut self, area: &MemoryArea, accounted: u64, why: Left) {
+        let bytes = area.resident_bytes().saturating_sub(self.accounted() - accounted);
+        if bytes > 0 {
+            let pages = bytes.div_ceil(area.page_size);
+            self.moves
+                .left
+                .entry(why)
+                .or_default()
+                .add_all(PageCount { pages, bytes });
+        }
+    }
+
+    /// Goes through an area; with `written` only through the pages that are no file's.
+    fn area(&mut self, area: &MemoryArea, written: bool) -> Result<(), Halt> {
+        let (before, resident) = (self.accounted(), area.resident_bytes());
+        let window = WINDOW.max(area.page_size);
+        let mut start = area.start;
+        // Some runtimes reserve terabytes and use little of them: nothing is looked for behind the last page that there is.
+        while start < area.end && self.accounted() - before < resident {
+            self.calls.pause(Duration::ZERO)?;
+            let end = (start / window + 1).saturating_mul(window).min(area.end);
+            self.window(area, start, end, written)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn window(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<(), Halt> {
+        let pages = self.pages(area, start, end, written)?;
+        let mut huge: BTreeMap<NodeId, Vec<Unit>> = BTreeMap::new();
+        let mut small = vec![];
+        let mut rest = pages.as_slice();
+        while let Some(&first) = rest.first() {
+            let stretch = if area.huge > 0 { stretch(rest) } else { 1 };
+            rest = &rest[stretch..];
+            let unit = Unit {
+                bytes: first.bytes * stretch as u64,
+                ..first
+            };
+            let wanted = self.goal.wanted(unit.address, unit.bytes, unit.now);
+            if wanted == unit.now {
+                self.moves.in_place.add(unit.bytes);
+            } else if stretch > 1 {
+                huge.entry(wanted).or_default().push(unit);
+            } else {
+                small.push((unit, wanted));
+            }
+        }
+        for (node, units) in huge {
+            let not_huge = self.send_huge(&units, node, area.page_size)?;
+            small.extend(not_huge.into_iter().map(|unit| (unit, node)));
+        }
+        for (unit, node) in small {
+            let gathered = self.gathered.entry(node).or_default();
+            gathered.add(unit);
+            if gathered.bytes >= self.batch
+                && let Some(batch) = self.gathered.remove(&node)
+            {
+                self.send(&batch, node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pages of the window that may move, with the nodes where they are. Counts the others.
+    fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Vec<Unit>, Halt> {
+        let step = area.page_size;
+        let unit = |address, now| Unit {
+            address,
+            bytes: step,
+            now,
+        };
+        let addresses = (start..end).step_by(number(step));
+        let mut candidates: Vec<u64> = vec![];
+        if let Some(entries) = self.calls.entries(start, end) {
+            let per_page = number(step / self.limits.page_size).max(1);
+            for (address, entry) in addresses.zip(entries.into_iter().step_by(per_page)) {
+                if entry.present() && written && entry.of_file() {
+                    self.moves.leave(Left::File, step);
+                } else if entry.present() {
+                    candidates.push(address);
+                } else if entry.swapped() {
+                    self.moves.leave(Left::Absent, step);
+                }
+            }
+            // Where all of an area is on one node, nobody needs to ask for each page.
+            if let (1, Some((&now, _))) = (area.resident.len(), area.resident.first_key_value()) {
+                return Ok(candidates.into_iter().map(|address| unit(address, now)).collect());
+            }
+        } else if !written {
+            // Without it nobody can tell what is a file's. Of the rest the kernel says what is not there.
+            candidates = addresses.collect();
+        }
+        let mut status = vec![UNSAID; candidates.len()];
+        if let Err(error) = self.calls.nodes(&candidates, &mut status)? {
+            let why = refused(&error, None);
+            for _ in &candidates {
+                self.moves.leave(why, step);
+            }
+            return Ok(vec![]);
+        }
+        let mut pages = vec![];
+        for (address, status) in candidates.into_iter().zip(status) {
+            match u32::try_from(status) {
+                Ok(node) => pages.push(unit(address, NodeId(node))),
+                Err(_) => self.moves.leave(error_of(status), step),
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Sends stretches that look like huge pages by their first addresses. The small pages of those that turn out to be
+    /// none, less what has moved.
+    fn send_huge(&mut self, units: &[Unit], node: NodeId, page_size: u64) -> Result<Vec<Unit>, Halt> {
+        let mut small = vec![];
+        for batch in units.chunks(number(self.batch / HUGE).max(1)) {
+            let mut status = vec![UNSAID; batch.len()];
+            let heads: Vec<u64> = batch.iter().map(|unit| unit.address).collect();
+            if !self.full.contains(&node) {
+                // Whatever it says, where they are is looked at, and the pages of those that have not moved are tried
+                // one by one, which gives the reason.
+                let _ = self
+                    .calls
+                    .move_to(&heads, node, self.limits.selection.shared, &mut status)?;
+            }
+            let last: Vec<u64> = batch.iter().map(|unit| unit.address + unit.bytes - page_size).collect();
+            let mut status = vec![UNSAID; batch.len()];
+            let _ = self.calls.nodes(&last, &mut status)?;
+            for (unit, status) in batch.iter().zip(status) {
+                if u32::try_from(status) == Ok(node.0) {
+                    self.has_moved(*unit, node);
+                } else {
+                    let addresses = (unit.address..unit.address + unit.bytes).step_by(number(page_size));
+                    small.extend(addresses.map(|address| Unit {
+                        address,
+                        bytes: page_size,
+                        now: unit.now,
+                    }));
+                }
+            }
+            self.keep_to_the_rate()?;
+        }
+        Ok(small)
+    }
+
+    fn send_units(&mut self, units: &[Unit], node: NodeId) -> Result<(), Halt> {
+        let mut pending = units.to_vec();
+        for _ in 0..TRIES {
+            if self.full.contains(&node) {
+                break;
+            }
+            let addresses: Vec<u64> = pending.iter().map(|unit| unit.address).collect();
+            let mut status = vec![UNSAID; pending.len()];
+            let result = self
+                .calls
+                .move_to(&addresses, node, self.limits.selection.shared, &mut status)?;
+            let before = pending.len();
+            let (mut unsaid, mut busy) = self.settle(&pending, &status, node)?;
+            match result {
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+                    self.full.insert(node);
+                    unsaid.append(&mut busy);
+                    pending = unsaid;
+                }
+                Err(error) => {
+                    let why = refused(&error, Some(node));
+                    for unit in unsaid.iter().chain(&busy) {
+                        self.moves.leave(why, unit.bytes);
+                    }
+                    return Ok(());
+                }
+                Ok(_) => {
+                    for unit in &busy {
+                        self.moves.leave(Left::Busy, unit.bytes);
+                    }
+                    // The kernel breaks off behind what it cannot move; the rest gets another try, and where nothing at
+                    // all has moved, the first page is what it cannot move.
+                    if unsaid.len() == before {
+                        self.moves.leave(Left::InUse, unsaid.remove(0).bytes);
+                    }
+                    pending = unsaid;
+                    if pending.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        let why = if self.full.contains(&node) {
+            Left::Full(node)
+        } else {
+            Left::InUse
+        };
+        for unit in &pending {
+            self.moves.leave(why, unit.bytes);
+        }
+        Ok(())
+    }
+
+    /// Counts what has become of the pages that were to go to `node`. Those of which the kernel has said nothing and which
+    /// have not moved, and those that were busy.
+    fn settle(&mut self, units: &[Unit], status: &[i32], node: NodeId) -> Result<(Vec<Unit>, Vec<Unit>), Halt> {
+        let mut open = vec![];
+        for (&unit, &status) in units.iter().zip(status) {
+            if u32::try_from(status) == Ok(node.0) {
+                self.has_moved(unit, node);
+            } else if status == UNSAID || status == -libc::EBUSY || status >= 0 {
+                // Of several pages that the kernel moves as one, all but the first are told to be busy.
+                open.push((unit, status));
+            } else {
+                self.moves.leave(error_of(status), unit.bytes);
+            }
+        }
+        if open.is_empty() {
+            return Ok((vec![], vec![]));
+        }
+        let addresses: Vec<u64> = open.iter().map(|(unit, _)| unit.address).collect();
+        let mut nodes = vec![UNSAID; open.len()];
+        let _ = self.calls.nodes(&addresses, &mut nodes)?;
+        let (mut unsaid, mut busy) = (vec![], vec![]);
+        for ((unit, status), now) in open.into_iter().zip(nodes) {
+            if u32::try_from(now) == Ok(node.0) {
+                self.has_moved(unit, node);
+            } else if now < 0 && now != UNSAID {
+                self.moves.leave(error_of(now), unit.bytes);
+            } else if status == -libc::EBUSY {
+                busy.push(unit);
+            } else {
+                unsaid.push(unit);
+            }
+        }
+        Ok((unsaid, busy))
+    }
+
+    fn has_moved(&mut self, unit: Unit, node: NodeId) {
+        self.moves.moved.add(unit.bytes);
+        self.sent += unit.bytes;
+        self.goal.moved(unit.address, unit.bytes, unit.now, node);
+    }
+
+    /// Waits until no more bytes a second were moved than may be.
+    fn keep_to_the_rate(&mut self) -> Result<(), Halt> {
+        let Some(rate) = self.limits.rate else { return Ok(()) };
+        let due = Duration::try_from_secs_f64(self.sent as f64 / rate).unwrap_or(Duration::MAX);
+        loop {
+            match due.checked_sub(self.began.elapsed()) {
+                Some(wait) if wait >= Duration::from_millis(1) => self.calls.pause(wait)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Bytes that are moved by one call, at a rate.
+fn batch(rate: Option<f64>) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the conversion saturates, and no rate is negative"
+    )]
+    let burst = |rate| (rate * BURST) as u64;
+    rate.map_or(BATCH, |rate: f64| burst(rate).clamp(SMALLEST_BATCH, BATCH))
+}
+
+/// A number of things in memory.
+fn number(of: u64) -> usize {
+    usize::try_from(of).unwrap_or(usize::MAX)
+}
+
+/// How many of the first pages are a stretch that looks like a huge page: all of an aligned one, on one node. 1 where they
+/// are none.
+fn stretch(pages: &[Unit]) -> usize {
+    let first = pages[0];
+    let length = number(HUGE / first.bytes);
+    let whole = first.address.is_multiple_of(HUGE)
+        && length > 1
+        && pages
+            .get(length - 1)
+            .is_some_and(|last| last.address == first.address + HUGE - first.bytes)
+        && pages[..length].iter().all(|page| page.now == first.now);
+    if whole { length } else { 1 }
+}
+
+/// What a page's status says that is an error number, negative.
+fn error_of(status: i32) -> Left {
+    match -status {
+        libc::EACCES => Left::Shared,
+        libc::EBUSY => Left::Busy,
+        libc::ENOENT => Left::Absent,
+        libc::EFAULT => Left::Zero,
+        number => Left::Error(number),
+    }
+}
+
+/// What the error of a whole call says.
+fn refused(error: &io::Error, node: Option<NodeId>) -> Left {
+    match (error.raw_os_error(), node) {
+        (Some(libc::EPERM | libc::ENOSYS), _) => Left::Forbidden,
+        (Some(libc::EACCES), Some(node)) => Left::NodeForbidden(node),
+        (Some(number), _) => Left::Error(number),
+        (None, _) => Left::Error(0),
+    }
+}
+
+#[cfg(test)]
+#[path = "mover_tests.rs"]
+mod tests;

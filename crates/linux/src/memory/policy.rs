@@ -1,0 +1,270 @@
+//! The memory policy that a program begins with: `set_mempolicy(2)` between fork and exec. Threads inherit it, child
+//! processes do, and an exec keeps it, so that one call decides where every page comes that is touched from then on, unless the
+//! program says otherwise itself.
+//!
+//! Known limits. A policy belongs to a thread, and only the thread itself can set it. So nothing can be said from outside that
+//! differs from thread to thread, and nothing about pages that a program touches later once it runs: then pages can only be
+//! moved (`mover`).
+//!
+//! Automatic NUMA balancing takes into account only memory whose policy allows it: that of the system's default policy, and
+//! that bound with `MPOL_F_NUMA_BALANCING`. There is no `prctl` for it in Linux. So a program is taken out of it by any other
+//! policy, of which `MPOL_LOCAL` places pages as the default does; and memory that is interleaved or preferred cannot be
+//! kept in it.
+
+use pinfold_core::memory::Spread;
+use pinfold_core::memory::{Unavailable, memory_nodes, spread};
+use pinfold_core::{NodeSet, PageMapping, Topology};
+use std::fmt;
+use std::io;
+
+/// What the kernel does with a page that is touched for the first time: `MPOL_*` of `linux/mempolicy.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Mode {
+    /// The system's default: the node of the thread that touches it.
+    Default = 0,
+    /// One node, and others when it is full.
+    Preferred = 1,
+    /// Only these nodes.
+    Bind = 2,
+    /// These nodes in turn.
+    Interleave = 3,
+    /// The node of the thread that touches it, and out of automatic NUMA balancing.
+    Local = 4,
+    /// These nodes in turn, by the weights in `/sys/kernel/mm/mempolicy/weighted_interleave`. Linux 6.9.
+    WeightedInterleave = 6,
+}
+
+/// What to do about automatic NUMA balancing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balancing {
+    /// Leave the program's memory in it where the page mapping allows that.
+    #[default]
+    Keep,
+    /// Take the program's memory out of it.
+    Off,
+}
+
+/// A memory policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPolicy {
+    mode: Mode,
+    nodes: NodeSet,
+}
+
+/// The system call, as strace would show it.
+impl fmt::Display for MemoryPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = match self.mode {
+            Mode::Default => "MPOL_DEFAULT",
+            Mode::Preferred => "MPOL_PREFERRED",
+            Mode::Bind => "MPOL_BIND",
+            Mode::Interleave => "MPOL_INTERLEAVE",
+            Mode::Local => "MPOL_LOCAL",
+            Mode::WeightedInterleave => "MPOL_WEIGHTED_INTERLEAVE",
+        };
+        if self.nodes.is_empty() {
+            write!(f, "set_mempolicy({mode})")
+        } else {
+            write!(f, "set_mempolicy({mode}, nodes {})", self.nodes)
+        }
+    }
+}
+
+/// Why the kernel does not take a memory policy.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The system call is not allowed, or not there: it should not end a run.
+    #[error(
+        "the kernel does not let us set a memory policy ({0}): a container may forbid set_mempolicy(2) without CAP_SYS_NICE"
+    )]
+    Forbidden(io::Error),
+    /// The kernel is too old.
+    #[error(
+        "this kernel has no weighted interleaving, which came with Linux 6.9; take --interleave, which gives each node the same \
+         number of pages"
+    )]
+    NoWeights,
+    /// Anything else.
+    #[error("the kernel does not take the memory policy {policy:?}: {error}")]
+    Other {
+        /// What it was to be.
+        policy: MemoryPolicy,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+impl MemoryPolicy {
+    /// The policy with which a program begins that is to have its pages by `mapping`, with threads on `threads`. `None` where
+    /// what it inherits anyway will do, or no policy can express it (then the machine refuses it when it is applied).
+    ///
+    /// `single` and `remote` prefer their node, so that a program that needs more memory than it has goes on; `bind` is strict,
+    /// as numactl's `--membind`, and such a program is killed.
+    pub fn at_launch(
+        mapping: Option<PageMapping>,
+        topology: &Topology,
+        threads: &NodeSet,
+        balancing: Balancing,
+    ) -> Result<Option<Self>, Unavailable> {
+        let with = |mode, nodes| Some(Self { mode, nodes });
+        let none = NodeSet::default();
+        let first_touch = || match balancing {
+            Balancing::Keep => with(Mode::Default, none),
+            Balancing::Off => with(Mode::Local, none),
+        };
+        let mapping = match mapping {
+            Some(PageMapping::Locality | PageMapping::Balance) => return Ok(None),
+            Some(mapping) => mapping,
+            None if balancing == Balancing::Off => return Ok(first_touch()),
+            None => return Ok(None),
+        };
+        let spread = spread(mapping, topology, threads, |_| 1)?;
+        Ok(match mapping {
+            PageMapping::FirstTouch => first_touch(),
+            PageMapping::Local => with(Mode::Local, none),
+            PageMapping::Interleave => with(Mode::Interleave, memory_nodes(topology)),
+            PageMapping::InterleaveOver(nodes) => with(Mode::Interleave, nodes),
+            PageMapping::WeightedInterleave(nodes) => with(Mode::WeightedInterleave, nodes),
+            PageMapping::Bind(nodes) => with(Mode::Bind, nodes),
+            PageMapping::Preferred(node) | PageMapping::Single(node) => with(Mode::Preferred, node.into()),
+            PageMapping::Remote => match spread {
+                Some(Spread::On(node)) => with(Mode::Preferred, node.into()),
+                _ => None,
+            },
+            PageMapping::Locality | PageMapping::Balance => None,
+        })
+    }
+
+    /// What the kernel does.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// With which nodes; empty for a mode that has none.
+    pub fn nodes(&self) -> &NodeSet {
+        &self.nodes
+    }
+
+    /// Whether automatic NUMA balancing leaves memory with this policy alone.
+    pub fn is_outside_balancing(&self) -> bool {
+        self.mode != Mode::Default
+    }
+
+    /// Makes this the calling thread's policy. One system call and nothing else: it may run between fork and exec.
+    pub fn set(&self) -> io::Result<()> {
+        let words = self.nodes.words();
+        // The kernel looks at one bit less than it is told of.
+        let bits = words.len() as u64 * u64::from(u64::BITS) + 1;
+        let (mask, bits) = if self.nodes.is_empty() {
+            (std::ptr::null(), 0)
+        } else {
+            (words.as_ptr(), bits)
+        };
+        // SAFETY: the kernel reads so many bits, all of them in `words`, and keeps no pointer.
+        let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode as i32, mask, bits) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Tries on a thread of its own whether the kernel takes this policy; this process keeps its own.
+    pub fn try_out(&self) -> Result<(), PolicyError> {
+        let policy = *self;
+        let tried = std::thread::spawn(move || policy.set()).join();
+        let Err(error) = tried.unwrap_or_else(|_| Err(io::Error::other("a thread could not be started"))) else {
+            return Ok(());
+        };
+        Err(match error.raw_os_error() {
+            Some(libc::EPERM | libc::ENOSYS | libc::EACCES) => PolicyError::Forbidden(error),
+            Some(libc::EINVAL) if self.mode == Mode::WeightedInterleave => PolicyError::NoWeights,
+            _ => PolicyError::Other { policy, error },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{NodeId, NumaNode, ObjectKind, PuId, TopologyBuilder};
+
+    fn machine(nodes: u32) -> Topology {
+        let mut builder = TopologyBuilder::new("nodes");
+        let root = builder.root();
+        for node in 0..nodes {
+            let package = builder.object(root, ObjectKind::Package, Some(node));
+            builder.pu(package, PuId(node));
+            builder.node(NumaNode {
+                id: NodeId(node),
+                attached_to: package,
+                pus: [PuId(node)].into_iter().collect(),
+                memory: Some(1 << 30),
+                subtype: None,
+            });
+        }
+        let ids: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        builder.build(&(0..nodes).map(PuId).collect(), &ids).unwrap()
+    }
+
+    fn policy(mapping: &str, threads: &str, balancing: Balancing) -> Option<(Mode, String)> {
+        let mapping = (!mapping.is_empty()).then(|| mapping.parse().unwrap());
+        let policy = MemoryPolicy::at_launch(mapping, &machine(4), &threads.parse().unwrap(), balancing).unwrap();
+        policy.map(|policy| (policy.mode, policy.nodes.to_string()))
+    }
+
+    #[test]
+    fn each_mapping_has_its_policy() {
+        for (mapping, mode, nodes) in [
+            ("first_touch", Mode::Default, ""),
+            ("local", Mode::Local, ""),
+            ("interleave", Mode::Interleave, "0-3"),
+            ("interleave:1,3", Mode::Interleave, "1,3"),
+            ("weighted_interleave:1,3", Mode::WeightedInterleave, "1,3"),
+            ("bind:0-1", Mode::Bind, "0-1"),
+            ("preferred:2", Mode::Preferred, "2"),
+            ("single:3", Mode::Preferred, "3"),
+            ("remote", Mode::Preferred, "0"),
+        ] {
+            assert_eq!(
+                policy(mapping, "2", Balancing::Keep),
+                Some((mode, nodes.to_owned())),
+                "{mapping}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_set_where_nobody_asked() {
+        assert_eq!(policy("", "0-3", Balancing::Keep), None);
+        assert_eq!(policy("balance", "0-3", Balancing::Keep), None);
+    }
+
+    #[test]
+    fn a_program_without_a_mapping_is_taken_out_of_balancing_by_the_local_policy() {
+        let local = Some((Mode::Local, String::new()));
+        assert_eq!(policy("", "0-3", Balancing::Off), local);
+        assert_eq!(policy("first_touch", "0-3", Balancing::Off), local);
+    }
+
+    #[test]
+    fn the_kernel_takes_the_policies_that_need_one_node() {
+        for mapping in [PageMapping::FirstTouch, PageMapping::Local, PageMapping::Interleave] {
+            let policy = MemoryPolicy::at_launch(Some(mapping), &machine(1), &NodeId(0).into(), Balancing::Keep);
+            match policy.unwrap().unwrap().try_out() {
+                Ok(()) => {}
+                Err(PolicyError::Forbidden(error)) => eprintln!("skipped: set_mempolicy is forbidden here: {error}"),
+                Err(error) => panic!("{mapping}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_the_kernel_does_not_have_is_refused_by_it() {
+        let policy = MemoryPolicy {
+            mode: Mode::Bind,
+            nodes: NodeSet::HIGHEST.into(),
+        };
+        assert!(policy.try_out().is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Another process, held by a descriptor: its number is only used while the descriptor says that the process lives, so a number
+//! that was given to another process is never touched.
+//!
+//! Known limits: between asking the descriptor and the system call that follows at once, the process could end, be waited
+//! for, and its number be given away; the kernel hands out numbers in turn, so that this would take as many births as there
+//! are numbers within a microsecond.
+
+use super::calls::{Halt, Target};
+use crate::launch::signals::owned;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// Why a process cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There is none of that number.
+    #[error("there is no process {0}")]
+    None(i32),
+    /// Something else.
+    #[error("process {process} cannot be held: {error}")]
+    Other {
+        /// Its number.
+        process: i32,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+/// A process that we did not start, and signals that tell us to stop.
+#[derive(Debug)]
+pub struct OtherProcess {
+    number: i32,
+    process: File,
+    signals: File,
+}
+
+impl OtherProcess {
+    /// Holds the process of this number. From now on SIGINT, SIGTERM and SIGHUP no longer end this process, but the moving.
+    /// To be called before there are other threads.
+    pub fn hold(number: i32) -> Result<Self, ProcessError> {
+        // SAFETY: system calls on a set of our own and on numbers; each descriptor is ours alone.
+        unsafe {
+            let process = owned(RawFd::try_from(libc::syscall(libc::SYS_pidfd_open, number, 0)).unwrap_or(-1));
+            let process = process.map_err(|error| match error.raw_os_error() {
+                Some(libc::ESRCH | libc::EINVAL) => ProcessError::None(number),
+                _ => ProcessError::Other { process: number, error },
+            })?;
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            let signals = owned(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC))
+                .map_err(|error| ProcessError::Other { process: number, error })?;
+            Ok(Self {
+                number,
+                process,
+                signals,
+            })
+        }
+    }
+
+    /// Waits at most so long for the end of the process or a signal.
+    fn look(&self, duration: Duration) -> Result<(), Halt> {
+        let poll = |file: &File| libc::pollfd {
+            fd: file.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut files = [poll(&self.process), poll(&self.signals)];
+        let milliseconds = i32::try_from(duration.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the call reads and writes the two elements.
+        unsafe { libc::poll(files.as_mut_ptr(), 2, milliseconds) };
+        match files.map(|file| file.revents != 0) {
+            [true, _] => Err(Halt::Ended),
+            [_, true] => Err(Halt::Interrupted),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Target for OtherProcess {
+    fn process(&self) -> i32 {
+        self.number
+    }
+
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt> {
+        self.look(Duration::ZERO)?;
+        act(self.number);
+        Ok(())
+    }
+
+    fn pause(&self, duration: Duration) -> Result<(), Halt> {
+        self.look(duration)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_has_ended_is_not_touched() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let held = OtherProcess::hold(child.id().cast_signed()).unwrap();
+        let mut touched = 0;
+        held.held(&mut |_| touched += 1).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(held.held(&mut |_| touched += 1), Err(Halt::Ended));
+        assert_eq!(touched, 1);
+    }
+
+    #[test]
+    fn a_number_of_no_process_is_refused() {
+        assert!(matches!(OtherProcess::hold(i32::MAX), Err(ProcessError::None(_))));
+    }
+}

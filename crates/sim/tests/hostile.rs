@@ -1,0 +1,67 @@
+//! Texts that users write for simulated machines never make a parser panic.
+
+#[path = "../../core/tests/support/hostile.rs"]
+mod hostile;
+
+use hostile::{INPUTS, spoiled_text};
+use pinfold_sim::Script;
+use pinfold_sim::model::Model;
+use pinfold_sim::sweep::SpaceFile;
+use proptest::prelude::*;
+
+/// Two machines without and one with everything that may be left out.
+const MODELS: [&str; 3] = [
+    include_str!("../../../machines/clovertown.toml"),
+    include_str!("../../../machines/opteron-6164x4.toml"),
+    include_str!("../../../machines/xeon-8480x2.toml"),
+];
+
+const SPACE: &str = r#"
+[[configurations]]
+pinnings = ["0-7", "0,6,12,18,24,30,36,42"]
+page_map = ["first_touch", "interleave"]
+
+[[configurations]]
+nodes = [1, 2, 4]
+thread_map = ["compact", "scatter"]
+prefetch = ["0000", "1111"]
+"#;
+
+const SCRIPT: &str = r#"
+topology = "synthetic:package:2 pu:2"
+threads = 4
+duration = 100.0
+noise = 0.03
+
+[[phase]]
+start = 0.0
+rate = 100.0
+"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(INPUTS))]
+
+    #[test]
+    fn a_machine_model_is_understood_or_refused(text in spoiled_text(&MODELS)) {
+        match Model::parse("model.toml", &text) {
+            Ok(model) => {
+                // What was accepted can be asked.
+                let _ = model.routes();
+                prop_assert!(model.pus() >= model.cores() && model.core_of_pu(u32::MAX).is_none());
+            }
+            Err(error) => prop_assert!(error.to_string().starts_with("model.toml")),
+        }
+    }
+
+    #[test]
+    fn a_space_is_understood_or_refused(text in spoiled_text(&[SPACE])) {
+        if let Err(error) = SpaceFile::parse("space.toml", &text) {
+            prop_assert!(error.line >= 1);
+        }
+    }
+
+    #[test]
+    fn a_script_is_understood_or_refused(text in spoiled_text(&[SCRIPT])) {
+        let _ = text.parse::<Script>();
+    }
+}

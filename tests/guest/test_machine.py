@@ -1,0 +1,28 @@
+"""The emulated machine is what the other tests here take it for."""
+
+import json
+
+from guest_machine import CPUS, DISTANCES, NODES, Guest
+
+
+def test_pinfold_sees_four_nodes_with_processors_and_one_without(guest: Guest) -> None:
+    topology = json.loads(guest.check("pinfold topo --json"))
+    assert len(topology["nodes"]) == len(NODES), topology
+
+
+def test_the_kernel_has_what_the_tests_need(guest: Guest) -> None:
+    guest.check("grep -qw cpuset /sys/fs/cgroup/cgroup.controllers")
+    guest.check("test -c /dev/cpu/0/msr")
+    guest.check("test -e /proc/sys/kernel/numa_balancing")
+    assert guest.check("cat /sys/devices/system/cpu/online").strip() == f"0-{CPUS - 1}"
+
+
+def test_nodes_are_as_far_from_each_other_as_was_asked_for(guest: Guest) -> None:
+    rows = guest.check("cat /sys/devices/system/node/node?/distance").splitlines()
+    distances = [[int(distance) for distance in row.split()] for row in rows]
+    assert {pair: distances[pair[0]][pair[1]] for pair in DISTANCES} == DISTANCES
+
+
+def test_a_script_tells_its_status_and_its_output(guest: Guest) -> None:
+    run = guest.run("echo out; echo err >&2; exit 3")
+    assert (run.status, run.out) == (3, "out\nerr\n")

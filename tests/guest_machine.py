@@ -1,0 +1,290 @@
+"""A machine of four NUMA nodes with processors and one with memory alone, emulated, for tests of the real binary.
+
+1. `Guest.build` makes an initial file system of busybox, the release binary with the agent and the libraries that they
+   are linked with, the workloads, and the programs of tests/programs and tests/guest/programs, linked statically.
+2. `Guest.boot` starts qemu-system with Debian's kernel on it, by TCG, so that no virtualisation is needed.
+3. In the guest an init script (tests/guest/init) sets up file systems and then executes the scripts that `Guest.run`
+   sends through a virtio port, one after the other, and sends back their output and exit status.
+
+A script that does not come back in time, or a guest that dies, fails the test with the end of the console's output; the
+next test gets a fresh guest. Where something is missing, `missing` says what.
+
+The guest ends with us: its init ends when the port is closed, and the kernel kills QEMU when our process is gone.
+
+Time in the guest says nothing: processors are emulated and share the host's, and no node is farther than another.
+"""
+
+import base64
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "target" / "guest"
+
+#: Where `scripts/setup` unpacks Debian's kernel package.
+KERNEL = FOLDER / "kernel"
+
+#: CPUs 2n and 2n + 1 are node n; node 4 has memory and no CPU.
+CPUS = 8
+NODES = {0: 512, 1: 512, 2: 512, 3: 512, 4: 256}
+"""MiB of each node."""
+
+#: How far nodes are from each other: a square, and node 4 behind node 3.
+DISTANCES = {
+    (0, 1): 21,
+    (0, 2): 21,
+    (0, 3): 31,
+    (0, 4): 41,
+    (1, 2): 31,
+    (1, 3): 21,
+    (1, 4): 31,
+    (2, 3): 21,
+    (2, 4): 31,
+    (3, 4): 17,
+}
+
+#: Kernel modules in the order in which they are loaded.
+MODULES = (
+    "drivers/virtio/virtio_ring.ko",
+    "drivers/virtio/virtio.ko",
+    "drivers/virtio/virtio_pci_legacy_dev.ko",
+    "drivers/virtio/virtio_pci_modern_dev.ko",
+    "drivers/virtio/virtio_pci.ko",
+    "drivers/char/virtio_console.ko",
+    "arch/x86/kernel/msr.ko",
+)
+
+#: Programs of tests/programs that are of use here too; each is one file of C with POSIX threads.
+SHARED_PROGRAMS = ("heir", "own_mask", "spin")
+
+#: Seconds for a boot. One takes about ten; a busy host makes it longer.
+BOOT = 90
+#: How often it is tried. Once in hundreds of boots an emulated machine with several processors stands still before its
+#: kernel has said a word.
+BOOTS = 3
+#: Seconds for a script that says nothing else.
+PATIENCE = 120
+
+
+class GuestError(Exception):
+    """The guest did not do what it was asked."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A script that has ended in the guest."""
+
+    status: int
+    out: str
+
+
+def missing() -> str | None:
+    """Say what is missing for a guest here; nothing where one can be booted."""
+    if platform.machine() != "x86_64":
+        return f"the guest's kernel is for x86_64, and this is {platform.machine()}"
+    for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static")):
+        if shutil.which(program) is None:
+            return f"{program} is not installed (Debian package {package}); scripts/setup installs it as root"
+    if not list(KERNEL.glob("boot/vmlinuz-*")):
+        return f"there is no kernel in {KERNEL}; scripts/setup gets it from Debian's archive"
+    return None
+
+
+def libraries(binary: Path) -> list[Path]:
+    """List the shared libraries that a binary is linked with, and its loader; none for a static one."""
+    listed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False)
+    return [Path(path) for path in re.findall(r"(/\S+) \(0x", listed.stdout)]
+
+
+class Guest:
+    """The machine. It is booted when it is first needed, and again after it was given up."""
+
+    def __init__(self, binary: Path, agent: Path, workloads: Path) -> None:
+        """Take the binary, the agent and the folder of workloads that the guest gets."""
+        self._binary = binary
+        self._agent = agent
+        self._workloads = workloads
+        self._qemu: subprocess.Popen[bytes] | None = None
+        self._port: socket.socket | None = None
+        self._received = b""
+        self._image: Path | None = None
+
+    def run(self, script: str, patience: float = PATIENCE) -> Run:
+        """Execute a shell script in the guest; what it writes to standard output and standard error is in `out`.
+
+        Processes that it leaves running in the background stay for the next script.
+        """
+        if self._qemu is None:
+            self.boot()
+        assert self._port
+        try:
+            self._port.sendall(base64.b64encode(script.encode()) + b"\n")
+            status, length = self._line(patience).split()
+            return Run(int(status), self._bytes(int(length), patience).decode(errors="replace"))
+        except (OSError, ValueError, GuestError) as error:
+            tail = self.console()
+            self.give_up()
+            raise GuestError(f"{error} in:\n{script}\nThe console's last lines:\n{tail}") from None
+
+    def check(self, script: str, patience: float = PATIENCE) -> str:
+        """Execute a script that must end with 0, and return its output. It ends at the first command that fails."""
+        run = self.run(f"set -e\n{script}", patience)
+        assert run.status == 0, f"status {run.status} of:\n{script}\n{run.out}"
+        return run.out
+
+    def boot(self) -> None:
+        """Boot the guest; back when it takes scripts."""
+        if self._image is None:
+            self._image = self.build()
+        for left in reversed(range(BOOTS)):
+            try:
+                return self._boot(self._image)
+            except GuestError as error:
+                if left == 0:
+                    raise
+                print(f"{error}\nIt is booted once more.")
+
+    def _boot(self, image: Path) -> None:
+        """Boot the guest from this image."""
+        (kernel,) = KERNEL.glob("boot/vmlinuz-*")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._qemu = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self._command(kernel, image, theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=(FOLDER / "qemu.log").open("wb"),
+                stderr=subprocess.STDOUT,
+            )
+        self._port = ours
+        self._received = b""
+        try:
+            ready = self._line(BOOT)
+        except (OSError, GuestError) as error:
+            log = (FOLDER / "qemu.log").read_text(errors="replace")
+            tail = self.console()
+            self.give_up()
+            raise GuestError(f"the guest did not boot: {error}\n{log}\nThe console's last lines:\n{tail}") from None
+        if ready != b"ready":
+            self.give_up()
+            raise GuestError(f"the guest says {ready!r}")
+
+    @staticmethod
+    def _command(kernel: Path, image: Path, port: int) -> list[str]:
+        """Return QEMU's command line."""
+        command = ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max"]
+        command += ["-smp", f"{CPUS},sockets=4,cores=2", "-m", f"{sum(NODES.values())}M"]
+        for node, size in NODES.items():
+            cpus = f",cpus={2 * node}-{2 * node + 1}" if 2 * node < CPUS else ""
+            command += ["-object", f"memory-backend-ram,id=memory{node},size={size}M"]
+            command += ["-numa", f"node,nodeid={node},memdev=memory{node}{cpus}"]
+        for (one, other), distance in DISTANCES.items():
+            command += ["-numa", f"dist,src={one},dst={other},val={distance}"]
+        command += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
+        command += ["-chardev", f"file,id=console,path={FOLDER / 'console.log'}", "-serial", "chardev:console"]
+        command += ["-chardev", f"socket,id=port,fd={port}", "-device", "virtio-serial-pci"]
+        command += ["-device", "virtserialport,chardev=port,nr=1"]
+        # Pages are where the tests put them, unless a test turns balancing on.
+        options = "console=ttyS0 panic=-1 mitigations=off nokaslr tsc=reliable numa_balancing=disable"
+        return [*command, "-kernel", str(kernel), "-initrd", str(image), "-append", options]
+
+    def console(self) -> str:
+        """Return the end of what the guest's console has shown."""
+        try:
+            lines = (FOLDER / "console.log").read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return ""
+        return "\n".join(lines[-40:])
+
+    def give_up(self) -> None:
+        """End the guest."""
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+        if self._qemu is not None:
+            self._qemu.kill()
+            self._qemu.wait()
+            self._qemu = None
+
+    def _line(self, patience: float) -> bytes:
+        """Receive a line."""
+        deadline = time.monotonic() + patience
+        while b"\n" not in self._received:
+            self._receive(deadline)
+        line, self._received = self._received.split(b"\n", 1)
+        return line
+
+    def _bytes(self, length: int, patience: float) -> bytes:
+        """Receive so many bytes."""
+        deadline = time.monotonic() + patience
+        while len(self._received) < length:
+            self._receive(deadline)
+        received, self._received = self._received[:length], self._received[length:]
+        return received
+
+    def _receive(self, deadline: float) -> None:
+        assert self._port
+        self._port.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            received = self._port.recv(1 << 16)
+        except TimeoutError:
+            raise GuestError("nothing more within the time that was given") from None
+        if not received:
+            raise GuestError("the guest has gone")
+        self._received += received
+
+    def build(self) -> Path:
+        """Make the initial file system and return its file."""
+        tree = FOLDER / "tree"
+        shutil.rmtree(tree, ignore_errors=True)
+        for folder in ("bin", "dev", "proc", "sys", "run", "tmp", "lib/modules", "pinfold", "programs"):
+            (tree / folder).mkdir(parents=True)
+        busybox = shutil.which("busybox")
+        assert busybox
+        shutil.copy(busybox, tree / "bin" / "busybox")
+        shutil.copy(ROOT / "tests" / "guest" / "init", tree / "init")
+        (modules,) = KERNEL.glob("lib/modules/*/kernel")
+        for module in MODULES:
+            shutil.copy(modules / module, tree / "lib" / "modules")
+        (tree / "lib/modules/order").write_text("".join(f"{Path(module).name}\n" for module in MODULES))
+
+        # As they lie in target/, so that the binary finds the agent.
+        ours = [self._place(self._binary, tree / "pinfold/bin"), self._place(self._agent, tree / "pinfold/agent")]
+        # The lines of source code are half a hundred megabytes of memory.
+        subprocess.run(["strip", "--strip-debug", ours[0]], check=True)
+        for workload in self._workloads.iterdir():
+            if workload.suffix == "" and not workload.name.startswith("."):
+                ours.append(self._place(workload, tree / "pinfold/workloads"))
+        for library in {library for binary in ours for library in libraries(binary)}:
+            self._place(library, tree / library.parent.relative_to("/"))
+        sources = [ROOT / "tests" / "programs" / f"{name}.c" for name in SHARED_PROGRAMS]
+        sources += sorted((ROOT / "tests" / "guest" / "programs").glob("*.c"))
+        for source in sources:
+            options = ["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-static"]
+            built = subprocess.run(
+                ["gcc", *options, "-o", tree / "programs" / source.stem, source],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert built.returncode == 0, built.stderr
+
+        image = FOLDER / "initramfs.cpio"
+        names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
+        with image.open("wb") as archive:
+            command = ["busybox", "cpio", "-o", "-H", "newc"]
+            subprocess.run(
+                command, cwd=tree, input=names.encode(), stdout=archive, stderr=subprocess.DEVNULL, check=True
+            )
+        return image
+
+    @staticmethod
+    def _place(file: Path, folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(file, folder))

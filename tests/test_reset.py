@@ -1,0 +1,233 @@
+"""`pinfold reset` and the journals that it reads: what is undone, and what is left alone."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CPUS, PATIENCE, Pinfold, environment, eventually, masks
+
+pytestmark = pytest.mark.usefixtures("several_cpus")
+
+
+@dataclass
+class Left:
+    """A pinfold with a program of two threads that outlives it, and its journals."""
+
+    binary: Path
+    journals: Path
+    process: "subprocess.Popen[str]"
+    program: int
+
+    def reset(self, *options: str) -> "subprocess.CompletedProcess[str]":
+        """Run `pinfold reset OPTIONS`."""
+        return subprocess.run(
+            [self.binary, "reset", "--journals", self.journals, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def entries(self, *options: str) -> Any:
+        """Return what `pinfold reset --json OPTIONS` says of each journal."""
+        return json.loads(self.reset("--json", *options).stdout)["journals"]
+
+    def kill(self) -> None:
+        """Kill pinfold together with its guard."""
+        for child in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text() == "pinfold-guard\n":
+                os.kill(int(child), signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+    def all_free(self) -> bool:
+        """Tell whether each thread may run wherever we may."""
+        return all(mask == set(CPUS) for mask in masks(self.program).values())
+
+
+@pytest.fixture
+def start(pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path) -> Iterator[Callable[..., Left]]:
+    """Return what starts a program that is pinned and outlives pinfold."""
+    begun = []
+
+    def begin(*options: str) -> Left:
+        journals = tmp_path / "journals"
+        process = pinfold.start(
+            "--journals", journals, "--policy", "fixed", *options, "--", compiled("spin"), "2", "600"
+        )
+        assert process.stdout
+        begun.append(int(process.stdout.readline()))
+        eventually(lambda: all(len(mask) == 1 for mask in masks(begun[-1]).values()), "the program is pinned")
+        return Left(pinfold.binary, journals, process, begun[-1])
+
+    yield begin
+    for program in begun:
+        with suppress(ProcessLookupError):
+            os.kill(program, signal.SIGKILL)
+
+
+def test_what_a_killed_pinfold_and_guard_have_left_pinned_is_unpinned(start: Callable[..., Left]) -> None:
+    left = start("--outlive")
+    left.kill()
+    assert not left.all_free()
+    (entry,) = left.entries()
+    assert (entry["state"], len(entry["calls"])) == ("undone", 2)
+    assert left.all_free()
+    assert list(left.journals.iterdir()) == []
+
+
+def test_a_dry_run_prints_the_calls_and_makes_none(start: Callable[..., Left]) -> None:
+    left = start("--outlive")
+    left.kill()
+    before = masks(left.program)
+    said = left.reset("--dry-run").stdout
+    for thread in before:
+        assert f"sched_setaffinity({thread}, " in said, said
+    assert masks(left.program) == before
+    assert len(list(left.journals.iterdir())) == 1
+
+
+def test_a_mask_that_the_thread_was_given_since_is_left_alone(start: Callable[..., Left]) -> None:
+    left = start("--outlive")
+    left.kill()
+    first, (pinned,) = left.program, os.sched_getaffinity(left.program)
+    other = {next(cpu for cpu in CPUS if cpu != pinned)}
+    os.sched_setaffinity(first, other)
+    (entry,) = left.entries()
+    assert len(entry["calls"]) == len(entry["left_alone"]) == 1
+    assert str(first) in entry["left_alone"][0]
+    assert os.sched_getaffinity(first) == other
+
+
+def test_the_journal_of_a_pinfold_that_runs_is_left_alone(start: Callable[..., Left]) -> None:
+    left = start("--outlive")
+    before = masks(left.program)
+    assert [entry["state"] for entry in left.entries()] == ["running"]
+    assert masks(left.program) == before
+    left.process.terminate()
+    left.process.communicate(timeout=PATIENCE)
+    assert list(left.journals.iterdir()) == []
+
+
+def test_the_next_start_says_what_was_left_and_how_to_undo_it(start: Callable[..., Left], pinfold: Pinfold) -> None:
+    left = start("--outlive")
+    left.kill()
+    run = pinfold.run("--journals", left.journals, "--policy", "none", "--", "true")
+    assert run.said("2 masks or registers changed; `pinfold reset`") == 1
+    left.reset()
+    run = pinfold.run("--journals", left.journals, "--policy", "none", "--", "true")
+    assert run.said("`pinfold reset`") == 0
+
+
+def test_of_a_damaged_journal_what_precedes_the_damage_is_undone_and_it_is_set_aside(
+    start: Callable[..., Left],
+) -> None:
+    left = start("--outlive")
+    left.kill()
+    (journal,) = left.journals.iterdir()
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join([*lines, "this is no record", *lines[1:]]) + "\n")
+    (entry,) = left.entries()
+    assert f"line {len(lines) + 1}" in entry["damage"]
+    assert entry["set_aside"].endswith(".damaged")
+    assert left.all_free()
+    assert left.entries() == []
+
+
+def test_a_journal_of_an_earlier_boot_is_void(start: Callable[..., Left], tmp_path: Path) -> None:
+    left = start("--outlive")
+    left.kill()
+    boot = tmp_path / "boot_id"
+    boot.write_text("00000000-0000-0000-0000-000000000000\n")
+    before = masks(left.program)
+    command = [str(left.binary), "reset", "--journals", str(left.journals)]
+    mounted = f'mount --bind {boot} /proc/sys/kernel/random/boot_id && exec "$@"'
+    run = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mounted, "sh", *command], capture_output=True, text=True, check=False
+    )
+    if "nothing to undo" not in run.stdout:
+        pytest.skip(f"another boot cannot be pretended here: {run.stderr.strip()}")
+    assert masks(left.program) == before
+    assert list(left.journals.iterdir()) == []
+
+
+def test_what_was_kept_pinned_on_purpose_is_undone_only_where_that_is_asked_for(
+    pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path
+) -> None:
+    process = pinfold.start(
+        "--journals", tmp_path / "journals", "--policy", "fixed", "--keep-pinned", "--", compiled("heir")
+    )
+    assert process.stdout
+    heir = int(process.stdout.readline())
+    try:
+        eventually(lambda: all(len(mask) == 1 for mask in masks(heir).values()), "the heir is pinned")
+        process.communicate(timeout=PATIENCE)
+        left = Left(pinfold.binary, tmp_path / "journals", process, heir)
+        assert [entry["state"] for entry in left.entries()] == ["kept"]
+        assert not left.all_free()
+        (entry,) = left.entries("--kept")
+        assert (entry["state"], len(entry["calls"])) == ("undone", 2)
+        assert left.all_free()
+    finally:
+        os.kill(heir, signal.SIGKILL)
+
+
+def test_a_journal_of_programs_that_have_ended_is_removed_by_the_next_start(
+    pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path
+) -> None:
+    journals = tmp_path / "journals"
+    process = pinfold.start("--journals", journals, "--policy", "fixed", "--keep-pinned", "--", compiled("heir"))
+    assert process.stdout
+    heir = int(process.stdout.readline())
+    eventually(lambda: all(len(mask) == 1 for mask in masks(heir).values()), "the heir is pinned")
+    process.communicate(timeout=PATIENCE)
+    os.kill(heir, signal.SIGKILL)
+    eventually(lambda: not Path(f"/proc/{heir}/task").exists(), "the heir has ended")
+    run = pinfold.run("--journals", journals, "--policy", "none", "--", "true")
+    assert run.said("`pinfold reset`") == 0
+    assert list(journals.iterdir()) == []
+
+
+def test_a_directory_that_others_may_write_to_is_refused_with_the_remedy(pinfold: Pinfold, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    run = pinfold.run("--journals", tmp_path, "--outlive", "--", "true")
+    assert run.status == 125
+    assert "--journals" in run.err
+
+
+def test_prefetchers_without_access_are_told_and_the_program_runs(pinfold: Pinfold, tmp_path: Path) -> None:
+    if Path("/dev/cpu/0/msr").exists():
+        pytest.skip("this machine has model-specific registers, and tests are not to change them")
+    run = pinfold.run("--journals", tmp_path, "--policy", "none", "--prefetch", "1111", "--", "true")
+    assert run.status == 0
+    assert run.said("the prefetchers stay as they are") == 1
+
+
+def test_where_nothing_was_left_there_is_nothing_to_undo(binary: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [binary, "reset", "--journals", tmp_path / "none"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert (run.returncode, run.stdout) == (0, "nothing to undo\n")
+
+
+def test_a_dry_run_of_run_prints_the_first_candidate_and_runs_nothing(pinfold: Pinfold, tmp_path: Path) -> None:
+    file = tmp_path / "touched"
+    schedule = ",".join(map(str, reversed(CPUS[:2])))
+    run = pinfold.run("--dry-run", "--schedule", schedule, "--", "touch", file)
+    assert run.status == 0
+    assert run.out.splitlines()[:2] == [
+        f"sched_setaffinity(thread of rank 0, {CPUS[1]})",
+        f"sched_setaffinity(thread of rank 1, {CPUS[0]})",
+    ]
+    assert not file.exists()
