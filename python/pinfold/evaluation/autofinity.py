@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 
 from pinfold.evaluation import plot
-from pinfold.evaluation.section import PINFOLD, Section, Table, output
+from pinfold.evaluation.section import PINFOLD, Check, Section, Table, checks_table, output, record
 
 MACHINE = "opteron-6164x4"
 THREADS = 8
@@ -85,15 +86,14 @@ def autofinity(quick: bool) -> Section:
         with tempfile.TemporaryDirectory() as directory:
             recording = Path(directory) / f"{program}.pft"
             command = [f"target/workloads/{program}", "--threads", str(THREADS), *arguments]
-            output([str(PINFOLD), "record", "-o", str(recording), "--region", str(region), "--", *command])
+            record(command, recording, "--region", str(region))
             placements[kind] = times(recording)
         shapes[kind] = shape(program, placements[kind])
     barriers, shared, computing = (shapes[kind] for kind in ("barriers", "shared data", "computing"))
     number = len(placements["barriers"])
-    # By the row: what is looked at, the paper's figure, what ours must be, what it is, and whether it is so.
     checks = [
         *(
-            (
+            Check(
                 f"worst over best, `{one['program']}`",
                 "above 3 (streamcluster)",
                 f"> {SPREAD}",
@@ -103,7 +103,7 @@ def autofinity(quick: bool) -> Section:
             for one in (barriers, shared)
         ),
         *(
-            (
+            Check(
                 f"placements as good as the best, `{one['program']}`",
                 "5 % (streamcluster)",
                 f"< {FEW:.0%}",
@@ -113,7 +113,7 @@ def autofinity(quick: bool) -> Section:
             for one in (barriers, shared)
         ),
         *(
-            (
+            Check(
                 f"packages of the best and of the worst, `{one['program']}`",
                 "packed is better (streamcluster)",
                 "fewer, more",
@@ -122,14 +122,14 @@ def autofinity(quick: bool) -> Section:
             )
             for one in (barriers, shared)
         ),
-        (
+        Check(
             f"placements as good as the best, `{computing['program']}`",
             "most (swaptions)",
             f"> {MOST:.0%}",
             f"{computing['good_share']:.0%}",
             computing["good_share"] > MOST,
         ),
-        (
+        Check(
             f"worst over best, `{computing['program']}`",
             "1.45 (swaptions)",
             f"less than `{barriers['program']}`",
@@ -154,11 +154,7 @@ def autofinity(quick: bool) -> Section:
         f"pinfold sweep --machine {MACHINE} --space threads -o {program}.parquet {program}.pft",
     ]
     tables = [
-        Table(
-            ["", "paper", "must be", "simulated", ""],
-            [[*check, "holds" if holds else "**does not hold**"] for *check, holds in checks],
-            "What makes the figure's shape:",
-        ),
+        checks_table(checks, "What makes the figure's shape:"),
         Table(
             ["", "program", "best [ms]", "packages, LLCs", "median [ms]", "worst [ms]", "packages, LLCs", "within 5 %"],
             [
@@ -182,10 +178,7 @@ def autofinity(quick: bool) -> Section:
         "machine": MACHINE,
         "threads": THREADS,
         "paper": PAPER,
-        "checks": [
-            {"what": what, "paper": paper, "must_be": must, "simulated": ours, "holds": holds}
-            for what, paper, must, ours, holds in checks
-        ],
+        "checks": [asdict(check) for check in checks],
         "shapes": shapes,
         "placements": placements,
     }

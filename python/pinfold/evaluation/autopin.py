@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinfold.evaluation.section import PINFOLD, Section, Table, output, run_json
+from pinfold.evaluation.section import Section, Table, record, run_json
 
 LOST = 0.002  # A search that loses less than this share of the run time has next to nothing to lose.
 
@@ -47,7 +47,7 @@ def autopin(quick: bool) -> Section:
                     recording = Path(directory) / f"{workload}-{threads}.pft"
                     if not recording.exists():
                         program = [f"target/workloads/{workload}", "--threads", str(threads), *RECORDED[workload]]
-                        output([str(PINFOLD), "record", "-o", str(recording), "--", *program])
+                        record(program, recording)
                     found = autopin_against_fixed(machine, schedule, recording)
                     programs.append({"workload": workload, "threads": threads, **found})
             distances = [program["distance_percent"] for program in programs]

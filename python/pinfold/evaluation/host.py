@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pinfold.evaluation.section import PINFOLD, Part, Table, here, output, run_json
+from pinfold.evaluation.section import PINFOLD, Part, Table, here, output, record, run_json
 
 KIBI = 1024
 
@@ -172,11 +172,6 @@ def program(workload: str, size: str, threads: int, iterations: int) -> list[str
     return [*command, "--iterations", str(iterations)]
 
 
-def record(words: Sequence[str], file: Path, *arguments: str) -> None:
-    """Record a program."""
-    output([str(PINFOLD), "record", "-o", str(file), *arguments, "--", *words])
-
-
 def region_of_iterations(workload: str, threads: int, file: Path) -> int:
     """Give the number of the region that is executed once in an iteration."""
     smallest = "64k" if SIZES[workload] is BYTES else SIZES[workload][0]
@@ -203,13 +198,14 @@ def simulate(row: Row, machine: Path, folder: Path) -> None:
     for threads in (1, 2):
         ours = [setting for setting in settings() if setting.threads == threads]
         if row.workload in WITHOUT_REGIONS:
-            # By the difference of two lengths.
-            files = {number: folder / f"{number}.pft" for number in (RECORDED, 2 * RECORDED)}
+            # By the difference of two lengths, which are longer where an iteration is short.
+            shortest = RECORDED << (len(SIZES[row.workload]) - 1 - SIZES[row.workload].index(row.size))
+            files = {number: folder / f"{number}.pft" for number in (shortest, 2 * shortest)}
             for number, file in files.items():
                 record(program(row.workload, row.size, threads, number), file)
             for setting in ours:
                 times = [simulated_seconds(machine, setting, 1, file) for file in files.values()]
-                row.simulated[setting.name] = (times[1] - times[0]) / RECORDED
+                row.simulated[setting.name] = (times[1] - times[0]) / shortest
         else:
             file = folder / "iterations.pft"
             region = region_of_iterations(row.workload, threads, file)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation import plot
-from pinfold.evaluation.section import PINFOLD, Section, Table, output, run_json
+from pinfold.evaluation.section import Check, Section, Table, checks_table, record, run_json
 
 MACHINE = "e5-2660v2x2"
 FREQUENCY = 2.2e9  # Of its cores, in hertz.
@@ -55,8 +56,7 @@ def without_adjacent(directory: str) -> str:
 def recorded(directory: str, region: int, program: Sequence[str]) -> Path:
     """Record one parallel region of a workload."""
     recording = Path(directory) / "recording.pft"
-    command = [str(PINFOLD), "record", "-o", str(recording), "--region", str(region), "--"]
-    output([*command, f"target/workloads/{program[0]}", *program[1:]])
+    record([f"target/workloads/{program[0]}", *program[1:]], recording, "--region", str(region))
     return recording
 
 
@@ -125,58 +125,57 @@ def sam(quick: bool) -> Section:
     twofold = rows["row"][1] / rows["row"][0] / copied[1]["tasks"]
     last = rows["row"][-1] / rows["row"][-2]
     low = rows["line"][-1] / rows["row"][-1]
-    # By the row: what is looked at, the paper's figure, what ours must be, what it is, and whether it is so.
     checks = [
-        (
+        Check(
             "gain at the lowest rate",
             "about 0",
             f"< {NOISE:.1%}",
             f"{gains[0]['gain']:.1%}",
             abs(gains[0]["gain"]) < NOISE,
         ),
-        (
+        Check(
             "largest fall of the gain, from more computing between accesses to less",
             "none",
             f"< {NOISE:.1%}",
             f"{max(fall, 0):.1%}",
             fall < NOISE,
         ),
-        (
+        Check(
             "largest fall of the gain, from lower rates of events to higher",
             "none",
             f"< {NOISE:.1%}",
             f"{max(fall_by_rate, 0):.1%}",
             fall_by_rate < NOISE,
         ),
-        (
+        Check(
             "events a cycle from which the gain is above 5 %",
             f"{PAPER['coherence_threshold']:.1e}",
             f"within a factor of {NEAR}",
             "never" if threshold is None else f"{threshold:.1e}",
             threshold is not None and 1 / NEAR < threshold / PAPER["coherence_threshold"] < NEAR,
         ),
-        (
+        Check(
             f"bandwidth of {copied[1]['tasks']} tasks over as many times that of one, high locality",
             "-",
             f"> {LINEAR}",
             f"{twofold:.2f}",
             twofold > LINEAR,
         ),
-        (
+        Check(
             "what the last tasks add to the bandwidth, high locality",
             "about 0",
             f"< {FULL - 1:.0%}",
             f"{last - 1:.1%}",
             last < FULL,
         ),
-        (
+        Check(
             "bandwidth with low over that with high locality, ten tasks",
             f"{PAPER['low_over_high']:.2f}",
             f"{NOT_MUCH_LOWER} to 1",
             f"{low:.2f}",
             NOT_MUCH_LOWER < low < 1,
         ),
-        (
+        Check(
             "high-locality tasks that use more than ten low-locality ones",
             str(PAPER["high_beyond_low"]),
             str(PAPER["high_beyond_low"]),
@@ -202,10 +201,9 @@ def sam(quick: bool) -> Section:
         "this processor, all four channels in use. It saturates at several times the 0.034 to 0.047 misses a cycle "
         "that follow from the paper's threshold; on how many channels the paper's 8 GB a package were is not printed. "
         "Rows of memory chips are **not** modelled: a line costs the same wherever the one before was. Low locality is "
-        "slower here, and passed by fewer tasks than in the paper, because the prefetcher of adjacent lines brings one "
+        "slower here than in the paper, because the prefetcher of adjacent lines brings one "
         f"useless line with each: in a model without it, ten tasks copy {unhelped:.2f} of what they do with high "
-        "locality. Real ones hold back when memory is busy; how is not published, and not modelled. Two tasks have "
-        "less than twice the bandwidth of one because each takes a third of what there is, and lines begin to queue."
+        "locality. Real ones hold back when memory is busy; how is not published, and not modelled."
     )
     program = "target/workloads/lubench --mode 400 --threads 2 --size 4M --iterations 2"
     commands = [
@@ -213,11 +211,7 @@ def sam(quick: bool) -> Section:
         f"pinfold run --machine {MACHINE} --policy fixed --schedule {SPREAD} --json spread.json lubench.pft",
     ]
     tables = [
-        Table(
-            ["", "paper", "must be", "simulated", ""],
-            [[*check, "holds" if holds else "**does not hold**"] for *check, holds in checks],
-            "What makes the figures' shape:",
-        ),
+        checks_table(checks, "What makes the figures' shape:"),
         Table(
             ["program", "steps", "events a cycle and thread", "gain of one package over two"],
             [
@@ -263,10 +257,7 @@ def sam(quick: bool) -> Section:
         "machine": MACHINE,
         "paper": PAPER,
         "gain_threshold_events_per_cycle": threshold,
-        "checks": [
-            {"what": what, "paper": paper, "must_be": must, "simulated": ours, "holds": holds}
-            for what, paper, must, ours, holds in checks
-        ],
+        "checks": [asdict(check) for check in checks],
         "colocation": gains,
         "bandwidth": copied,
         "row_buffers_modelled": False,

@@ -40,6 +40,46 @@ class Table:
 
 
 @dataclass
+class Check:
+    """One of the things that make a figure's shape.
+
+    Attributes
+    ----------
+    what : str
+        What is looked at.
+    paper : str
+        The paper's figure.
+    must_be : str
+        What ours must be.
+    simulated : str
+        What it is.
+    holds : bool
+        Whether it is so.
+    """
+
+    what: str
+    paper: str
+    must_be: str
+    simulated: str
+    holds: bool
+
+
+def checks_table(checks: Sequence[Check], caption: str) -> Table:
+    """Give the checks of a figure's shape as a table."""
+    rows = [
+        [
+            check.what,
+            check.paper,
+            check.must_be,
+            check.simulated,
+            "holds" if check.holds else "**does not hold**",
+        ]
+        for check in checks
+    ]
+    return Table(["", "paper", "must be", "simulated", ""], rows, caption)
+
+
+@dataclass
 class Section:
     """A part of the evaluation that is made as a whole.
 
@@ -110,6 +150,11 @@ def output(command: Sequence[str]) -> str:
     if result.returncode != 0:
         sys.exit(f"`{' '.join(command)}` ended with status {result.returncode}:\n{result.stderr}")
     return result.stdout
+
+
+def record(program: Sequence[str], recording: Path, *arguments: str) -> None:
+    """Record a program."""
+    output([str(PINFOLD), "record", "-o", str(recording), *arguments, "--", *program])
 
 
 def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pinfold.evaluation.determinism import determinism
 from pinfold.evaluation.host import host
 from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
 from pinfold.evaluation.section import Part, Section
 
-PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, host)
+PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, host)
 
 
 def validation(quick: bool) -> Section:

@@ -1,0 +1,126 @@
+"""Whether a simulated run follows from the recording, the model and the seed alone.
+
+Everything is run twice with one seed and once with another, and the digests of what it writes are compared. Another
+seed may change a run only where chance has a part: where nobody pinned the tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinfold.evaluation.section import PINFOLD, Part, Table, output, record
+
+#: Of a stream of ten threads.
+PROGRAM = ("target/workloads/stream", "--threads", "10", "--size", "16k", "--iterations", "2")
+
+#: What is run: its name, the arguments, and whether chance has a part in it.
+RUNS = (
+    ("pinned", ("run", "--machine", "opteron-6164x4", "--policy", "fixed", "--schedule", "0-9"), False),
+    (
+        "unpinned, with more tasks than CPUs",
+        ("run", "--machine", "clovertown", "--policy", "none", "--repeat", "2000"),
+        True,
+    ),
+    (
+        "a race of two pinnings",
+        (
+            "run",
+            *("--machine", "e5-2660v2x2", "--search", "racing"),
+            *("--schedule", "0-9", "--schedule", "0-4,10-14"),
+        ),
+        False,
+    ),
+    ("a sweep", ("sweep", "--machine", "e5-2660v2x2", "--space", "threads"), False),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the three runs of one kind have written."""
+
+    name: str
+    command: str
+    by_chance: bool
+    first: str
+    again: str
+    other: str
+
+    @property
+    def same(self) -> bool:
+        """Whether one seed gave the same bytes twice."""
+        return self.first == self.again
+
+
+def digest(file: Path) -> str:
+    """Give a file's digest; of a record without the seed, which is in it."""
+    data = file.read_bytes()
+    if file.suffix == ".json":
+        written = json.loads(data)
+        written["simulation"].pop("seed")
+        data = json.dumps(written).encode()
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def run(arguments: tuple[str, ...], seed: int, recording: Path, folder: Path) -> str:
+    """Run once; the digest of what was written."""
+    sweeping = arguments[0] == "sweep"
+    file = folder / ("data.parquet" if sweeping else "run.json")
+    file.unlink(missing_ok=True)
+    # Nothing in a sweep is left to chance, so that it takes no seed.
+    target = ["-o", str(file)] if sweeping else ["--seed", str(seed), "--json", str(file)]
+    output([str(PINFOLD), *arguments, "--quiet", *target, str(recording)])
+    return digest(file)
+
+
+def determinism(_quick: bool) -> Part:
+    """Run everything three times."""
+    outcomes = []
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        recording = folder / "stream.pft"
+        record(list(PROGRAM), recording)
+        for name, arguments, by_chance in RUNS:
+            first, again, other = (run(arguments, seed, recording, folder) for seed in (7, 7, 8))
+            outcomes.append(Outcome(name, " ".join(arguments), by_chance, first, again, other))
+    same = sum(outcome.same for outcome in outcomes)
+    text = (
+        f"**Simulated**: the same seed gives the same bytes in {same} of {len(outcomes)} cases. Another seed gives "
+        "others only where nobody pins the tasks and chance has a part. Digests are of the JSON record, or of the data "
+        "set."
+    )
+    rows = [
+        [
+            outcome.name,
+            outcome.first,
+            outcome.again,
+            outcome.other,
+            "the same" if outcome.same else "**differs**",
+            "by chance" if outcome.by_chance else "no chance in it",
+        ]
+        for outcome in outcomes
+    ]
+    columns = ["what", "seed 7", "seed 7 again", "seed 8", "one seed", ""]
+    data = {
+        "deterministic": same == len(outcomes),
+        "determinism": {
+            "simulated": True,
+            "runs": [
+                {
+                    "name": outcome.name,
+                    "command": f"pinfold {outcome.command}",
+                    "sha256": {"7": [outcome.first, outcome.again], "8": [outcome.other]},
+                }
+                for outcome in outcomes
+            ],
+        },
+    }
+    return Part(
+        data,
+        Table(columns, rows),
+        text,
+        ["pinfold run --machine clovertown --policy none --seed 7 --json run.json stream.pft"],
+    )
