@@ -26,7 +26,7 @@ use pinfold_trace::{EventKind, NO_PARENT, Output, Writer};
 use recorder::WINDOW;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use thread::Thread;
 
 /// The version of QEMU's plugin interface that this plugin is made for; QEMU looks for it.
@@ -238,16 +238,38 @@ fn look(thread: &mut Thread, begun: u64) {
 
 extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_void) {
     let Some(thread) = state(vcpu) else { return };
+    let kind = KINDS.get(info as usize).map_or(0, |kind| kind.load(Ordering::Relaxed));
+    if kind == 0 {
+        return on_unknown_access(thread, info, address, datum as u64);
+    }
+    on_known_access(thread, u32::from(kind), address, datum as u64);
+}
+
+/// What QEMU's descriptions of accesses mean: the size in bytes, times two, plus one for a write; 0 where it has not been
+/// asked. Asking it twice an access takes longer than all else that is done with one, and QEMU 7.2 has descriptions below this.
+static KINDS: [AtomicU8; 1 << 18] = [const { AtomicU8::new(0) }; 1 << 18];
+
+#[inline(always)]
+fn on_known_access(thread: &mut Thread, kind: u32, address: u64, datum: u64) {
+    let site = (datum >> INDEX_BITS) as u32 * 2 + kind % 2;
+    thread.access(site, datum & ((1 << INDEX_BITS) - 1), address, kind / 2);
+}
+
+#[cold]
+#[inline(never)]
+fn on_unknown_access(thread: &mut Thread, info: u32, address: u64, datum: u64) {
     // SAFETY: functions of their argument alone.
-    let (size, write) = unsafe {
+    let (shift, write) = unsafe {
         (
-            1 << qemu::qemu_plugin_mem_size_shift(info),
+            qemu::qemu_plugin_mem_size_shift(info),
             qemu::qemu_plugin_mem_is_store(info),
         )
     };
-    let datum = datum as u64;
-    let site = (datum >> INDEX_BITS) as u32 * 2 + u32::from(write);
-    thread.access(site, datum & ((1 << INDEX_BITS) - 1), address, size);
+    let kind = 2 << shift | u32::from(write);
+    if let Some(known) = KINDS.get(info as usize) {
+        known.store(kind as u8, Ordering::Relaxed);
+    }
+    on_known_access(thread, kind, address, datum);
 }
 
 /// Does something with the calling thread's state that must not fall together with the end of the process.

@@ -90,12 +90,36 @@ impl Thread {
     }
 
     /// The instruction of this index in the present block accesses memory.
-    #[inline]
+    ///
+    /// Nearly always the access before is complete and came as predicted. That way is kept so short that nothing needs to be
+    /// saved on the stack.
+    #[inline(always)]
     pub(crate) fn access(&mut self, site: u32, index: u64, address: u64, size: u32) {
+        let position = self.block_begin + index + 1;
+        let pending = &self.pending;
+        let same_instruction = pending.site == site && pending.position == position;
+        let instructions = pending.position.wrapping_sub(self.encoded);
+        if same_instruction
+            || !self
+                .encoder
+                .predicted(pending.site, pending.size as u8, pending.address, instructions)
+        {
+            return self.unusual(site, position, address, size);
+        }
+        self.encoded = pending.position;
+        self.pending = Pending {
+            site,
+            size,
+            address,
+            position,
+        };
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, site: u32, position: u64, address: u64, size: u32) {
         if !self.active {
             return;
         }
-        let position = self.block_begin + index + 1;
         let pending = &mut self.pending;
         if pending.site == site
             && pending.position == position
@@ -153,7 +177,6 @@ impl Thread {
         }
     }
 
-    #[inline]
     fn flush_pending(&mut self) {
         let mut size = self.pending.size;
         if size.is_power_of_two() {

@@ -110,7 +110,6 @@ pub struct Encoder<'output> {
     /// By the caller's number.
     sites: Vec<State>,
     previous_site: u32,
-    previous_address: u64,
     previous_pc: u64,
     previous_sequence: u64,
     /// Numbers the blocks from 1.
@@ -142,7 +141,6 @@ impl<'output> Encoder<'output> {
             output,
             sites: vec![],
             previous_site: NO_SITE,
-            previous_address: 0,
             previous_pc: 0,
             previous_sequence: 0,
             block: 1,
@@ -156,6 +154,34 @@ impl<'output> Encoder<'output> {
     /// Whether nothing was added since the last block.
     pub fn is_empty(&self) -> bool {
         self.accesses == 0 && self.events == 0
+    }
+
+    /// Adds an access if it came as predicted and does not fill the block; whether it was added. That is what most accesses do,
+    /// and what recording costs is mostly this.
+    #[inline]
+    pub fn predicted(&mut self, number: u32, size: u8, address: u64, instructions: u64) -> bool {
+        let Some(previous) = self.sites.get(self.previous_site as usize) else {
+            return false;
+        };
+        let (next, next_instructions) = previous.predictor.following();
+        let Some(state) = self.sites.get_mut(number as usize) else {
+            return false;
+        };
+        if next != state.local
+            || u64::from(next_instructions) != instructions
+            || state.predictor.address() != address
+            || state.block != self.block
+            || state.size != size
+            || self.accesses + 1 == BLOCK_ACCESSES
+        {
+            return false;
+        }
+        state.predictor.observe_predicted(1);
+        self.output.progress += 1;
+        self.instructions += instructions;
+        self.accesses += 1;
+        self.previous_site = number;
+        true
     }
 
     /// Adds an access of `size` bytes. `number` is the caller's number of the site's instruction and whether it
@@ -190,7 +216,6 @@ impl<'output> Encoder<'output> {
             self.define(number, site(), address, instructions);
         }
         self.previous_site = number;
-        self.previous_address = address;
         self.accesses == BLOCK_ACCESSES || self.length() > BLOCK_CAPACITY - MARGIN || self.locals == BLOCK_SITES
     }
 
@@ -217,13 +242,14 @@ impl<'output> Encoder<'output> {
     #[cold]
     #[inline(never)]
     fn define(&mut self, number: u32, site: Site, address: u64, instructions: u32) {
+        let previous_address = self.previous_address();
         let mut at = self.put_token(SITE_MISSED | ADDRESS_MISSED);
         let output = &mut self.output.bytes;
         at = bytes::put(output, at, u64::from(self.locals));
         at = bytes::put(output, at, u64::from(instructions));
         at = bytes::put(output, at, bytes::fold(site.pc.wrapping_sub(self.previous_pc)));
         output[at] = site.byte();
-        at = bytes::put(output, at + 1, bytes::fold(address.wrapping_sub(self.previous_address)));
+        at = bytes::put(output, at + 1, bytes::fold(address.wrapping_sub(previous_address)));
         self.commit(at);
 
         let index = number as usize;
@@ -286,13 +312,18 @@ impl<'output> Encoder<'output> {
         self.output.first_instruction += self.instructions;
         self.block += 1;
         self.previous_site = NO_SITE;
-        self.previous_address = 0;
         self.previous_pc = 0;
         self.previous_sequence = 0;
         self.locals = 0;
         self.accesses = 0;
         self.events = 0;
         self.instructions = 0;
+    }
+
+    /// Of the access before in this block; 0 for the first.
+    fn previous_address(&self) -> u64 {
+        let previous = self.sites.get(self.previous_site as usize);
+        previous.map_or(0, |state| state.predictor.last())
     }
 
     #[inline]

@@ -62,6 +62,7 @@ impl Predictor {
     }
 
     /// So many addresses came, one at least, each the one that was to come.
+    #[inline]
     pub(crate) fn observe_predicted(&mut self, times: u64) {
         self.last = self.last.wrapping_add(self.stride.wrapping_mul(times));
         self.difference = self.stride;
