@@ -69,7 +69,13 @@ pub(crate) const ALL: &[Promise] = &[
         name: "recording a two-thread streaming loop, with/without",
         unit: "ratio",
         bound: Bound::AtMost(60.0),
-        measure: |root| slow_down(root, "12M", 50, &[PINFOLD, "record", "-o", "target/bench.pft", "--"]),
+        measure: |root| slow_down(root, STREAMING, (200, 12), RECORDER),
+    },
+    Promise {
+        name: "that loop, with arrays that a last-level cache holds",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| slow_down(root, "12M", (2000, 50), RECORDER),
     },
     Promise {
         name: "processors idle while 80 placements of 8 threads are swept",
@@ -78,10 +84,10 @@ pub(crate) const ALL: &[Promise] = &[
         measure: idle_in_a_sweep,
     },
     Promise {
-        name: "for comparison: that loop under valgrind's lackey",
+        name: "for comparison: such a loop under valgrind's lackey, in a last-level cache",
         unit: "ratio",
         bound: Bound::None,
-        measure: |root| slow_down(root, "384K", 4, LACKEY),
+        measure: |root| slow_down(root, "384K", (20_000, 4), LACKEY),
     },
     Promise {
         name: "simulated accesses a second, 8 threads on 48 cores, 8 workloads together",
@@ -186,11 +192,16 @@ fn work(times: &Times) -> Result<f64> {
     Ok(seconds.parse()?)
 }
 
+const RECORDER: &[&str] = &[PINFOLD, "record", "-o", "target/bench.pft", "--"];
+
+/// Arrays that no cache holds, so that the loop streams from memory: the workload's own size.
+const STREAMING: &str = "192M";
+
 /// How many times as long each iteration of a streaming loop of two threads takes when `recorder` records it. Two runs of
-/// different lengths are subtracted, so that start-up and initialisation, which both have, do not count.
-fn slow_down(root: &Path, size: &str, more: u32, recorder: &[&str]) -> Result<f64> {
+/// different lengths are subtracted, so that start-up and initialisation, which both have, do not count; the longer ones have
+/// so many iterations `more`, alone and recorded.
+fn slow_down(root: &Path, size: &str, more: (u32, u32), recorder: &[&str]) -> Result<f64> {
     const PAIRS: usize = 3;
-    const MORE_ALONE: u32 = 2000;
     let wall = |recorder: &[&str], iterations: u32| -> Result<f64> {
         let iterations = iterations.to_string();
         let program = ["target/workloads/stream", "--threads", "2", "--size", size];
@@ -199,8 +210,8 @@ fn slow_down(root: &Path, size: &str, more: u32, recorder: &[&str]) -> Result<f6
     };
     let mut ratios = vec![];
     for _ in 0..PAIRS {
-        let alone = (wall(&[], 1 + MORE_ALONE)? - wall(&[], 1)?) / f64::from(MORE_ALONE);
-        let under = (wall(recorder, 1 + more)? - wall(recorder, 1)?) / f64::from(more);
+        let alone = (wall(&[], 1 + more.0)? - wall(&[], 1)?) / f64::from(more.0);
+        let under = (wall(recorder, 1 + more.1)? - wall(recorder, 1)?) / f64::from(more.1);
         ratios.push(under / alone);
     }
     Ok(median(ratios))
