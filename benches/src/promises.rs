@@ -4,11 +4,13 @@ use crate::measure::{Times, median, time};
 use crate::simulation;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
+use pinfold_core::hint::AffinityHint;
 use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::{self, Source};
+use pinfold_sim::model::builtin;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -64,6 +66,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ms",
         bound: Bound::AtMost(100.0),
         measure: counting,
+    },
+    Promise {
+        name: "the placement of an affinity hint, 96 threads on two EPYC 9654, the slowest of eight",
+        unit: "ms",
+        bound: Bound::AtMost(1.0),
+        measure: hint,
     },
     Promise {
         name: "recording a two-thread streaming loop, with/without",
@@ -297,6 +305,25 @@ fn reading() -> Result<f64> {
         start.elapsed().as_secs_f64() / f64::from(READINGS) * 1e6
     });
     Ok(median(batches.collect()))
+}
+
+/// Milliseconds until the slowest of the affinity hints has its placement, the median of some turns each.
+fn hint(_root: &Path) -> Result<f64> {
+    const TURNS: usize = 21;
+    let model = builtin("epyc-9654x2").context("there is no such model")?;
+    let topology = model.topology();
+    let mut slowest = 0.0;
+    for hint in AffinityHint::ALL {
+        let mut times = vec![];
+        for _ in 0..TURNS {
+            let begin = Instant::now();
+            let pinning = hint.pinning(&topology, 96)?;
+            times.push(begin.elapsed().as_secs_f64() * 1e3);
+            std::hint::black_box(pinning);
+        }
+        slowest = f64::max(slowest, median(times));
+    }
+    Ok(slowest)
 }
 
 /// Two packages of twelve last-level caches of eight cores, 64 threads, the whole command, in milliseconds.

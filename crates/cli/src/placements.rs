@@ -5,18 +5,19 @@
 
 use anyhow::Result;
 use clap::Args;
+use pinfold_core::hint::{AffinityHint, Destinations};
 use pinfold_core::placement::Placements;
-use pinfold_core::{ObjectId, ObjectKind, Pinning, PuId, PuSet, Topology};
+use pinfold_core::{ObjectId, Pinning, PuId, PuSet, Topology};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
+use std::iter;
 use std::process::ExitCode;
 
 /// List or count the placements of a number of threads: the pinnings up to the symmetries of the machine.
 ///
 /// A line has the CPU list by rank, a tab, and how many threads run in each last-level-cache domain, with `|` between
-/// packages. Threads get a PU each.
+/// packages; with --leeway another tab, and the affinity hints. Threads get a PU each.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -34,8 +35,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
+    /// List only the placement that this affinity hint leads to: three letters, capital for yes, of S (many packages), L
+    /// (last-level caches apart) and P (packages before caches), such as slp for packed and SLP for distributed.
+    #[arg(long, value_name = "SLP", conflicts_with_all = ["count", "limit"])]
+    hint: Option<AffinityHint>,
+
+    /// Say of each placement from how many hints' placements at most N threads must move to another last-level cache.
+    #[arg(long, value_name = "N", conflicts_with = "count")]
+    leeway: Option<usize>,
+
     /// Print JSON: `machine`, `threads`, `count` (a number where it fits 64 bits, else a string) and, without
-    /// `--count`, `placements` with `pus` by rank and `llc_loads`, one list for each package.
+    /// `--count`, `placements` with `pus` by rank, `llc_loads`, one list for each package, and with `--leeway` the `hints`.
     #[arg(long)]
     json: bool,
 }
@@ -43,17 +53,25 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let topology = arguments.machine.topology()?;
     let placements = Placements::new(&topology, arguments.threads)?;
-    let listed = match (arguments.count, arguments.limit) {
+    let listed: Option<Box<dyn Iterator<Item = Pinning>>> = match (arguments.count, arguments.hint) {
         (true, _) => None,
-        (false, limit) => Some(placements.iter().take(limit.unwrap_or(usize::MAX))),
+        (false, Some(hint)) => Some(Box::new(iter::once(hint.pinning(&topology, arguments.threads)?))),
+        (false, None) => Some(Box::new(placements.iter().take(arguments.limit.unwrap_or(usize::MAX)))),
     };
-    let domains = Domains::new(&topology);
+    let destinations = arguments
+        .leeway
+        .map(|_| Destinations::new(&topology, arguments.threads));
+    let show = Show {
+        domains: Domains::new(&topology),
+        destinations: destinations.transpose()?.zip(arguments.leeway),
+        topology: &topology,
+    };
 
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match (arguments.json, listed) {
         (false, None) => writeln!(out, "{}", placements.count()),
-        (false, Some(listed)) => print_lines(&mut out, &domains, listed),
-        (true, listed) => print_json(&mut out, &topology, arguments.threads, &placements, &domains, listed),
+        (false, Some(listed)) => print_lines(&mut out, &show, listed),
+        (true, listed) => print_json(&mut out, arguments, &placements, &show, listed),
     };
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -61,9 +79,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
-fn print_lines(out: &mut impl Write, domains: &Domains, listed: impl Iterator<Item = Pinning>) -> io::Result<()> {
+/// What is told of a placement.
+struct Show<'a> {
+    domains: Domains,
+    /// Where hints lead, and the leeway.
+    destinations: Option<(Destinations, usize)>,
+    topology: &'a Topology,
+}
+
+impl Show<'_> {
+    fn hints(&self, pinning: &Pinning) -> Option<Vec<AffinityHint>> {
+        let (destinations, leeway) = self.destinations.as_ref()?;
+        Some(destinations.hints(self.topology, pinning, *leeway))
+    }
+}
+
+fn print_lines(out: &mut impl Write, show: &Show<'_>, listed: impl Iterator<Item = Pinning>) -> io::Result<()> {
     for pinning in listed {
-        writeln!(out, "{pinning}\t{}", domains.loads(&pinning))?;
+        write!(out, "{pinning}\t{}", show.domains.loads(&pinning))?;
+        match show.hints(&pinning).as_deref() {
+            None => writeln!(out)?,
+            Some([]) => writeln!(out, "\t-")?,
+            Some(hints) => {
+                let hints: Vec<String> = hints.iter().map(AffinityHint::to_string).collect();
+                writeln!(out, "\t{}", hints.join(" "))?;
+            }
+        }
     }
     Ok(())
 }
@@ -73,23 +114,30 @@ fn print_lines(out: &mut impl Write, domains: &Domains, listed: impl Iterator<It
 struct Listed<'a> {
     pus: &'a [PuId],
     llc_loads: Loads,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hints: Option<Vec<AffinityHint>>,
 }
 
 /// Written by hand as far as the array goes, since its elements are never all there.
 fn print_json(
     out: &mut impl Write,
-    topology: &Topology,
-    threads: usize,
+    arguments: &Arguments,
     placements: &Placements,
-    domains: &Domains,
+    show: &Show<'_>,
     listed: Option<impl Iterator<Item = Pinning>>,
 ) -> io::Result<()> {
-    let machine = serde_json::to_string(topology.name())?;
+    let machine = serde_json::to_string(show.topology.name())?;
     let count = placements.count();
-    write!(out, r#"{{"machine":{machine},"threads":{threads},"count":"#)?;
+    write!(out, r#"{{"machine":{machine},"threads":{},"count":"#, arguments.threads)?;
     match u64::try_from(&count) {
         Ok(count) => write!(out, "{count}")?,
         Err(_) => write!(out, r#""{count}""#)?,
+    }
+    if let Some(hint) = arguments.hint {
+        write!(out, r#","hint":"{hint}""#)?;
+    }
+    if let Some(leeway) = arguments.leeway {
+        write!(out, r#","leeway":{leeway}"#)?;
     }
     if let Some(listed) = listed {
         write!(out, r#","placements":["#)?;
@@ -98,7 +146,8 @@ fn print_json(
             out.write_all(separator.as_bytes())?;
             let listed = Listed {
                 pus: pinning.pus(),
-                llc_loads: domains.loads(&pinning),
+                llc_loads: show.domains.loads(&pinning),
+                hints: show.hints(&pinning),
             };
             serde_json::to_writer(&mut *out, &listed)?;
             separator = ",\n";
@@ -113,16 +162,8 @@ struct Domains(Vec<Vec<PuSet>>);
 
 impl Domains {
     fn new(topology: &Topology) -> Self {
-        let mut packages: BTreeMap<Option<ObjectId>, Vec<PuSet>> = BTreeMap::new();
-        for domain in topology.llc_domains() {
-            let pus = topology.object(domain).pus.intersection(topology.allowed_pus());
-            if let Some(pu) = pus.first() {
-                let is_package = |id: &ObjectId| topology.object(*id).kind == ObjectKind::Package;
-                let package = topology.path_to(pu).into_iter().find(is_package);
-                packages.entry(package).or_default().push(pus);
-            }
-        }
-        Self(packages.into_values().collect())
+        let pus = |package: Vec<(ObjectId, PuSet)>| package.into_iter().map(|(_, pus)| pus).collect();
+        Self(topology.llc_domains_by_package().into_iter().map(pus).collect())
     }
 
     fn loads(&self, pinning: &Pinning) -> Loads {

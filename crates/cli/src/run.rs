@@ -18,6 +18,7 @@ mod simulated;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
 use pinfold_core::{Machine, PageMapping, Topology};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::EXAMPLE;
@@ -31,6 +32,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Run a program, try pinnings while it runs, and keep the best.
@@ -44,8 +46,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
-    /// Who decides where threads run.
-    #[arg(long, value_enum, default_value_t = PolicyName::Autopin, value_name = "POLICY")]
+    /// Who decides where threads run: autopin tries candidates while the program runs and keeps the best; fixed keeps the
+    /// first candidate; hint:SLP keeps the placement of an affinity hint, as `pinfold placements --hint` shows it; none
+    /// leaves threads to the operating system. All but autopin only measure.
+    #[arg(long, default_value = "autopin", value_name = "POLICY")]
     policy: PolicyName,
 
     /// Make candidates for N threads, instead of counting those that work.
@@ -164,14 +168,33 @@ impl Arguments {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// What `--policy` takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum PolicyName {
-    /// Try candidates while the program runs and keep the best.
     Autopin,
-    /// Keep the first candidate; only measure.
     Fixed,
-    /// Leave threads to the operating system; only measure.
+    Hint(AffinityHint),
     None,
+}
+
+impl FromStr for PolicyName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "autopin" => Ok(Self::Autopin),
+            None if text == "fixed" => Ok(Self::Fixed),
+            None if text == "none" => Ok(Self::None),
+            Some(("hint", hint)) => Ok(Self::Hint(
+                hint.parse().map_err(|error: ParseAffinityHintError| error.to_string())?,
+            )),
+            _ => Err(
+                "there are autopin, fixed, none, and hint: with three letters, such as hint:slp for packed and hint:SLP for \
+                 distributed"
+                    .to_owned(),
+            ),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -100,3 +100,41 @@ fn thread_counts_that_do_not_fit_are_refused_with_both_numbers_and_the_remedy() 
     let error = text(&output.stderr);
     assert!(error.contains("0 threads") && error.contains("1 to 48"), "{error}");
 }
+
+#[test]
+fn a_hint_leads_to_one_placement() {
+    let lines = printed(OPTERON, "8", &["--hint", "SlP"]);
+    assert_eq!(lines, "0-4,12,24,36\t5 0 | 1 0 | 1 0 | 1 0\n");
+    let json: Value = serde_json::from_str(&printed(OPTERON, "8", &["--hint", "slp", "--json"])).unwrap();
+    assert_eq!(json["hint"], "slp");
+    assert_eq!(json["placements"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        json["placements"][0]["pus"],
+        serde_json::json!([0, 1, 2, 3, 4, 5, 6, 7])
+    );
+}
+
+#[test]
+fn what_is_no_hint_is_refused() {
+    let output = pinfold(OPTERON, "8", &["--hint", "packed"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("`packed` is no affinity hint"));
+}
+
+#[test]
+fn leeway_tells_the_hints_of_each_placement() {
+    let lines = printed(OPTERON, "6", &["--leeway", "1"]);
+    let hints = |loads: &str| {
+        let line = lines
+            .lines()
+            .find(|line| line.split('\t').nth(1) == Some(loads))
+            .unwrap();
+        line.split('\t').nth(2).unwrap().to_owned()
+    };
+    assert_eq!(hints("6 0 | 0 0 | 0 0 | 0 0"), "slp slP Slp");
+    assert_eq!(hints("5 0 | 1 0 | 0 0 | 0 0"), "slp slP Slp");
+    assert_eq!(hints("4 0 | 2 0 | 0 0 | 0 0"), "-");
+    let json: Value = serde_json::from_str(&printed(OPTERON, "6", &["--leeway", "0", "--json"])).unwrap();
+    assert_eq!(json["leeway"], 0);
+    assert_eq!(json["placements"][0]["hints"], serde_json::json!(["slp", "slP", "Slp"]));
+}

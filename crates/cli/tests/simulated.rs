@@ -420,3 +420,32 @@ fn every_event_of_the_event_sets_is_one_of_libpfm4() {
         }
     }
 }
+
+#[test]
+fn an_affinity_hint_is_kept_for_the_programs_threads() {
+    let Some((directory, _, file)) = recorded() else { return };
+    let out = directory.path().join("hint.json");
+    let hinted = |hint: &str| {
+        let policy = format!("hint:{hint}");
+        let mut arguments = vec![
+            "run",
+            "--machine",
+            "opteron-6164x4",
+            "--policy",
+            &policy,
+            "--threads",
+            "3",
+        ];
+        arguments.extend(["--repeat", "3", "--json", out.to_str().unwrap(), &file]);
+        let output = pinfold(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        json(&out)
+    };
+    let packed = hinted("slp");
+    assert_eq!(packed["policy"], "hint");
+    assert_eq!(packed["candidates"][0]["pus"], serde_json::json!([0, 1, 2]));
+    assert!(packed["candidates_why"].as_str().unwrap().contains("slp"));
+    let distributed = hinted("SLP");
+    assert_eq!(distributed["candidates"][0]["pus"], serde_json::json!([0, 12, 24]));
+    assert_ne!(packed["ran"], distributed["ran"]);
+}

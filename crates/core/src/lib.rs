@@ -5,6 +5,7 @@
 
 mod configuration;
 mod decision;
+pub mod hint;
 mod id;
 mod machine;
 pub mod memory;

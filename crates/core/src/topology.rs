@@ -6,6 +6,7 @@
 
 use crate::{NodeId, PuId, PuSet};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Position of an object in `Topology::objects`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -215,6 +216,21 @@ impl Topology {
                 None => return path,
             }
         }
+    }
+
+    /// The last-level-cache domains that have PUs which may be used, each with these, by package. Domains outside packages
+    /// are together, before the others.
+    pub fn llc_domains_by_package(&self) -> Vec<Vec<(ObjectId, PuSet)>> {
+        let mut packages: BTreeMap<Option<ObjectId>, Vec<(ObjectId, PuSet)>> = BTreeMap::new();
+        for domain in self.llc_domains() {
+            let pus = self.object(domain).pus.intersection(&self.allowed_pus);
+            if let Some(pu) = pus.first() {
+                let is_package = |id: &ObjectId| self.object(*id).kind == ObjectKind::Package;
+                let package = self.path_to(pu).into_iter().find(is_package);
+                packages.entry(package).or_default().push((domain, pus));
+            }
+        }
+        packages.into_values().collect()
     }
 
     /// The last-level-cache domains: for each PU the outermost unified or data cache above it, and where a machine

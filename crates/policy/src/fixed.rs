@@ -1,19 +1,64 @@
-//! The baselines: `fixed` keeps one pinning, `none` leaves every thread to the operating system. Both only measure, by
-//! the same rules as `autopin`, so that their rate lines can be compared with its own.
+//! The baselines: `fixed` keeps one pinning, `hint` the placement that an affinity hint gives for the threads that work, and
+//! `none` leaves every thread to the operating system. All only measure, by the same rules as `autopin`, so that their rate
+//! lines can be compared with its own.
 
 use crate::Policy;
+use crate::candidates;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
 use crate::roster::{Roster, Skip};
 use crate::times::{self, Times};
+use pinfold_core::hint::AffinityHint;
 use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
-/// One pinning, or none, for the whole run.
+/// What is kept.
+#[derive(Clone, Debug)]
+pub enum Kept {
+    /// Every thread is left to the operating system.
+    Nothing,
+    /// This pinning.
+    Pinning(Pinning),
+    /// The placement that a hint gives.
+    Hint {
+        /// The hint.
+        hint: AffinityHint,
+        /// For so many threads; `None` for those that work, before which are known threads are spread.
+        threads: Option<usize>,
+    },
+}
+
+impl Kept {
+    /// The pinning from the first instruction on; `None` leaves threads to the operating system.
+    pub fn first_pinning(&self, topology: &Topology) -> Option<Pinning> {
+        match self {
+            Self::Nothing => None,
+            Self::Pinning(pinning) => Some(pinning.clone()),
+            Self::Hint {
+                hint,
+                threads: Some(threads),
+            } => Some(placed(*hint, topology, *threads)),
+            Self::Hint { threads: None, .. } => Pinning::new(candidates::distributed(topology)),
+        }
+    }
+}
+
+/// The hint's placement of so many threads. Where they are more than PUs, each PU has a rank, and ranks start again at the
+/// first.
+fn placed(hint: AffinityHint, topology: &Topology, threads: usize) -> Pinning {
+    let ranks = threads.clamp(1, topology.allowed_pus().len());
+    let pinning = hint.pinning(topology, ranks);
+    pinning.expect("there are so many PUs")
+}
+
+/// One placement, or none, for the whole run.
 #[derive(Debug)]
 pub struct Fixed {
+    kept: Kept,
     pinning: Option<Pinning>,
+    /// For how many threads the pinning was made.
+    placed_for: Option<usize>,
     times: Times,
     opening: Opening,
     roster: Roster,
@@ -23,10 +68,12 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Keeps `pinning`; `None` leaves the threads to the operating system. The warm-up in `times` is not used.
-    pub fn new(pinning: Option<Pinning>, times: Times, metric: MetricRequest, skip: Skip) -> Self {
+    /// Keeps `kept`. The warm-up in `times` is not used.
+    pub fn new(kept: Kept, times: Times, metric: MetricRequest, skip: Skip) -> Self {
         Self {
-            pinning,
+            kept,
+            pinning: None,
+            placed_for: None,
             times,
             opening: Opening::new(times, metric),
             roster: Roster::new(skip),
@@ -39,6 +86,27 @@ impl Fixed {
     /// when they began.
     fn affirm(&mut self) {
         self.configuration = None;
+    }
+
+    /// Places the threads that work by the hint, where their number was not given and is another than before.
+    fn place(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
+        let threads = self.roster.working();
+        if let Kept::Hint { hint, threads: None } = self.kept
+            && threads > 0
+            && self.placed_for != Some(threads)
+        {
+            self.placed_for = Some(threads);
+            self.tell_placement(placed(hint, topology, threads), threads, hint, findings);
+        }
+    }
+
+    fn tell_placement(&mut self, pinning: Pinning, threads: usize, hint: AffinityHint, findings: &mut Vec<Finding>) {
+        findings.push(Finding::CandidatesChosen {
+            threads,
+            pinnings: vec![pinning.clone()],
+            why: format!("what the affinity hint {hint} gives for as many threads"),
+        });
+        self.pinning = Some(pinning);
     }
 
     fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
@@ -65,16 +133,29 @@ impl Fixed {
 
 impl Policy for Fixed {
     fn name(&self) -> &'static str {
-        if self.pinning.is_some() { "fixed" } else { "none" }
+        match self.kept {
+            Kept::Nothing => "none",
+            Kept::Pinning(_) => "fixed",
+            Kept::Hint { .. } => "hint",
+        }
     }
 
-    fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
         let mut findings = vec![];
+        self.pinning = self.kept.first_pinning(topology);
         self.opening.start(metrics, &mut findings);
+        if let Kept::Hint {
+            hint,
+            threads: Some(threads),
+        } = self.kept
+            && let Some(pinning) = self.pinning.clone()
+        {
+            self.tell_placement(pinning, threads, hint, &mut findings);
+        }
         self.decision(Duration::ZERO, findings)
     }
 
-    fn decide(&mut self, _topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
+    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
         let mut findings = vec![];
         self.roster.update(sample);
         if let Some((meter, _, began)) = &mut self.line {
@@ -89,13 +170,18 @@ impl Policy for Fixed {
                 meter.share(sample, |id| !self.roster.is_left_alone(id));
                 meter.restart();
                 *began = sample.at;
+                self.place(topology, &mut findings);
                 self.affirm();
             }
         } else {
             match self.opening.look(sample, &mut self.roster, &mut findings) {
                 Opened::NotYet => {}
-                Opened::WithoutMetric => self.affirm(),
+                Opened::WithoutMetric => {
+                    self.place(topology, &mut findings);
+                    self.affirm();
+                }
                 Opened::With { meter, reading } => {
+                    self.place(topology, &mut findings);
                     self.affirm();
                     self.roster.begin_window(sample);
                     self.line = Some((meter, reading, sample.at));

@@ -19,7 +19,7 @@ mod times;
 mod watch;
 
 pub use autopin::Autopin;
-pub use fixed::Fixed;
+pub use fixed::{Fixed, Kept};
 pub use given::Given;
 pub use metric_choice::{MetricRequest, UnknownMetric};
 pub use options::{Candidates, Options, OptionsError, Search};

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Log, run, run_policy, schedule};
 use pinfold_core::Finding;
-use pinfold_policy::{Fixed, MetricRequest, Options, Skip, Times};
+use pinfold_policy::{Fixed, Kept, MetricRequest, Options, Skip, Times};
 
 const RATES: &str = r#"
     threads = 2
@@ -198,7 +198,12 @@ fn a_metric_that_the_machine_does_not_have_is_named_with_the_nearest() {
 #[test]
 fn the_baselines_only_measure() {
     for (pinning, name, rate) in [(Some(common::pinning("0,4")), "fixed", 150.0), (None, "none", 100.0)] {
-        let mut policy = Fixed::new(pinning.clone(), Times::default(), MetricRequest::Auto, Skip::default());
+        let mut policy = Fixed::new(
+            pinning.clone().map_or(Kept::Nothing, Kept::Pinning),
+            Times::default(),
+            MetricRequest::Auto,
+            Skip::default(),
+        );
         let (log, record) = run_policy(RATES, &mut policy);
         assert_eq!(record.policy, name);
         for (_, configuration, _) in &log.applied {
@@ -210,4 +215,33 @@ fn the_baselines_only_measure() {
             assert!((line.unwrap() - rate).abs() < 0.1, "{name}: {line:?}");
         }
     }
+}
+
+#[test]
+fn a_hint_is_followed_for_the_threads_that_work() {
+    let hinted = |hint: &str, threads| {
+        let kept = Kept::Hint {
+            hint: hint.parse().unwrap(),
+            threads,
+        };
+        let mut policy = Fixed::new(kept, Times::default(), MetricRequest::Auto, Skip::default());
+        run_policy(RATES, &mut policy)
+    };
+    let pinnings = |log: &common::Log| -> Vec<String> {
+        let pinnings = log
+            .applied
+            .iter()
+            .map(|(_, configuration, _)| configuration.pinning.clone());
+        let mut pinnings: Vec<String> = pinnings.map(|pinning| pinning.unwrap().to_string()).collect();
+        pinnings.dedup();
+        pinnings
+    };
+    // Spread until it is known that two threads work.
+    let (log, record) = hinted("slp", None);
+    assert_eq!(record.policy, "hint");
+    assert_eq!(pinnings(&log), ["0,4,1,5,2,6,3,7", "0,1"]);
+    assert_eq!(log.threads(), [(15.0, 2)]);
+    let (log, _) = hinted("SLP", Some(2));
+    assert_eq!(pinnings(&log), ["0,4"]);
+    assert_eq!(log.threads(), [(0.0, 2)]);
 }

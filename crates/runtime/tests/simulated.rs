@@ -1,7 +1,7 @@
 //! Policies on simulated machines, with programs that are made up.
 
 use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, Wait};
-use pinfold_policy::{Autopin, Candidates, Fixed, MetricRequest, Options, Policy, Search, Skip, Times};
+use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, Policy, Search, Skip, Times};
 use pinfold_runtime::{Record, Recorder};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
@@ -149,7 +149,7 @@ fn autopin(candidates: &[Pinning], probe: Duration) -> Autopin {
 }
 
 fn none() -> Fixed {
-    Fixed::new(None, Times::default(), MetricRequest::Auto, Skip::default())
+    Fixed::new(Kept::Nothing, Times::default(), MetricRequest::Auto, Skip::default())
 }
 
 #[test]

@@ -9,7 +9,7 @@ use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_policy::{
-    Autopin, Candidates, Fixed, Given, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
+    Autopin, Candidates, Fixed, Given, Kept, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
 };
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -111,18 +111,14 @@ impl Plan {
 
     /// The policy, at its beginning.
     pub(super) fn policy(&self) -> Box<dyn Policy> {
-        let fixed = |pinning| {
-            Box::new(Fixed::new(
-                pinning,
+        let policy: Box<dyn Policy> = match self.kept() {
+            None => Box::new(Autopin::new(self.options.clone())),
+            Some(kept) => Box::new(Fixed::new(
+                kept,
                 self.options.times,
                 self.metric.clone(),
                 self.options.skip.clone(),
-            ))
-        };
-        let policy: Box<dyn Policy> = match self.policy {
-            PolicyName::Autopin => Box::new(Autopin::new(self.options.clone())),
-            PolicyName::Fixed => fixed(self.first_pinning()),
-            PolicyName::None => fixed(None),
+            )),
         };
         Box::new(Given::new(
             policy,
@@ -182,9 +178,22 @@ impl Plan {
 
     /// Where ranks run from the beginning, where anybody decides that.
     pub(super) fn initial(&self) -> Option<Pinning> {
+        match self.kept() {
+            None => self.first_pinning(),
+            Some(kept) => kept.first_pinning(&self.topology),
+        }
+    }
+
+    /// What is kept for the whole run, by a policy that does.
+    fn kept(&self) -> Option<Kept> {
         match self.policy {
-            PolicyName::None => None,
-            PolicyName::Autopin | PolicyName::Fixed => self.first_pinning(),
+            PolicyName::Autopin => None,
+            PolicyName::Fixed => Some(self.first_pinning().map_or(Kept::Nothing, Kept::Pinning)),
+            PolicyName::Hint(hint) => Some(Kept::Hint {
+                hint,
+                threads: self.options.threads,
+            }),
+            PolicyName::None => Some(Kept::Nothing),
         }
     }
 

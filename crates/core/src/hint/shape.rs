@@ -1,0 +1,128 @@
+//! A machine as affinity hints see it: packages, their last-level-cache domains, and how many threads each can take.
+//!
+//! Domains that are in no package make up one of their own. Cores are told by their PUs; a machine that shows no cores has
+//! one a PU.
+
+use crate::placement::{Levels, PlacementError};
+use crate::{Cache, ObjectId, ObjectKind, Pinning, PuId, PuSet, Topology};
+
+/// The packages with PUs that may be used, in topology order.
+pub(super) struct Shape {
+    pub(super) packages: Vec<Vec<Domain>>,
+    pub(super) threads: usize,
+    /// All PUs, depth first.
+    order: Vec<PuId>,
+}
+
+/// The PUs of one last-level cache that may be used.
+pub(super) struct Domain {
+    /// The first PU of each core, then the second ones, and so on.
+    pus: Vec<PuId>,
+    /// How few threads it can have where all of them have PUs, and how many.
+    pub(super) least: usize,
+    pub(super) most: usize,
+    pub(super) likeness: Likeness,
+}
+
+/// Domains that are alike can be exchanged.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Likeness {
+    /// PUs by core, the most first.
+    cores: Vec<usize>,
+    /// Level, size and ways of the cache.
+    cache: Option<(u32, Option<u64>, Option<u32>)>,
+    /// The kinds of cores, as positions in `Topology::core_kinds`.
+    kinds: Vec<Option<usize>>,
+}
+
+impl Shape {
+    /// The shape for so many threads.
+    pub(super) fn new(topology: &Topology, threads: usize) -> Result<Self, PlacementError> {
+        let allowed = topology.allowed_pus().len();
+        let machine = topology.name().to_owned();
+        if threads == 0 {
+            return Err(PlacementError::NoThreads { machine, allowed });
+        }
+        if threads > allowed {
+            return Err(PlacementError::TooManyThreads {
+                threads,
+                machine,
+                allowed,
+            });
+        }
+        let cores = cores(topology);
+        let share = threads > cores.len();
+        let packages = topology
+            .llc_domains_by_package()
+            .iter()
+            .map(|package| {
+                let domain = |(id, pus): &(ObjectId, PuSet)| Domain::new(topology, *id, pus, &cores, share);
+                package.iter().map(domain).collect()
+            })
+            .collect();
+        Ok(Self {
+            packages,
+            threads,
+            order: Levels::new(topology).pus().to_vec(),
+        })
+    }
+
+    /// The pinning with so many threads in each domain of each package.
+    pub(super) fn pinning(&self, loads: &[Vec<usize>]) -> Pinning {
+        let domains = self.packages.iter().flatten().zip(loads.iter().flatten());
+        let chosen: PuSet = domains
+            .flat_map(|(domain, &load)| domain.pus[..load].iter().copied())
+            .collect();
+        let pus = self.order.iter().copied().filter(|&pu| chosen.contains(pu)).collect();
+        Pinning::new(pus).expect("there is at least one thread")
+    }
+}
+
+impl Domain {
+    fn new(topology: &Topology, id: ObjectId, pus: &PuSet, cores: &[Vec<PuId>], share: bool) -> Self {
+        let mine: Vec<&Vec<PuId>> = cores.iter().filter(|core| pus.contains(core[0])).collect();
+        let widest = mine.iter().map(|core| core.len()).max().unwrap_or(0);
+        let turns = (0..widest).flat_map(|turn| mine.iter().filter_map(move |core| core.get(turn).copied()));
+        let mut threads_a_core: Vec<usize> = mine.iter().map(|core| core.len()).collect();
+        threads_a_core.sort_unstable_by(|a, b| b.cmp(a));
+        let mut kinds: Vec<Option<usize>> = mine
+            .iter()
+            .map(|core| topology.core_kinds().iter().position(|kind| kind.pus.contains(core[0])))
+            .collect();
+        kinds.sort_unstable();
+        let cache = |cache: Cache| (cache.level, cache.size, cache.ways);
+        Self {
+            pus: turns.collect(),
+            least: if share { mine.len() } else { 0 },
+            most: if share { pus.len() } else { mine.len() },
+            likeness: Likeness {
+                cores: threads_a_core,
+                cache: topology.object(id).cache.map(cache),
+                kinds,
+            },
+        }
+    }
+}
+
+/// The PUs that may be used, by core.
+fn cores(topology: &Topology) -> Vec<Vec<PuId>> {
+    let allowed = topology.allowed_pus();
+    let mut covered = PuSet::new();
+    let mut cores: Vec<Vec<PuId>> = vec![];
+    for (_, core) in topology.objects_of(ObjectKind::Core) {
+        let pus = core.pus.intersection(allowed);
+        covered.extend(pus.iter());
+        if !pus.is_empty() {
+            cores.push(pus.iter().collect());
+        }
+    }
+    cores.extend(allowed.difference(&covered).iter().map(|pu| vec![pu]));
+    cores
+}
+
+/// How many of `pus` are in each domain of each package.
+pub(super) fn loads(topology: &Topology, pus: &PuSet) -> Vec<Vec<usize>> {
+    let load = |(_, domain): &(ObjectId, PuSet)| domain.intersection(pus).len();
+    let package = |package: &Vec<(ObjectId, PuSet)>| package.iter().map(load).collect();
+    topology.llc_domains_by_package().iter().map(package).collect()
+}
