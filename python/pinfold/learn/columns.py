@@ -12,6 +12,7 @@ sorting the bins of the rows (few rows are left of many).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log2
 from typing import NamedTuple
 
 import numpy as np
@@ -131,7 +132,8 @@ class Search:
 
     def __init__(self, rows: int) -> None:
         """Prepare for so many rows at most."""
-        self._log2 = np.log2(np.arange(1, rows + 2))
+        # Not by numpy, whose logarithms differ in the last bit from processor to processor: rules would, too.
+        self._log2: Floats = np.array([log2(count) for count in range(1, rows + 2)])
 
     def best(self, columns: Columns, rows: Rows, positive: Mask, spent: Mask) -> Growth | None:
         """Return the condition with the greatest gain on these rows; the first one of several; None without any.
@@ -189,6 +191,6 @@ class Search:
         return Growth(condition, gain, int((below_positive if is_below else above_positive)[place]))
 
     def _gains(self, totals: Rows, positives: Rows, usable: Mask, base: float) -> Floats:
-        gains = positives * (self._log2[positives] - self._log2[totals] - base)
+        gains: Floats = positives * (self._log2[positives] - self._log2[totals] - base)
         gains[~usable] = -np.inf
         return gains
