@@ -5,13 +5,16 @@ is still what is made here. To make it again: python tests/python/rule_cases.py
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinfold.learn.ripper import RipperClassifier
+from pinfold.learn.action_table import rules_on_values
+from pinfold.learn.discretize import MISSING, bins, equal_frequency_thresholds
+from pinfold.learn.ripper import RipperClassifier, Rule, first_that_holds
 from pinfold.learn.rule_policy import RuleMetric, Trained, rule_policy
 
 OUTPUT = Path(__file__).resolve().parents[2] / "crates/policy/tests/data/rule_cases.json"
@@ -29,11 +32,11 @@ def _training(random: np.random.RandomState) -> tuple[NDArray[np.float64], NDArr
 
 
 def _samples(
-    random: np.random.RandomState, training: NDArray[np.float64], learned: RipperClassifier
+    random: np.random.RandomState, training: NDArray[np.float64], rules: Sequence[Rule]
 ) -> NDArray[np.float64]:
     """Return rows of which some values are a threshold, to the last bit or beside it, and some are missing."""
     samples = training[random.permutation(len(training))[:SAMPLES]].copy()
-    thresholds = [condition for rule in learned.rules_ for condition in rule.conditions]
+    thresholds = [condition for rule in rules for condition in rule.conditions]
     for sample in samples:
         for place in random.permutation(len(thresholds))[:3]:
             threshold = thresholds[place].threshold
@@ -43,17 +46,29 @@ def _samples(
     return samples
 
 
+def _rules(values: NDArray[np.float64], classes: NDArray[np.str_], seed: int) -> tuple[Rule, ...]:
+    """Learn rules on values, the last feature being nominal; or, every other time, on bins of all features."""
+    if seed % 2:
+        cuts = [equal_frequency_thresholds(column, 5) for column in values.T]
+        binned = np.column_stack([bins(column, cut) for column, cut in zip(values.T, cuts, strict=True)]).astype(float)
+        binned[binned == MISSING] = np.nan
+        return rules_on_values(RipperClassifier(random_state=seed).fit(binned, classes).rules_, cuts)
+    learned = RipperClassifier(categorical_features=[NOMINAL], random_state=seed).fit(values, classes)
+    rules: tuple[Rule, ...] = learned.rules_
+    return rules
+
+
 def rule_cases() -> str:
     """Return the file's text."""
     cases: list[dict[str, Any]] = []
     for seed in range(POLICIES):
         random = np.random.RandomState(seed)
         values, classes = _training(random)
-        learned = RipperClassifier(categorical_features=[NOMINAL], random_state=seed).fit(values, classes)
+        rules = _rules(values, classes, seed)
         kinds: tuple[Any, ...] = ("ratio", "per_thread_and_second", "per_second", "ratio")
         metrics = [RuleMetric(f"metric {feature}", "1", kinds[feature]) for feature in range(FEATURES)]
-        policy = rule_policy(learned, metrics, Trained(None, [], [], len(classes)))
-        samples = _samples(random, values, learned)
+        policy = rule_policy(rules, metrics, Trained(None, [], [], len(classes), "RIPPER"))
+        samples = _samples(random, values, rules)
         cases.append(
             {
                 "policy": policy,
@@ -64,12 +79,10 @@ def rule_cases() -> str:
                             for metric, value in zip(metrics, sample, strict=True)
                             if not np.isnan(value)
                         },
-                        "class": str(predicted),
-                        "rule": None if fired == len(learned.rules_) - 1 else fired,
+                        "class": str(rules[fired].target),
+                        "rule": None if fired == len(rules) - 1 else fired,
                     }
-                    for sample, predicted, fired in zip(
-                        samples.tolist(), learned.predict(samples), learned.apply(samples).tolist(), strict=True
-                    )
+                    for sample, fired in zip(samples.tolist(), first_that_holds(rules, samples).tolist(), strict=True)
                 ],
             }
         )

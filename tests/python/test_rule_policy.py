@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from rule_cases import OUTPUT, rule_cases
 
-from pinfold.learn.ripper import RipperClassifier
+from pinfold.learn.ripper import RipperClassifier, Rule
 from pinfold.learn.rule_policy import RuleMetric, Trained, rule_policy
 
 METRICS = [RuleMetric("ipc", "instructions/cycle", "ratio"), RuleMetric("event:l3", "1/s", "per_thread_and_second")]
-TRAINED = Trained(True, ["opteron-6164x4"], ["fft"], 80)
+TRAINED = Trained(True, ["opteron-6164x4"], ["fft"], 80, "RIPPER")
 
 
-def _learned() -> RipperClassifier:
+def _learned() -> tuple[Rule, ...]:
     values = np.repeat([[0.0, 1.0], [0.0, 2.5]], [60, 20], axis=0)
-    return RipperClassifier(random_state=0).fit(values, np.repeat(["slp", "SLP"], [60, 20]))
+    learned = RipperClassifier(random_state=0).fit(values, np.repeat(["slp", "SLP"], [60, 20]))
+    rules: tuple[Rule, ...] = learned.rules_
+    return rules
 
 
 def test_what_rust_is_tested_with_is_what_python_makes() -> None:
@@ -48,7 +50,7 @@ def test_a_policy_says_what_it_was_trained_on() -> None:
         "machines": ["opteron-6164x4"],
         "programs": ["fft"],
         "rows": 80,
-        "learner": "RipperClassifier(random_state=0)",
+        "learner": "RIPPER",
     }
 
 
@@ -58,7 +60,7 @@ def test_a_condition_is_on_one_line() -> None:
 
 
 def test_metrics_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 metrics are given: the classifier has 2 features"):
+    with pytest.raises(ValueError, match="a rule looks at feature 1: 1 metrics are given"):
         rule_policy(_learned(), METRICS[:1], TRAINED)
     with pytest.raises(ValueError, match="the metrics are ipc, ipc: each must have a name of its own"):
         rule_policy(_learned(), METRICS[:1] * 2, TRAINED)

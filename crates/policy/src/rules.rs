@@ -102,6 +102,9 @@ pub enum Operator {
     /// At least.
     #[serde(rename = ">=")]
     AtLeast,
+    /// More than: the lower bound of a bin, which does not belong to it.
+    #[serde(rename = ">")]
+    Above,
     /// Equal, of codes without an order.
     #[serde(rename = "=")]
     Equal,
@@ -200,6 +203,7 @@ impl Condition {
         value.is_some_and(|value| match self.operator {
             Operator::AtMost => value <= self.threshold,
             Operator::AtLeast => value >= self.threshold,
+            Operator::Above => value > self.threshold,
             #[expect(clippy::float_cmp, reason = "codes are compared, not measurements")]
             Operator::Equal => value == self.threshold,
         })
@@ -260,6 +264,7 @@ impl fmt::Display for Operator {
         f.write_str(match self {
             Self::AtMost => "<=",
             Self::AtLeast => ">=",
+            Self::Above => ">",
             Self::Equal => "=",
         })
     }
@@ -325,7 +330,12 @@ mod tests {
     }
 
     fn any_condition() -> impl Strategy<Value = Condition> {
-        let operator = prop_oneof![Just(Operator::AtMost), Just(Operator::AtLeast), Just(Operator::Equal)];
+        let operator = prop::sample::select(vec![
+            Operator::AtMost,
+            Operator::AtLeast,
+            Operator::Above,
+            Operator::Equal,
+        ]);
         (0..3_usize, operator, 0..5_u8).prop_map(|(metric, operator, threshold)| Condition {
             metric,
             operator,

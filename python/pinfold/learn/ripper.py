@@ -26,6 +26,9 @@ from pinfold.learn.one_class import OneClass, Options
 
 MIN_FOLDS = 2
 
+ABOVE = ">"
+"""What ``>=`` of a bin is on values; RIPPER itself does not use it."""
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -33,7 +36,7 @@ class Condition:
 
     feature: int
     operator: str
-    """``<=``, ``>=``, or ``=`` for nominal features."""
+    """``<=``, ``>=``, ``>``, or ``=`` for nominal features."""
     threshold: float
 
     def covers(self, values: Floats) -> Mask:
@@ -43,6 +46,8 @@ class Condition:
             return np.asarray(column <= self.threshold)
         if self.operator == AT_LEAST:
             return np.asarray(column >= self.threshold)
+        if self.operator == ABOVE:
+            return np.asarray(column > self.threshold)
         return np.asarray(column == self.threshold)
 
     def text(self, names: Sequence[str]) -> str:
@@ -77,6 +82,19 @@ class Rule:
         """
         conditions = " and ".join(condition.text(names) for condition in self.conditions)
         return f"{conditions or 'otherwise'} => {self.target} ({self.coverage} rows, {self.errors} wrong)"
+
+
+def first_that_holds(rules: Sequence[Rule], values: Floats) -> NDArray[np.intp]:
+    """Return which rule gives each row its class, shape (rows,); the last one where no earlier one covers it.
+
+    Args:
+        rules: in their order, the last one without conditions.
+        values: shape (rows, features); NaN is a value that is missing.
+    """
+    first = np.full(len(values), len(rules) - 1, dtype=np.intp)
+    for number in reversed(range(len(rules) - 1)):
+        first[rules[number].covers(values)] = number
+    return first
 
 
 class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -185,10 +203,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return which of ``rules_`` gives each row its class, shape (rows,)."""
         check_is_fitted(self)
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        fired = np.full(len(values), len(self.rules_) - 1, dtype=np.intp)
-        for number in reversed(range(len(self.rules_) - 1)):
-            fired[self.rules_[number].covers(values)] = number
-        return fired
+        return first_that_holds(self.rules_, values)
 
     def text(self, names: Sequence[str] | None = None) -> str:
         """Write the rules, one a line, with the features' names: those given, those of ``fit``'s table, or x0, x1."""

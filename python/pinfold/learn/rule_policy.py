@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pinfold.learn.ripper import RipperClassifier, Rule
+from pinfold.learn.ripper import Rule
 
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class RuleMetric:
-    """A metric that rules look at: a feature of the classifier, in its order."""
+    """A metric that rules may look at: the feature of its position."""
 
     name: str
     """The column of the data set, such as ``ipc`` or ``event:NAME``."""
@@ -37,38 +37,43 @@ class Trained:
     machines: Sequence[str]
     programs: Sequence[str]
     rows: int
+    learner: str
+    """The learner with its parameters, for people."""
 
 
-def rule_policy(classifier: RipperClassifier, metrics: Sequence[RuleMetric], trained: Trained) -> str:
-    """Return the rules of a fitted classifier as JSON.
+def rule_policy(rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: Trained) -> str:
+    """Return rules as JSON.
 
     Only metrics that a rule looks at are listed: nobody has to measure the others.
 
+    Args:
+        rules: in their order, the last one without conditions, such as ``RipperClassifier.rules_``.
+        metrics: one for each feature.
+        trained: what they were learned from.
+
     Raises:
-        ValueError: if there are not as many metrics as the classifier has features, or two have one name.
+        ValueError: if a rule looks at a feature without a metric, or two metrics have one name.
     """
-    if len(metrics) != classifier.n_features_in_:
-        raise ValueError(f"{len(metrics)} metrics are given: the classifier has {classifier.n_features_in_} features")
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise ValueError(f"the metrics are {', '.join(names)}: each must have a name of its own")
-    *rules, default = classifier.rules_
-    used = {condition.feature for rule in rules for condition in rule.conditions}
+    *conditional, default = rules
+    used = {condition.feature for rule in conditional for condition in rule.conditions}
+    if used and max(used) >= len(names):
+        raise ValueError(f"a rule looks at feature {max(used)}: {len(names)} metrics are given, for features from 0")
     policy = {
         "rule_policy": VERSION,
-        "trained": {**asdict(trained), "learner": " ".join(repr(classifier).split())},
+        "trained": asdict(trained),
         "metrics": [asdict(metric) for feature, metric in enumerate(metrics) if feature in used],
-        "rules": [{"conditions": _conditions(rule, names), **_outcome(rule)} for rule in rules],
+        "rules": [{"conditions": _conditions(rule, names), **_outcome(rule)} for rule in conditional],
         "default": _outcome(default),
     }
     return _readable(policy)
 
 
-def write_rule_policy(
-    path: Path, classifier: RipperClassifier, metrics: Sequence[RuleMetric], trained: Trained
-) -> None:
+def write_rule_policy(path: Path, rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: Trained) -> None:
     """Write what :func:`rule_policy` returns to a file."""
-    path.write_text(rule_policy(classifier, metrics, trained), encoding="utf-8")
+    path.write_text(rule_policy(rules, metrics, trained), encoding="utf-8")
 
 
 def _conditions(rule: Rule, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -254,7 +254,7 @@ mod tests {
     fn a_key_or_value_of_another_kind_is_named_with_its_line() {
         let message = refused("\"operator\": \"<=\"", "\"operator\": \"<\"");
         assert!(
-            message.starts_with("unknown variant `<`, expected one of `<=`, `>=`, `=` at line "),
+            message.starts_with("unknown variant `<`, expected one of `<=`, `>=`, `>`, `=` at line "),
             "{message}"
         );
         let message = refused("\"threshold\": 0.75", "\"threshhold\": 0.75");
