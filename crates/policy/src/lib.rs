@@ -14,6 +14,7 @@ mod opening;
 mod options;
 mod race;
 mod roster;
+mod rules;
 mod statistics;
 mod times;
 mod watch;
@@ -24,6 +25,7 @@ pub use given::Given;
 pub use metric_choice::{MetricRequest, UnknownMetric};
 pub use options::{Candidates, Options, OptionsError, Search};
 pub use roster::{Skip, SkipError};
+pub use rules::{Condition, Normalised, Operator, Outcome, Rule, RuleMetric, Rules, RulesError, Trained, Verdict};
 pub use times::{Times, TimesError};
 pub use watch::Watch;
 

@@ -1,0 +1,392 @@
+//! Policies that were learned: an ordered list of rules over metrics, of which the first that holds gives the class.
+//!
+//! `AutoFinity` (Moore and Childers, 2012, section 2.3 and figure 7) makes its policies in this form, with RIPPER. Python
+//! learns and writes them (`python/pinfold/learn`); here they are read (`file`) and evaluated. A class is a text, such as an
+//! affinity hint; what it means is for the caller to say.
+//!
+//! A metric without a value fulfils no condition, whatever the condition says: it is missing, and not zero. So a sample
+//! of which much is missing goes to later rules, or to the default, and the verdict tells which conditions could not
+//! be looked at.
+
+mod file;
+
+pub use file::RulesError;
+
+use std::fmt;
+
+/// Rules, the metrics that they look at, and what they were learned from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    metrics: Vec<RuleMetric>,
+    list: Vec<Rule>,
+    default: Outcome,
+    trained: Trained,
+}
+
+/// A metric that rules look at.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleMetric {
+    /// The name, as `--metric` and the columns of data sets have it.
+    pub name: String,
+    /// The unit of thresholds and values.
+    pub unit: String,
+    /// What a count is divided by before a rule sees it.
+    pub normalised: Normalised,
+}
+
+/// What a count is divided by, so that rules hold for other numbers of threads and other lengths of samples (`AutoFinity`,
+/// section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Normalised {
+    /// By the number of threads and by the seconds of the sample.
+    PerThreadAndSecond,
+    /// By the seconds of the sample.
+    PerSecond,
+    /// By nothing: it is a ratio of two counts already.
+    Ratio,
+}
+
+/// What was known when the rules were learned.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trained {
+    /// Whether the training data was simulated; `None` where that is not known.
+    pub simulated: Option<bool>,
+    /// The machines that it came from.
+    pub machines: Vec<String>,
+    /// The programs that it came from.
+    pub programs: Vec<String>,
+    /// How many rows there were.
+    pub rows: u64,
+    /// The learner with its parameters, for people.
+    pub learner: String,
+}
+
+/// If all conditions hold, the outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    conditions: Vec<Condition>,
+    outcome: Outcome,
+}
+
+/// A class, and how the training rows that came to it fared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The class.
+    pub class: String,
+    /// How many training rows it was the outcome of.
+    pub coverage: u64,
+    /// How many of these were of another class.
+    pub errors: u64,
+}
+
+/// That a metric compares so with a threshold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Condition {
+    /// The metric's position in [`Rules::metrics`].
+    pub metric: usize,
+    /// How it compares.
+    pub operator: Operator,
+    /// With what, in the metric's unit.
+    pub threshold: f64,
+}
+
+/// How a value compares with a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub enum Operator {
+    /// At most.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// At least.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// More than: the lower bound of a bin, which does not belong to it.
+    #[serde(rename = ">")]
+    Above,
+    /// Equal, of codes without an order.
+    #[serde(rename = "=")]
+    Equal,
+}
+
+/// What the rules say of one sample, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict<'a> {
+    rules: &'a Rules,
+    /// The rule that fired, from 0; `None` for the default.
+    pub fired: Option<usize>,
+    /// The class and how sure it was in training.
+    pub outcome: &'a Outcome,
+    /// Each condition of the rule that fired, with the value that fulfilled it.
+    pub reasons: Vec<(Condition, f64)>,
+    /// Of each rule before, the first condition that did not hold, with its value if there was one.
+    pub passed_over: Vec<(Condition, Option<f64>)>,
+}
+
+impl Rules {
+    /// The metrics, in the order in which [`Rules::evaluate`] takes their values.
+    pub fn metrics(&self) -> &[RuleMetric] {
+        &self.metrics
+    }
+
+    /// The rules in their order, without the default.
+    pub fn rules(&self) -> &[Rule] {
+        &self.list
+    }
+
+    /// What holds when no rule does.
+    pub fn default_outcome(&self) -> &Outcome {
+        &self.default
+    }
+
+    /// What they were learned from.
+    pub fn trained(&self) -> &Trained {
+        &self.trained
+    }
+
+    /// Finds the first rule that holds. `values` has one value for each of [`Rules::metrics`], in their units; `None` is
+    /// missing, and so is a value that is not a number.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many values as metrics.
+    pub fn evaluate(&self, values: &[Option<f64>]) -> Verdict<'_> {
+        assert_eq!(values.len(), self.metrics.len(), "one value for each metric");
+        let value = |condition: &Condition| values[condition.metric].filter(|value| !value.is_nan());
+        let mut passed_over = Vec::new();
+        for (number, rule) in self.list.iter().enumerate() {
+            let failed = rule
+                .conditions
+                .iter()
+                .find(|condition| !condition.holds(value(condition)));
+            if let Some(condition) = failed {
+                passed_over.push((*condition, value(condition)));
+                continue;
+            }
+            let reasons = rule.conditions.iter();
+            return Verdict {
+                rules: self,
+                fired: Some(number),
+                outcome: &rule.outcome,
+                reasons: reasons
+                    .filter_map(|condition| Some((*condition, value(condition)?)))
+                    .collect(),
+                passed_over,
+            };
+        }
+        Verdict {
+            rules: self,
+            fired: None,
+            outcome: &self.default,
+            reasons: Vec::new(),
+            passed_over,
+        }
+    }
+}
+
+impl Rule {
+    /// What has to hold.
+    pub fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// What then is.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+}
+
+impl Condition {
+    /// Whether a value fulfils it; one that is missing does not.
+    pub fn holds(&self, value: Option<f64>) -> bool {
+        value.is_some_and(|value| match self.operator {
+            Operator::AtMost => value <= self.threshold,
+            Operator::AtLeast => value >= self.threshold,
+            Operator::Above => value > self.threshold,
+            #[expect(clippy::float_cmp, reason = "codes are compared, not measurements")]
+            Operator::Equal => value == self.threshold,
+        })
+    }
+}
+
+impl Verdict<'_> {
+    /// The metrics that a rule asked for and that were missing.
+    pub fn missing(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (condition, value) in &self.passed_over {
+            let name = self.rules.metrics[condition.metric].name.as_str();
+            if value.is_none() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn condition(&self, condition: &Condition) -> String {
+        let metric = &self.rules.metrics[condition.metric];
+        let unit = if metric.unit.is_empty() { "" } else { " " };
+        let Condition {
+            operator, threshold, ..
+        } = condition;
+        format!("{} {operator} {threshold}{unit}{}", metric.name, metric.unit)
+    }
+}
+
+/// A line for the rule that fired with the values that made it fire, and one for each rule before with what kept it from
+/// firing.
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.rules.list.len();
+        match self.fired {
+            Some(rule) => write!(f, "rule {} of {total} says {}: ", rule + 1, self.outcome.class)?,
+            None => write!(f, "none of {total} rules holds, which says {}", self.outcome.class)?,
+        }
+        for (number, (condition, value)) in self.reasons.iter().enumerate() {
+            let and = if number == 0 { "" } else { " and " };
+            write!(f, "{and}{}, it is {value}", self.condition(condition))?;
+        }
+        let Outcome { coverage, errors, .. } = self.outcome;
+        write!(f, " ({coverage} training rows, {errors} of another class)")?;
+        for (number, (condition, value)) in self.passed_over.iter().enumerate() {
+            write!(f, "\nrule {} asks for {}, ", number + 1, self.condition(condition))?;
+            match value {
+                Some(value) => write!(f, "it is {value}")?,
+                None => write!(f, "which is missing")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtMost => "<=",
+            Self::AtLeast => ">=",
+            Self::Above => ">",
+            Self::Equal => "=",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rules(text: &str) -> Rules {
+        text.parse().unwrap()
+    }
+
+    fn two_rules() -> Rules {
+        rules(include_str!("../tests/data/two_rules.json"))
+    }
+
+    #[test]
+    fn the_first_rule_of_which_all_conditions_hold_fires() {
+        let rules = two_rules();
+        let verdict = rules.evaluate(&[Some(0.5), Some(2e8)]);
+        assert_eq!((verdict.fired, verdict.outcome.class.as_str()), (Some(0), "SLP"));
+        let verdict = rules.evaluate(&[Some(0.5), Some(1e7)]);
+        assert_eq!((verdict.fired, verdict.outcome.class.as_str()), (Some(1), "Slp"));
+        let verdict = rules.evaluate(&[Some(1.5), Some(1e7)]);
+        assert_eq!((verdict.fired, verdict.outcome.class.as_str()), (None, "slp"));
+    }
+
+    #[test]
+    fn a_threshold_itself_fulfils_its_condition() {
+        assert_eq!(two_rules().evaluate(&[Some(0.75), Some(1.5e8)]).fired, Some(0));
+    }
+
+    #[test]
+    fn a_missing_value_is_not_zero() {
+        let rules = two_rules();
+        assert_eq!(rules.evaluate(&[Some(0.0), Some(0.0)]).fired, Some(1));
+        let verdict = rules.evaluate(&[None, Some(0.0)]);
+        assert_eq!(verdict.fired, None);
+        assert_eq!(verdict.missing(), ["ipc"]);
+        assert_eq!(rules.evaluate(&[Some(f64::NAN), Some(0.0)]).missing(), ["ipc"]);
+    }
+
+    #[test]
+    fn a_verdict_tells_the_rule_that_fired_and_the_values_that_made_it_fire() {
+        assert_eq!(
+            two_rules().evaluate(&[Some(0.5), Some(2e8)]).to_string(),
+            "rule 1 of 2 says SLP: ipc <= 0.75 instructions/cycle, it is 0.5 and event:l3_misses >= 150000000 1/s, it is \
+             200000000 (20 training rows, 1 of another class)"
+        );
+        assert_eq!(
+            two_rules().evaluate(&[Some(0.9), None]).to_string(),
+            "none of 2 rules holds, which says slp (30 training rows, 4 of another class)\nrule 1 asks for ipc <= 0.75 \
+             instructions/cycle, it is 0.9\nrule 2 asks for event:l3_misses <= 20000000 1/s, which is missing"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "one value for each metric")]
+    fn as_many_values_as_metrics_are_wanted() {
+        two_rules().evaluate(&[Some(1.0)]);
+    }
+
+    fn any_condition() -> impl Strategy<Value = Condition> {
+        let operator = prop::sample::select(vec![
+            Operator::AtMost,
+            Operator::AtLeast,
+            Operator::Above,
+            Operator::Equal,
+        ]);
+        (0..3_usize, operator, 0..5_u8).prop_map(|(metric, operator, threshold)| Condition {
+            metric,
+            operator,
+            threshold: f64::from(threshold),
+        })
+    }
+
+    fn any_rules() -> impl Strategy<Value = Rules> {
+        let rule = prop::collection::vec(any_condition(), 1..4);
+        prop::collection::vec(rule, 0..5).prop_map(|rules| {
+            let outcome = |class: String| Outcome {
+                class,
+                coverage: 0,
+                errors: 0,
+            };
+            let rules = rules.into_iter().enumerate();
+            Rules {
+                metrics: vec![two_rules().metrics[0].clone(); 3],
+                list: rules
+                    .map(|(number, conditions)| Rule {
+                        conditions,
+                        outcome: outcome(number.to_string()),
+                    })
+                    .collect(),
+                default: outcome("default".to_owned()),
+                trained: two_rules().trained,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_condition_of_the_rule_that_fired_holds_and_one_of_each_before_does_not(
+            rules in any_rules(),
+            values in prop::collection::vec(prop::option::of((0..5_u8).prop_map(f64::from)), 3),
+        ) {
+            let verdict = rules.evaluate(&values);
+            let holds = |condition: &Condition| condition.holds(values[condition.metric]);
+            let before = verdict.fired.unwrap_or(rules.list.len());
+            prop_assert_eq!(verdict.passed_over.len(), before);
+            for rule in &rules.list[..before] {
+                prop_assert!(!rule.conditions.iter().all(holds));
+            }
+            for (condition, value) in &verdict.passed_over {
+                prop_assert!(!holds(condition));
+                prop_assert_eq!(*value, values[condition.metric]);
+            }
+            if let Some(fired) = verdict.fired {
+                prop_assert!(rules.list[fired].conditions.iter().all(holds));
+                prop_assert_eq!(verdict.reasons.len(), rules.list[fired].conditions.len());
+            }
+        }
+    }
+}

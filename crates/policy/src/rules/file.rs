@@ -1,0 +1,273 @@
+//! Reading rules from their JSON form (docs/formats.md).
+
+use super::{Condition, Operator, Outcome, Rule, RuleMetric, Rules, Trained};
+use serde::Deserialize;
+use std::str::FromStr;
+
+/// The version of the form that is read.
+const VERSION: u64 = 1;
+
+/// Why a text is no policy of rules. The caller knows which file it came from.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// It is no JSON, or a key is missing, unknown, or has a value of another kind; the message has line and column.
+    #[error("{0}; the keys of a rule policy are in docs/formats.md")]
+    Json(#[from] serde_json::Error),
+    /// It is JSON of another kind.
+    #[error("this is no rule policy: the key `rule_policy` with its version is missing; give a file that was learned")]
+    Other,
+    /// It is of another version.
+    #[error("this rule policy is of version {0}, and this pinfold reads version {VERSION}; learn it again")]
+    Version(u64),
+    /// Two metrics have the same name.
+    #[error("metric `{0}` is listed twice; remove one of them from `metrics`")]
+    Twice(String),
+    /// A condition is on a metric that is not listed.
+    #[error("rule {rule} asks for metric `{metric}`, which is not in `metrics`{}", hint(.nearest.as_deref()))]
+    UnknownMetric {
+        /// The rule, from 1.
+        rule: usize,
+        /// What it asks for.
+        metric: String,
+        /// The listed metric with the most similar name.
+        nearest: Option<String>,
+    },
+    /// A rule holds always, so that those behind it never do.
+    #[error("rule {0} has no condition, so that no later one could fire; what holds otherwise belongs into `default`")]
+    NoCondition(usize),
+    /// More rows are wrong than there are.
+    #[error("{place} covers {coverage} training rows and gets {errors} of them wrong; correct `coverage` or `errors`")]
+    Errors {
+        /// Which rule, in words.
+        place: String,
+        /// Its rows.
+        coverage: u64,
+        /// Those of another class.
+        errors: u64,
+    },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
+        || "; list it there with its unit".to_owned(),
+        |name| format!("; did you mean `{name}`?"),
+    )
+}
+
+#[derive(Deserialize)]
+struct Head {
+    rule_policy: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "rule_policy")]
+    _version: u64,
+    trained: Trained,
+    metrics: Vec<RuleMetric>,
+    rules: Vec<FileRule>,
+    default: FileOutcome,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRule {
+    conditions: Vec<FileCondition>,
+    class: String,
+    coverage: u64,
+    errors: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileOutcome {
+    class: String,
+    coverage: u64,
+    errors: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileCondition {
+    metric: String,
+    operator: Operator,
+    threshold: f64,
+}
+
+impl FromStr for Rules {
+    type Err = RulesError;
+
+    fn from_str(text: &str) -> Result<Self, RulesError> {
+        match serde_json::from_str::<Head>(text)?.rule_policy {
+            Some(VERSION) => {}
+            Some(other) => return Err(RulesError::Version(other)),
+            None => return Err(RulesError::Other),
+        }
+        let file: File = serde_json::from_str(text)?;
+        let metrics = file.metrics;
+        if let Some((_, twice)) = metrics
+            .iter()
+            .enumerate()
+            .find(|(place, metric)| metrics[..*place].iter().any(|earlier| earlier.name == metric.name))
+        {
+            return Err(RulesError::Twice(twice.name.clone()));
+        }
+        let rules = file.rules.into_iter().enumerate();
+        let rules = rules.map(|(place, one)| rule(one, place + 1, &metrics));
+        Ok(Self {
+            list: rules.collect::<Result<_, _>>()?,
+            default: outcome("`default`", file.default)?,
+            trained: file.trained,
+            metrics,
+        })
+    }
+}
+
+fn rule(rule: FileRule, number: usize, metrics: &[RuleMetric]) -> Result<Rule, RulesError> {
+    if rule.conditions.is_empty() {
+        return Err(RulesError::NoCondition(number));
+    }
+    let conditions = rule.conditions.into_iter();
+    let conditions = conditions.map(|condition| {
+        let listed = metrics.iter().position(|metric| metric.name == condition.metric);
+        Ok(Condition {
+            metric: listed.ok_or_else(|| unknown(condition.metric, number, metrics))?,
+            operator: condition.operator,
+            threshold: condition.threshold,
+        })
+    });
+    let told = FileOutcome {
+        class: rule.class,
+        coverage: rule.coverage,
+        errors: rule.errors,
+    };
+    Ok(Rule {
+        conditions: conditions.collect::<Result<_, RulesError>>()?,
+        outcome: outcome(&format!("rule {number}"), told)?,
+    })
+}
+
+/// How similar two names have to be for one to be meant with the other, from 0 to 1.
+const SIMILAR: f64 = 0.7;
+
+fn unknown(metric: String, rule: usize, metrics: &[RuleMetric]) -> RulesError {
+    let similarity = |listed: &RuleMetric| strsim::normalized_damerau_levenshtein(&listed.name, &metric);
+    let nearest = metrics
+        .iter()
+        .filter(|listed| similarity(listed) >= SIMILAR)
+        .max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    RulesError::UnknownMetric {
+        rule,
+        nearest: nearest.map(|listed| listed.name.clone()),
+        metric,
+    }
+}
+
+fn outcome(place: &str, outcome: FileOutcome) -> Result<Outcome, RulesError> {
+    let FileOutcome {
+        class,
+        coverage,
+        errors,
+    } = outcome;
+    if errors > coverage {
+        return Err(RulesError::Errors {
+            place: place.to_owned(),
+            coverage,
+            errors,
+        });
+    }
+    Ok(Outcome {
+        class,
+        coverage,
+        errors,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Normalised;
+
+    const TWO_RULES: &str = include_str!("../../tests/data/two_rules.json");
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(TWO_RULES.contains(from), "{from}");
+        TWO_RULES
+            .replacen(from, to, 1)
+            .parse::<Rules>()
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn everything_that_is_written_is_read() {
+        let rules: Rules = TWO_RULES.parse().unwrap();
+        assert_eq!(rules.metrics()[1].name, "event:l3_misses");
+        assert_eq!(rules.metrics()[0].normalised, Normalised::Ratio);
+        assert_eq!(rules.rules()[0].conditions().len(), 2);
+        assert_eq!(rules.rules()[0].outcome().errors, 1);
+        assert_eq!(rules.default_outcome().coverage, 30);
+        assert_eq!(rules.trained().simulated, Some(true));
+        assert_eq!(rules.trained().programs, ["fft", "stream"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place_and_a_remedy() {
+        for (from, to, message) in [
+            (
+                "\"rule_policy\": 1",
+                "\"rule_policy\": 2",
+                "this rule policy is of version 2, and this pinfold reads version 1; learn it again",
+            ),
+            (
+                "\"rule_policy\": 1,",
+                "",
+                "this is no rule policy: the key `rule_policy` with its version is missing; give a file that was learned",
+            ),
+            (
+                "\"metric\": \"event:l3_misses\"",
+                "\"metric\": \"event:l3_miss\"",
+                "rule 1 asks for metric `event:l3_miss`, which is not in `metrics`; did you mean `event:l3_misses`?",
+            ),
+            (
+                "\"metric\": \"event:l3_misses\"",
+                "\"metric\": \"time\"",
+                "rule 1 asks for metric `time`, which is not in `metrics`; list it there with its unit",
+            ),
+            (
+                "\"name\": \"event:l3_misses\"",
+                "\"name\": \"ipc\"",
+                "metric `ipc` is listed twice; remove one of them from `metrics`",
+            ),
+            (
+                "\"errors\": 4",
+                "\"errors\": 31",
+                "`default` covers 30 training rows and gets 31 of them wrong; correct `coverage` or `errors`",
+            ),
+        ] {
+            assert_eq!(refused(from, to), message);
+        }
+    }
+
+    #[test]
+    fn a_key_or_value_of_another_kind_is_named_with_its_line() {
+        let message = refused("\"operator\": \"<=\"", "\"operator\": \"<\"");
+        assert!(
+            message.starts_with("unknown variant `<`, expected one of `<=`, `>=`, `>`, `=` at line "),
+            "{message}"
+        );
+        let message = refused("\"threshold\": 0.75", "\"threshhold\": 0.75");
+        assert!(message.starts_with("unknown field `threshhold`"), "{message}");
+        let message = refused("\"simulated\": true", "\"simulated\": 1");
+        assert!(message.contains("at line "), "{message}");
+    }
+
+    #[test]
+    fn a_rule_without_conditions_is_refused() {
+        let text = r#"{"rule_policy": 1, "metrics": [], "rules": [{"conditions": [], "class": "a", "coverage": 1, "errors": 0}],
+            "default": {"class": "b", "coverage": 0, "errors": 0},
+            "trained": {"simulated": null, "machines": [], "programs": [], "rows": 1, "learner": "none"}}"#;
+        assert!(matches!(text.parse::<Rules>(), Err(RulesError::NoCondition(1))));
+    }
+}

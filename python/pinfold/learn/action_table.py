@@ -1,0 +1,193 @@
+"""The action table: which affinity hint was best for which behaviour.
+
+BUILDACTIONTABLE of AutoFinity (Moore and Childers, 2012, section 2.2 and figure 6), in these steps:
+
+1. Counters become bins, five by default (section 3.2); the bins of all counters are the *behaviour*.
+2. For each behaviour that was seen in a placement, the performances that the same programs had in the same sample
+   period in each other placement with as many threads are collected (lines 2 to 8 of the figure), and condensed to one
+   (line 15).
+3. A placement stands for the hints that it corresponds to (line 12, :func:`pinfold.learn.hints.affinity_hints`).
+4. For each behaviour and placement the hint with the greatest performance is an action (lines 19 to 22).
+
+Where more than one placement stands for a hint, because of the leeway, the hint has their average. The figure's line 18
+would keep whichever comes last, which is an accident of an order that it does not give.
+
+RIPPER makes rules of the actions. It sees bins as ordered numbers, and :func:`rules_on_values` gives the bounds back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinfold.learn.columns import AT_LEAST, AT_MOST
+from pinfold.learn.discretize import MISSING, Floats, bins, equal_frequency_thresholds, equal_width_thresholds
+from pinfold.learn.hints import Hint, Loads, affinity_hints
+from pinfold.learn.observations import Observation, Program
+from pinfold.learn.ripper import ABOVE, Condition, Rule
+
+LEEWAY = 2
+"""The leeway that the paper settles on (section 3.4)."""
+
+BINS = 5
+"""The number of bins that the paper settles on (section 3.2)."""
+
+Behaviour = tuple[int, ...]
+"""The bin of each metric; ``discretize.MISSING`` where it has no value."""
+
+BestMatches = Callable[[str, int], Mapping[Hint, Loads]]
+"""GETAFFINITY of all hints, for a machine and a number of threads. Of hints that do equally well the first wins."""
+
+CONDENSE: Mapping[str, Callable[[Floats], float]] = {
+    "average": lambda values: float(np.mean(values)),
+    "gmean": lambda values: float(np.exp(np.mean(np.log(values)))),
+    "hmean": lambda values: float(len(values) / np.sum(1 / values)),
+    "max": lambda values: float(np.max(values)),
+    "median": lambda values: float(np.median(values)),
+    "min": lambda values: float(np.min(values)),
+    "sum": lambda values: float(np.sum(values)),
+}
+"""The condense functions of figure 9b, of positive performances; the paper settles on ``median`` (section 3.3)."""
+
+DISCRETIZE: Mapping[str, Callable[[Floats, int], Floats]] = {
+    "equal_width": equal_width_thresholds,
+    "fixed_width": partial(equal_width_thresholds, adjust=False),
+    "equal_frequency": equal_frequency_thresholds,
+}
+"""The methods of figure 9a; ``equal_width`` with the adjustment that the paper switched on."""
+
+
+class Source(NamedTuple):
+    """A placement in which a behaviour was seen."""
+
+    machine: str
+    threads: int
+    loads: Loads
+
+
+@dataclass(frozen=True)
+class Action:
+    """A row of the table: the hint to take if the behaviour is seen in the placement."""
+
+    behaviour: Behaviour
+    source: Source
+    hint: Hint
+    consequences: Mapping[Hint, float]
+    """The condensed performance of every hint for which there was an observation."""
+
+
+def thresholds(
+    observations: Sequence[Observation],
+    method: Literal["equal_width", "fixed_width", "equal_frequency"] = "equal_width",
+    count: int = BINS,
+) -> list[Floats]:
+    """Return where the values of each metric are cut into bins.
+
+    Args:
+        observations: one at least.
+        method: bins of equal width whose number adjusts itself to the column, the paper's choice; of equal width and
+            always ``count``; or with equally many observations. :mod:`pinfold.learn.discretize` says more.
+        count: how many bins at most.
+
+    Raises:
+        ValueError: if the method is unknown, there are no observations, or no bins.
+    """
+    if method not in DISCRETIZE:
+        raise ValueError(f"method is {method!r}: it must be one of {', '.join(DISCRETIZE)}")
+    if not observations:
+        raise ValueError("there are no observations: were all programs insensitive to their placement?")
+    return [DISCRETIZE[method](column, count) for column in np.array([one.counters for one in observations]).T]
+
+
+def build_action_table(
+    observations: Iterable[Observation],
+    cuts: Sequence[Floats],
+    best_matches: BestMatches,
+    *,
+    condense: str = "median",
+    leeway: int = LEEWAY,
+) -> list[Action]:
+    """Build the table, sorted by behaviour and placement.
+
+    Args:
+        observations: for what the paper does with them before see ``sensitive`` and ``relative_to_slowest`` of
+            :mod:`pinfold.learn.observations`.
+        cuts: the thresholds of each metric.
+        best_matches: the placement that each hint would give.
+        condense: one of ``CONDENSE``.
+        leeway: how many threads a placement may be away from a hint's best match.
+
+    Raises:
+        ValueError: if a parameter cannot be used; the message says which.
+    """
+    if condense not in CONDENSE:
+        raise ValueError(f"condense is {condense!r}: it must be one of {', '.join(CONDENSE)}")
+    possibilities = _possibilities(observations, cuts)
+    matches: dict[tuple[str, int], Mapping[Hint, Loads]] = {}
+    hints_of: dict[Source, tuple[Hint, ...]] = {}
+    table = []
+    for (behaviour, source), destinations in sorted(possibilities.items()):
+        place = (source.machine, source.threads)
+        if place not in matches:
+            matches[place] = best_matches(*place)
+        performances: dict[Hint, list[float]] = {}
+        for loads, seen in sorted(destinations.items()):
+            destination = source._replace(loads=loads)
+            if destination not in hints_of:
+                hints_of[destination] = affinity_hints(loads, matches[place], leeway)
+            for hint in hints_of[destination]:
+                performances.setdefault(hint, []).append(CONDENSE[condense](np.array(seen)))
+        consequences = {hint: float(np.mean(performances[hint])) for hint in matches[place] if hint in performances}
+        if consequences:
+            best = max(consequences, key=lambda hint: consequences[hint])
+            table.append(Action(behaviour, source, best, consequences))
+    return table
+
+
+def _possibilities(
+    observations: Iterable[Observation], cuts: Sequence[Floats]
+) -> dict[tuple[Behaviour, Source], dict[Loads, list[float]]]:
+    """Collect the performance that was had elsewhere, of each behaviour in each placement (figure 6, lines 2 to 8)."""
+    periods: dict[tuple[Program, str], list[Observation]] = {}
+    for one in observations:
+        periods.setdefault((one.program, one.period), []).append(one)
+    possibilities: dict[tuple[Behaviour, Source], dict[Loads, list[float]]] = {}
+    for (program, _), of_period in periods.items():
+        counters = np.array([one.counters for one in of_period])
+        columns = [bins(column, cut) for column, cut in zip(counters.T, cuts, strict=True)]
+        for one, behaviour in zip(of_period, np.array(columns).T.tolist(), strict=True):
+            source = Source(program.machine, program.threads, one.loads)
+            destinations = possibilities.setdefault((tuple(behaviour), source), {})
+            for destination in of_period:
+                if not np.isnan(destination.performance):
+                    destinations.setdefault(destination.loads, []).append(destination.performance)
+    return possibilities
+
+
+def training_rows(table: Sequence[Action]) -> tuple[Floats, NDArray[np.str_]]:
+    """Return what RIPPER learns from: bins of shape (rows, metrics), NaN for missing, and each row's hint as text."""
+    behaviours = np.array([action.behaviour for action in table], dtype=np.float64)
+    behaviours[behaviours == MISSING] = np.nan
+    return behaviours, np.array([str(action.hint) for action in table])
+
+
+def rules_on_values(rules: Iterable[Rule], cuts: Sequence[Floats]) -> tuple[Rule, ...]:
+    """Return rules on values for rules on bins: bounds are thresholds, (lower, upper] as in the paper's figure 7."""
+    return tuple(
+        replace(rule, conditions=tuple(_on_values(condition, cuts[condition.feature]) for condition in rule.conditions))
+        for rule in rules
+    )
+
+
+def _on_values(condition: Condition, cut: Floats) -> Condition:
+    place = int(condition.threshold)
+    if condition.operator == AT_MOST:
+        return replace(condition, threshold=float(cut[place]))
+    if condition.operator == AT_LEAST:
+        return replace(condition, operator=ABOVE, threshold=float(cut[place - 1]))
+    raise ValueError(f"the condition {condition} is on a bin by its name: learn with bins as numbers")

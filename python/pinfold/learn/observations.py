@@ -1,0 +1,181 @@
+"""What was observed of programs in placements, from the data set of a sweep, made comparable.
+
+AutoFinity profiles each program in many affinities (Moore and Childers, 2012, section 2). A row of a data set is one
+such observation: what the counters were, and how well the program did. Counts are per thread and second, so that they
+can be compared across numbers of threads (section 3.1).
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow.parquet
+
+from pinfold.learn.hints import LlcDomains, Loads, cpu_list
+from pinfold.learn.rule_policy import RuleMetric
+
+INSENSITIVE = 0.01
+"""A program whose times deviate by less than this share of their average has no preference (section 3.4)."""
+
+SPEED = "speed"
+"""The performance that is repetitions a second, 1 / ``time_s``."""
+
+
+class Program(NamedTuple):
+    """A program as it can be compared with itself: on one machine, with one number of threads."""
+
+    machine: str
+    command: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A program in a placement during a sample period."""
+
+    program: Program
+    period: str
+    """Which part of the program; the same one in each placement. Empty for all of it."""
+    loads: Loads
+    """The placement."""
+    counters: tuple[float, ...]
+    """Values of the metrics, in their units; NaN is missing."""
+    performance: float
+    """The more, the better; NaN is missing."""
+    seconds: float
+    """How long the whole program takes in this placement."""
+
+
+def read_observations(  # noqa: PLR0913 - each says which rows and columns are meant
+    file: Path,
+    metrics: Sequence[str],
+    machines: Mapping[str, LlcDomains],
+    *,
+    performance: str = "ipc",
+    periods: Literal["program", "region"] = "program",
+    page_map: str = "first_touch",
+    prefetch: str = "0000",
+) -> tuple[list[Observation], list[RuleMetric]]:
+    """Read the data set of ``pinfold sweep``.
+
+    Args:
+        file: a Parquet file as docs/formats.md describes it.
+        metrics: the columns that stand for behaviour. Rates of the whole program are divided by its threads.
+        machines: where the PUs of each machine in the file are.
+        performance: a column of which more is better, or ``speed`` for repetitions a second.
+        periods: what a sample period is: all of the program, or each of its parallel regions.
+        page_map: rows with another page mapping are left out: the hint is about threads.
+        prefetch: rows with another setting of the prefetchers are left out.
+
+    Returns:
+        The observations in the file's order, and the metrics with their units.
+
+    Raises:
+        ValueError: if a column or machine is missing, or nothing is left.
+    """
+    schema = pyarrow.parquet.read_schema(file)
+    for column in (*metrics, *([] if performance == SPEED else [performance])):
+        _require(column, schema.names, file)
+    if performance == "time_s":
+        raise ValueError(f"performance is time_s, of which less is better: take {SPEED!r}, repetitions a second")
+    rule_metrics = [_rule_metric(name, schema.metadata) for name in metrics]
+    columns = {"machine", "command", "num_threads", "region", "pinning", "page_map", "prefetch", "time_s", *metrics}
+    columns |= {performance} - {SPEED}
+    rows = pyarrow.parquet.read_table(file, columns=sorted(columns)).to_pylist()
+    rows = [row for row in rows if row["page_map"] == page_map and row["prefetch"] == prefetch]
+    if missing := sorted({row["machine"] for row in rows} - set(machines)):
+        raise ValueError(
+            f"{file} has machine {missing[0]!r}, of which no LLC domains are given: see `pinfold topo --json`"
+        )
+    seconds = {_place(row): row["time_s"] for row in rows if row["region"] is None}
+    wanted = [row for row in rows if (row["region"] is None) == (periods == "program")]
+    if not wanted:
+        raise ValueError(f"{file} has no {periods} with page_map {page_map!r} and prefetch {prefetch!r}: sweep these")
+    observations = [
+        Observation(
+            program=Program(row["machine"], row["command"], row["num_threads"]),
+            period=row["region"] or "",
+            loads=machines[row["machine"]].loads(_pus(row)),
+            counters=tuple(
+                _number(row[name]) / (row["num_threads"] if _of_all_threads(name) else 1) for name in metrics
+            ),
+            performance=1 / row["time_s"] if performance == SPEED else _number(row[performance]),
+            seconds=seconds[_place(row)],
+        )
+        for row in wanted
+    ]
+    return observations, rule_metrics
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["machine"], row["command"], row["num_threads"], row["pinning"]
+
+
+def _pus(row: Mapping[str, Any]) -> list[int]:
+    """Return the PU of each rank; ranks beyond the last PU start again at the first."""
+    return list(itertools.islice(itertools.cycle(cpu_list(row["pinning"])), row["num_threads"]))
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _require(column: str, columns: Sequence[str], file: Path) -> None:
+    if column not in columns:
+        near = difflib.get_close_matches(column, columns, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(columns)}"
+        raise ValueError(f"{file} has no column {column!r}: {hint}")
+
+
+def _of_all_threads(name: str) -> bool:
+    """Tell whether a column is a rate of all threads together (docs/formats.md)."""
+    return name.endswith("_bytes_per_s")
+
+
+def _rule_metric(name: str, metadata: Mapping[bytes, bytes]) -> RuleMetric:
+    units = {metric["name"]: metric["unit"] for metric in json.loads(metadata[b"pinfold.metrics"])}
+    if name.startswith("event:"):
+        return RuleMetric(name, units[name], "per_thread_and_second")
+    if _of_all_threads(name):
+        return RuleMetric(name, units[name].replace("per second", "per thread and second"), "per_thread_and_second")
+    if name == "ipc" or name.endswith("_ratio"):
+        return RuleMetric(name, units[name], "ratio")
+    raise ValueError(f"{name!r} says nothing about behaviour: metrics are ipc, *_ratio, *_bytes_per_s and event:NAME")
+
+
+def sensitive(observations: Iterable[Observation], least: float = INSENSITIVE) -> list[Observation]:
+    """Leave out programs to which the placement makes no difference (section 3.4).
+
+    These are the ones of whose times, in all placements, the standard deviation is less than ``least`` of the average.
+    """
+    observations = list(observations)
+    times: dict[Program, dict[Loads, list[float]]] = {}
+    for one in observations:
+        times.setdefault(one.program, {}).setdefault(one.loads, []).append(one.seconds)
+    deviations = {}
+    for program, of_program in times.items():
+        seconds = [float(np.mean(of_placement)) for of_placement in of_program.values()]
+        deviations[program] = float(np.std(seconds) / np.mean(seconds))
+    return [one for one in observations if deviations[one.program] >= least]
+
+
+def relative_to_slowest(observations: Iterable[Observation]) -> list[Observation]:
+    """Divide each performance by the least that the program has anywhere (section 3.4).
+
+    Raises:
+        ValueError: if a performance is not positive, so that a ratio says nothing.
+    """
+    observations = list(observations)
+    least: dict[Program, float] = {}
+    for one in observations:
+        if one.performance <= 0:
+            raise ValueError(f"{one.program} has performance {one.performance} in {one.loads}: it must be positive")
+        least[one.program] = float(np.fmin(least.get(one.program, np.nan), one.performance))
+    return [replace(one, performance=one.performance / least[one.program]) for one in observations]

@@ -1,0 +1,237 @@
+"""RIPPER for one class: rules that tell its rows from all others.
+
+Cohen, "Fast Effective Rule Induction" (ICML 1995):
+
+1. **Build**: the rows that no rule covers are split, two thirds to grow a rule on and one to prune it on. A rule grows
+   by the condition that gains most until it covers no negative row; then the final conditions without which it does
+   better on the other third are dropped. Rules are added until none is good, or until the description has become too
+   long.
+2. **Optimise**, several times: each rule in turn is held against one grown anew and one grown further from it, both
+   pruned by what they get right of what no later rule covers. The one with which the description is shortest stays.
+   What is then not covered gets rules as in 1, and rules without which the description is no longer are dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinfold.learn.columns import EQUAL, CodedCondition, Columns, Mask, Rows, Search
+from pinfold.learn.description_length import exception_bits, rule_bits
+from pinfold.learn.discretize import Codes
+
+LONGER_BY = 64.0
+"""A description that is so many bits longer than the shortest gets no more rules (Cohen 1995, stopping condition)."""
+
+HALF = 0.5
+"""A rule of which half the rows are wrong is no rule (Cohen 1995, on IREP)."""
+
+CodedRule = list[CodedCondition]
+
+
+@dataclass(frozen=True)
+class Options:
+    """RIPPER's parameters, as the estimator documents them."""
+
+    folds: int
+    min_rows: float
+    optimizations: int
+    prune: bool
+    check_error_rate: bool
+
+
+class OneClass:
+    """Learns the rules of one class from rows among which it is a minority or not."""
+
+    def __init__(
+        self, columns: Columns, classes: Codes, target: int, options: Options, random: np.random.RandomState
+    ) -> None:
+        """Take the rows that rules of earlier classes left; ``classes`` has the shape (rows,)."""
+        self._columns = columns
+        self._classes = classes
+        self._positive = classes == target
+        self._options = options
+        self._random = random
+        self._search = Search(len(classes))
+
+    def learn(self) -> list[CodedRule]:
+        """Return the rules; a row belongs to the class if one of them covers it."""
+        rules = _RuleSet(self._columns, self._positive)
+        self._build(rules)
+        for _ in range(self._options.optimizations if self._options.prune else 0):
+            for position in range(len(rules)):
+                self._optimize(rules, position)
+            self._build(rules)
+            rules.reduce()
+        return rules.rules
+
+    def _build(self, rules: _RuleSet) -> None:
+        shortest = length = rules.bits()
+        while True:
+            rows = np.flatnonzero(rules.times_covered == 0)
+            if not self._positive[rows].any():
+                return
+            rule = self._new_rule(rows)
+            covered = self._columns.covers_all(rule)
+            new = covered[rows]
+            positives = int(np.count_nonzero(self._positive[rows] & new))
+            rules.insert(len(rules), rule, covered)
+            length = rules.bits()
+            wrong = np.count_nonzero(new) - positives
+            bad = self._options.check_error_rate and wrong >= HALF * np.count_nonzero(new)
+            if positives == 0 or bad or not rule or (self._options.prune and length > shortest + LONGER_BY):
+                rules.remove(len(rules) - 1)
+                return
+            shortest = min(shortest, length)
+
+    def _new_rule(self, rows: Rows) -> CodedRule:
+        if not self._options.prune:
+            return self._grow(rows, [])
+        growing, pruning = self._split(rows)
+        return self._prune(self._grow(growing, []), pruning, of_all=False)
+
+    def _split(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Split rows at random, each class in the same proportion: one fold is to prune on, the others to grow on."""
+        shuffled = rows[self._random.permutation(len(rows))]
+        by_class = shuffled[np.argsort(self._classes[shuffled], kind="stable")]
+        pruning = np.zeros(len(rows), dtype=bool)
+        pruning[self._options.folds - 1 :: self._options.folds] = True
+        return by_class[~pruning], by_class[pruning]
+
+    def _grow(self, rows: Rows, start: CodedRule) -> CodedRule:
+        """Add conditions to the rule until it covers no negative one of the rows."""
+        rule = list(start)
+        spent = np.zeros(len(self._columns.codes), dtype=bool)
+        for condition in rule:
+            rows = rows[self._columns.covers(condition, rows)]
+            spent[condition.feature] |= condition.operator == EQUAL
+        positive = self._positive[rows]
+        while len(rows) > 0 and not positive.all():
+            growth = self._search.best(self._columns, rows, positive, spent)
+            if growth is None or growth.gain <= 0 or growth.positives < self._options.min_rows:
+                break
+            rule.append(growth.condition)
+            spent[growth.condition.feature] |= growth.condition.operator == EQUAL
+            kept = self._columns.covers(growth.condition, rows)
+            rows, positive = rows[kept], positive[kept]
+        return rule
+
+    def _prune(self, rule: CodedRule, rows: Rows, *, of_all: bool) -> CodedRule:
+        """Return the first conditions of the rule that do best on the rows; of equally good beginnings the shortest.
+
+        What is best is (p + 1) / (t + 2) of the rows that it covers, or ``of_all`` rows the share that it gets right.
+        """
+        all_rows = len(rows)
+        positive = self._positive[rows]
+        all_negatives = all_rows - int(np.count_nonzero(positive))
+        best, best_length = -1.0, 0
+        for length in range(len(rule) + 1):
+            if length > 0:
+                kept = self._columns.covers(rule[length - 1], rows)
+                rows, positive = rows[kept], positive[kept]
+            covered, positives = len(rows), int(np.count_nonzero(positive))
+            if of_all:
+                worth = (positives + all_negatives - (covered - positives)) / max(all_rows, 1)
+            else:
+                worth = (positives + 1) / (covered + 2)
+            if worth > best:
+                best, best_length = worth, length
+        return rule[:best_length]
+
+    def _optimize(self, rules: _RuleSet, position: int) -> None:
+        """Put in a rule's place whichever of it, its replacement and its revision gives the shortest description."""
+        rows = np.flatnonzero(~rules.covered_before(position))
+        growing, pruning = self._split(rows)
+        pruning = pruning[~rules.covered_after(position)[pruning]]
+        old = rules.rules[position]
+        variants = [
+            old,
+            self._prune(self._grow(growing, old), pruning, of_all=True),
+            self._prune(self._grow(growing, []), pruning, of_all=True),
+        ]
+        tried = [variant for number, variant in enumerate(variants) if variant and variant not in variants[:number]]
+        lengths = []
+        for variant in tried:
+            rules.replace(position, variant)
+            lengths.append(rules.shortest_with(position))
+        rules.replace(position, tried[int(np.argmin(lengths))])
+
+
+class _RuleSet:
+    """Rules, which rows each covers, and how long their description is."""
+
+    def __init__(self, columns: Columns, positive: Mask) -> None:
+        self._columns = columns
+        self._positive = positive
+        self._positives = int(np.count_nonzero(positive))
+        self._share = self._positives / len(positive)
+        self.rules: list[CodedRule] = []
+        self._covered: list[Mask] = []
+        self.times_covered = np.zeros(len(positive), dtype=np.intp)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def insert(self, position: int, rule: CodedRule, covered: Mask) -> None:
+        self.rules.insert(position, rule)
+        self._covered.insert(position, covered)
+        self.times_covered += covered
+
+    def remove(self, position: int) -> None:
+        del self.rules[position]
+        self.times_covered -= self._covered.pop(position)
+
+    def replace(self, position: int, rule: CodedRule) -> None:
+        if rule != self.rules[position]:
+            self.remove(position)
+            self.insert(position, rule, self._columns.covers_all(rule))
+
+    def covered_before(self, position: int) -> Mask:
+        return self._union(self._covered[:position])
+
+    def covered_after(self, position: int) -> Mask:
+        return self._union(self._covered[position + 1 :])
+
+    def _union(self, covered: list[Mask]) -> Mask:
+        union = np.zeros(len(self._positive), dtype=bool)
+        for one in covered:
+            union |= one
+        return union
+
+    def bits(self) -> float:
+        """Return the length of the description, in bits."""
+        return self._bits(self.rules, self.times_covered)
+
+    def _bits(self, rules: list[CodedRule], times_covered: Rows) -> float:
+        covered = times_covered > 0
+        count = int(np.count_nonzero(covered))
+        right = int(np.count_nonzero(covered & self._positive))
+        possible = self._columns.levels.possible_conditions
+        theory = sum(rule_bits(len(rule), possible) for rule in rules)
+        rows = len(self._positive)
+        return theory + exception_bits(count, rows - count, count - right, self._positives - right, self._share)
+
+    def shortest_with(self, kept: int) -> float:
+        """Return the length without each other rule, from the last on, that makes it no longer."""
+        return self._reduced(kept)[0]
+
+    def reduce(self) -> None:
+        """Drop each rule, from the last on, without which the description is no longer."""
+        for position in self._reduced(None)[1]:
+            self.remove(position)
+
+    def _reduced(self, kept: int | None) -> tuple[float, list[int]]:
+        rules, times_covered = list(self.rules), self.times_covered
+        length = self.bits()
+        dropped = []
+        for position in reversed(range(len(self))):
+            if position == kept:
+                continue
+            others = rules[:position] + rules[position + 1 :]
+            without = times_covered - self._covered[position]
+            shorter = self._bits(others, without)
+            if shorter <= length:
+                rules, times_covered, length = others, without, shorter
+                dropped.append(position)
+        return length, dropped

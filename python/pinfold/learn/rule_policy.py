@@ -1,0 +1,98 @@
+"""Writes rules as the policy that ``pinfold`` reads: JSON that a person can read and change (docs/formats.md).
+
+The rules are evaluated by ``crates/policy/src/rules.rs``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pinfold.learn.ripper import Rule
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RuleMetric:
+    """A metric that rules may look at: the feature of its position."""
+
+    name: str
+    """The column of the data set, such as ``ipc`` or ``event:NAME``."""
+    unit: str
+    normalised: Literal["per_thread_and_second", "per_second", "ratio"]
+    """What a count was divided by; ``ratio`` for what needs no division."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What rules were learned from."""
+
+    simulated: bool | None
+    """Whether the data was simulated; None where that is not known."""
+    machines: Sequence[str]
+    programs: Sequence[str]
+    rows: int
+    learner: str
+    """The learner with its parameters, for people."""
+
+
+def rule_policy(rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: Trained) -> str:
+    """Return rules as JSON.
+
+    Only metrics that a rule looks at are listed: nobody has to measure the others.
+
+    Args:
+        rules: in their order, the last one without conditions, such as ``RipperClassifier.rules_``.
+        metrics: one for each feature.
+        trained: what they were learned from.
+
+    Raises:
+        ValueError: if a rule looks at a feature without a metric, or two metrics have one name.
+    """
+    names = [metric.name for metric in metrics]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the metrics are {', '.join(names)}: each must have a name of its own")
+    *conditional, default = rules
+    used = {condition.feature for rule in conditional for condition in rule.conditions}
+    if used and max(used) >= len(names):
+        raise ValueError(f"a rule looks at feature {max(used)}: {len(names)} metrics are given, for features from 0")
+    policy = {
+        "rule_policy": VERSION,
+        "trained": asdict(trained),
+        "metrics": [asdict(metric) for feature, metric in enumerate(metrics) if feature in used],
+        "rules": [{"conditions": _conditions(rule, names), **_outcome(rule)} for rule in conditional],
+        "default": _outcome(default),
+    }
+    return _readable(policy)
+
+
+def write_rule_policy(path: Path, rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: Trained) -> None:
+    """Write what :func:`rule_policy` returns to a file."""
+    path.write_text(rule_policy(rules, metrics, trained), encoding="utf-8")
+
+
+def _conditions(rule: Rule, names: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"metric": names[condition.feature], "operator": condition.operator, "threshold": condition.threshold}
+        for condition in rule.conditions
+    ]
+
+
+def _outcome(rule: Rule) -> dict[str, Any]:
+    return {"class": str(rule.target), "coverage": rule.coverage, "errors": rule.errors}
+
+
+def _readable(policy: dict[str, Any]) -> str:
+    """Write what has nothing nested in it, such as a condition, on one line."""
+    text = json.dumps(policy, indent=2, ensure_ascii=False, allow_nan=False)
+    flat = re.compile(r'[\[{](?:[^\[\]{}"]|"(?:[^"\\]|\\.)*")*[\]}]')
+
+    def one_line(found: re.Match[str]) -> str:
+        return json.dumps(json.loads(found[0]), ensure_ascii=False)
+
+    return flat.sub(one_line, text) + "\n"

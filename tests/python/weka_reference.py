@@ -1,0 +1,108 @@
+"""Writes data/weka.json: what WEKA makes of the data sets of learning_data.py; and measures JRip beside our learner.
+
+scripts/weka runs it. WEKA is a program of its own here: it is run, and what it answers is written down.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from learning_data import COMPARED, FOLDS, LOADERS, Data, folds
+
+from pinfold.learn.ripper import RipperClassifier
+
+OUTPUT = Path(__file__).parent / "data" / "weka.json"
+#: How often the ten folds are drawn anew. A fold of the small sets has 15 to 57 rows, of digits 180.
+REPETITIONS = {"iris": 10, "wine": 10, "breast_cancer": 10, "digits": 5}
+
+
+def arff(name: str, data: Data) -> str:
+    """Write a data set the way WEKA reads it, the target last."""
+    lines = [f"@relation {name}"]
+    for column in range(data.values.shape[1]):
+        present = np.unique(data.values[~np.isnan(data.values[:, column]), column])
+        kind = "{" + ",".join(f"{value:g}" for value in present) + "}" if column in data.nominal else "numeric"
+        lines.append(f"@attribute a{column} {kind}")
+    numeric = np.issubdtype(data.target.dtype, np.floating)
+    lines.append(
+        "@attribute target " + ("numeric" if numeric else "{" + ",".join(map(str, np.unique(data.target))) + "}")
+    )
+    lines.append("@data")
+    for row, target in zip(data.values.tolist(), data.target.tolist(), strict=True):
+        cells = [
+            "?" if np.isnan(value) else f"{value:g}" if column in data.nominal else repr(value)
+            for column, value in enumerate(row)
+        ]
+        lines.append(",".join([*cells, repr(target)]))
+    return "\n".join(lines) + "\n"
+
+
+def ask(class_path: str, passes: int, repetitions: dict[str, int]) -> dict[str, Any]:
+    """Run WEKA on these data sets; JRip as often on the ten folds as each one's number says."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        drawn: dict[str, list[str]] = {}
+        for data_set, load in LOADERS.items():
+            data = load()
+            (folder / f"{data_set}.arff").write_text(arff(data_set, data))
+            if data_set in repetitions:
+                drawn[data_set] = ["".join(map(str, folds(data, seed))) for seed in range(repetitions[data_set])]
+                (folder / f"{data_set}.folds").write_text("\n".join(drawn[data_set]) + "\n")
+        subprocess.run(["java", "-cp", class_path, "WekaReference", folder, str(passes)], check=True)
+        told: dict[str, Any] = json.loads((folder / "answer.json").read_text())
+    for data_set, folds_of_set in drawn.items():
+        told["data"][data_set]["jrip"]["folds"] = folds_of_set
+    return told
+
+
+def write(class_path: str) -> None:
+    """Write the reference."""
+    told = ask(class_path, 1, REPETITIONS)
+    for data_set in COMPARED:
+        del told["data"][data_set]["jrip"]["seconds"]
+    reference = {"made_by": "scripts/weka", **told, "data": {data_set: told["data"][data_set] for data_set in LOADERS}}
+    OUTPUT.parent.mkdir(exist_ok=True)
+    # A list of numbers on one line.
+    text = re.sub(r"\[[\d\s,]*\]", lambda numbers: re.sub(r"\s+", "", numbers[0]), json.dumps(reference, indent=1))
+    OUTPUT.write_text(text + "\n")
+
+
+def measure(class_path: str) -> None:
+    """Print the seconds of ten fits of each data set: JRip's first time, its third time, and ours."""
+    cold = ask(class_path, 1, dict.fromkeys(COMPARED, 1))["data"]
+    warm = ask(class_path, 3, dict.fromkeys(COMPARED, 1))["data"]
+    print(f"{'seconds of ten fits':20}{'JRip, first':>14}{'JRip, third':>14}{'ours':>14}")
+    for data_set in COMPARED:
+        data = LOADERS[data_set]()
+        fold = folds(data, 0)
+        start = time.perf_counter()
+        for number in range(FOLDS):
+            train = fold != number
+            RipperClassifier(random_state=0).fit(data.values[train], data.target[train])
+        ours = time.perf_counter() - start
+        jrip = [told[data_set]["jrip"]["seconds"] for told in (cold, warm)]
+        print(f"{data_set:20}{jrip[0]:14.3f}{jrip[1]:14.3f}{ours:14.3f}")
+
+
+def main() -> None:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--class-path", required=True, help="where Java finds WEKA and WekaReference, separated by colons"
+    )
+    parser.add_argument("--time", action="store_true", help="print how long fits take instead of writing the reference")
+    options = parser.parse_args()
+    if options.time:
+        measure(options.class_path)
+    else:
+        write(options.class_path)
+
+
+if __name__ == "__main__":
+    main()
