@@ -15,9 +15,9 @@ import weka.core.Version;
  * Asks WEKA for what weka_reference.py writes down: the attributes that CfsSubsetEval selects, and what JRip gets right
  * in each fold.
  *
- * <p>Arguments: a folder, and how often the folds of each data set are gone through (the last time is the one that is
- * timed). The folder has NAME.arff for each data set, the class last, and where JRip is wanted NAME.folds, a line for
- * each repetition with the fold of each row. The answer is written there as answer.json.
+ * <p>Arguments: a folder, and how often the folds of each data set are gone through, each time with its seconds. The
+ * folder has NAME.arff for each data set, the class last, and where JRip is wanted NAME.folds, a line for each repetition
+ * with the fold of each row. The answer is written there as answer.json.
  */
 public final class WekaReference {
     private static final int FOLDS = 10;
@@ -74,10 +74,10 @@ public final class WekaReference {
 
     private static String jrip(Instances data, List<String> repetitions, int passes) throws Exception {
         StringBuilder correct = new StringBuilder();
-        double seconds = 0;
+        StringBuilder all = new StringBuilder();
         for (int pass = 0; pass < passes; pass++) {
             correct.setLength(0);
-            seconds = 0;
+            double seconds = 0;
             for (String folds : repetitions) {
                 correct.append(correct.isEmpty() ? "[" : ",[");
                 for (int fold = 0; fold < FOLDS; fold++) {
@@ -95,8 +95,9 @@ public final class WekaReference {
                 }
                 correct.append("]");
             }
+            all.append(pass == 0 ? "" : ",").append(seconds);
         }
-        return "\"jrip\":{\"correct\":[" + correct + "],\"seconds\":" + seconds + "}";
+        return "\"jrip\":{\"correct\":[" + correct + "],\"seconds\":[" + all + "]}";
     }
 
     private static Instances part(Instances data, String folds, int fold, boolean within) {

@@ -163,17 +163,26 @@ def test_rows_are_counted_alike_by_bins_and_by_sorting(monkeypatch: pytest.Monke
     positive = np.arange(20) % 3 == 0
     by_bins = some.count(rows, positive)
     monkeypatch.setattr(columns, "SORT_BELOW", 0)
-    for counted, other in zip(by_bins, some.count(rows, positive), strict=True):
+    by_sorting = some.count(rows, positive)
+    for counted, other in zip(by_bins, by_sorting, strict=True):
         assert counted.tolist() == other.tolist()
 
 
 def test_a_feature_that_is_spent_is_not_searched() -> None:
     some = _some_columns(0)
     rows, positive = np.arange(40), some.codes[1] == 2
+    found = Search(40).best(some, rows, positive, np.zeros(4, dtype=bool))
+    assert found is not None
+    assert found.condition == CodedCondition(1, EQUAL, 2)
     found = Search(40).best(some, rows, positive, np.array([False, True, False, False]))
     assert found is not None
     assert found.condition.feature != 1
     assert Search(40).best(some, rows, positive, np.ones(4, dtype=bool)) is None
+
+
+def test_the_search_finds_nothing_where_nothing_gains() -> None:
+    everything = Columns.of(Levels(np.zeros((8, 3)), np.zeros(3, dtype=bool)))
+    assert Search(8).best(everything, np.arange(8), np.arange(8) < 4, np.zeros(3, dtype=bool)) is None
 
 
 def test_description_lengths_are_those_of_the_formulas() -> None:

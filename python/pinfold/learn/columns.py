@@ -43,19 +43,24 @@ class Levels:
     def __init__(self, values: Floats, nominal: Mask) -> None:
         """Take values of the shape (rows, features) in which NaN is missing."""
         self.nominal = nominal
-        self.values: list[Floats] = []
-        codes = np.empty(values.shape[::-1], dtype=np.intp)
-        for feature, column in enumerate(values.T):
-            levels, inverse = np.unique(column, return_inverse=True)  # All NaN are one, and the last.
-            self.values.append(levels[~np.isnan(levels)])
-            codes[feature] = inverse
-        self.codes = codes
-        self.missing_code = np.array([len(levels) for levels in self.values], dtype=np.intp)
+        columns = np.ascontiguousarray(values.T)
+        order = columns.argsort(axis=1)  # NaN last.
+        ordered = np.take_along_axis(columns, order, axis=1)
+        first = np.isfinite(ordered)
+        first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+        #: Each feature's values, in ascending order; the position of one is its code.
+        self.values: list[Floats] = [column[starts] for column, starts in zip(ordered, first, strict=True)]
+        #: The code of a missing value.
+        self.missing_code = first.sum(axis=1)
+        self.codes = np.empty(columns.shape, dtype=np.intp)
+        np.put_along_axis(self.codes, order, first.cumsum(axis=1) - 1, axis=1)
+        self.codes[np.isnan(columns)] = np.repeat(self.missing_code, np.isnan(columns).sum(axis=1))
         self.first_bin = np.concatenate([[0], np.cumsum(self.missing_code + 1)])
         self.bin_feature = np.repeat(np.arange(len(self.values)), self.missing_code + 1)
         self.bin_missing = np.zeros(self.first_bin[-1], dtype=bool)
         self.bin_missing[self.first_bin[1:] - 1] = True
         self.bin_nominal = nominal[self.bin_feature]
+        self.any_nominal = bool(nominal.any())
         #: How many conditions there are to choose from.
         self.possible_conditions = int(np.sum(self.missing_code * np.where(nominal, 1, 2)))
 
@@ -103,20 +108,41 @@ class Columns:
             covered &= self.covers(condition)
         return covered
 
-    def count(self, rows: Rows, positive: Mask) -> tuple[Rows, Rows, Rows]:
-        """Return the bins that occur, in ascending order, and in each how many rows and how many positive ones."""
+    def count(self, rows: Rows, positive: Mask) -> Counts:
+        """Count rows and positive ones in the bins."""
         size = len(self.levels.bin_feature)
         taken = self.bins[rows]
         if size <= SORT_BELOW * taken.size:
-            totals = np.bincount(taken.ravel(), minlength=size)
-            positives = np.bincount(taken[positive].ravel(), minlength=size)
-            present = np.flatnonzero(totals)
-            return present, totals[present], positives[present]
+            counts = np.empty((2, size), dtype=np.intp)
+            counts[0] = np.bincount(taken.ravel(), minlength=size)
+            counts[1] = np.bincount(taken[positive].ravel(), minlength=size)
+            bins = counts[1].nonzero()[0]
+            return Counts(bins, counts[:, bins], counts.cumsum(axis=1)[:, bins])
         ordered = np.sort((taken * 2 + positive[:, None]).ravel())
         ends = np.flatnonzero(np.append(np.diff(ordered >> 1), 1))
-        totals = np.diff(ends, prepend=-1)
-        positives = np.diff(np.cumsum(ordered & 1)[ends], prepend=0)
-        return ordered[ends] >> 1, totals, positives
+        up_to = np.array([ends + 1, np.cumsum(ordered & 1)[ends]])
+        within = np.diff(up_to, prepend=0)
+        has_positive = within[1] > 0
+        return Counts(ordered[ends][has_positive] >> 1, within[:, has_positive], up_to[:, has_positive])
+
+    def present(self, rows: Rows, positive: Mask) -> Rows:
+        """Return how many rows, and how many positive ones, have a value, shape (2, features)."""
+        present = self.codes[:, rows] != self.levels.missing_code[:, None]
+        return np.array([present.sum(axis=1), present[:, positive].sum(axis=1)])
+
+
+class Counts(NamedTuple):
+    """How many rows, and how many positive ones, bins have: only those bins with positive rows.
+
+    A condition that ends at another bin covers as many positive rows as one that ends earlier, and more negative ones.
+    """
+
+    bins: Rows
+    """In ascending order, shape (bins,)."""
+    within: Rows
+    """In the bin, shape (2, bins)."""
+    up_to: Rows
+    """In the bin and all before, of this and of the features before, shape (2, bins)."""
 
 
 class Growth(NamedTuple):
@@ -136,7 +162,7 @@ class Search:
         self._log2: Floats = np.array([log2(count) for count in range(1, rows + 2)])
 
     def best(self, columns: Columns, rows: Rows, positive: Mask, spent: Mask) -> Growth | None:
-        """Return the condition with the greatest gain on these rows; the first one of several; None without any.
+        """Return the condition with the greatest gain on these rows; the first one of several; None if none gains.
 
         The gain is FOIL's, p (log2(p/t) - log2(P/T)), where a condition covers t of T rows and p of P positive ones
         (Quinlan, "Learning Logical Definitions from Relations", 1990). In the logarithms each count is one more, so
@@ -146,51 +172,39 @@ class Search:
             columns: where the rows are.
             rows: indices of the rows.
             positive: which of them are positive, shape (rows,).
-            spent: features on which there is to be no more condition, shape (features,).
+            spent: nominal features on which there is a condition already, shape (features,).
         """
         levels = columns.levels
-        bins, totals, positives = columns.count(rows, positive)
+        bins, within, up_to = columns.count(rows, positive)
         feature = levels.bin_feature[bins]
-        row_count, positive_count = len(rows), int(np.count_nonzero(positive))
-        # What is in bins up to this one, of the same feature: every feature before has all rows.
-        below_total = np.cumsum(totals) - feature * row_count
-        below_positive = np.cumsum(positives) - feature * positive_count
-        usable = ~spent[feature]
-        all_total: Rows | int = row_count
-        all_positive: Rows | int = positive_count
+        whole = np.array([[len(rows)], [np.count_nonzero(positive)]])
+        # What conditions cover, shape (rows and positive ones, `<=` and `>=`, bins). Every feature before has all rows.
+        covered = np.empty((2, 2, len(bins)), dtype=np.intp)
+        below, above = covered[:, 0], covered[:, 1]
+        np.subtract(up_to, feature * whole, out=below)
+        present = columns.present(rows, positive)[:, feature] if columns.has_missing else whole
+        np.subtract(present, below, out=above)
+        above += within
+        if levels.any_nominal:
+            below[:] = np.where(levels.bin_nominal[bins], within, below)
+        # A condition that covers everything gains exactly nothing.
+        logarithms = self._log2[covered]
+        base = self._log2[whole[1]] - self._log2[whole[0]]
+        gains = covered[1] * (logarithms[1] - logarithms[0] - base)
         if columns.has_missing:
-            missing = levels.bin_missing[bins]
-            usable &= ~missing
-            all_total, all_positive = (
-                (whole - np.bincount(feature[missing], counts[missing], len(spent)).astype(np.intp))[feature]
-                for whole, counts in ((row_count, totals), (positive_count, positives))
-            )
-        above_total, above_positive = all_total - below_total + totals, all_positive - below_positive + positives
-        above_usable = usable & (above_total < all_total)
-        below_usable = usable & (below_total < all_total)
-        if levels.nominal.any():
-            nominal = levels.bin_nominal[bins]
-            above_usable &= ~nominal
-            below_total, below_positive = (
-                np.where(nominal, totals, below_total),
-                np.where(nominal, positives, below_positive),
-            )
-            below_usable = np.where(nominal, usable & (totals < row_count), below_usable)
-        base = self._log2[positive_count] - self._log2[row_count]
-        below = self._gains(below_total, below_positive, below_usable, base)
-        above = self._gains(above_total, above_positive, above_usable, base)
-        # The lowest bin first, and `<=` before `>=`, whichever numbering of the features there is.
-        place = int(np.argmax(np.maximum(below, above)))
-        is_below = below[place] >= above[place]
-        gain = float(below[place] if is_below else above[place])
-        if gain == -np.inf:
+            # That there is a value at all is no condition.
+            gains[(covered[0] == present[0]) | levels.bin_missing[bins]] = 0
+        if levels.any_nominal:
+            gains[1, levels.bin_nominal[bins]] = 0
+            gains[:, spent[feature]] = 0
+        if len(bins) == 0:
+            return None
+        # The lowest bin first, and `<=` before `>=`.
+        place = int(gains.max(axis=0).argmax())
+        side = int(gains[:, place].argmax())
+        if gains[side, place] <= 0:
             return None
         chosen = int(feature[place])
-        operator = (EQUAL if levels.nominal[chosen] else AT_MOST) if is_below else AT_LEAST
+        operator = AT_LEAST if side else EQUAL if levels.nominal[chosen] else AT_MOST
         condition = CodedCondition(chosen, operator, int(bins[place] - levels.first_bin[chosen]))
-        return Growth(condition, gain, int((below_positive if is_below else above_positive)[place]))
-
-    def _gains(self, totals: Rows, positives: Rows, usable: Mask, base: float) -> Floats:
-        gains: Floats = positives * (self._log2[positives] - self._log2[totals] - base)
-        gains[~usable] = -np.inf
-        return gains
+        return Growth(condition, float(gains[side, place]), int(covered[1, side, place]))

@@ -7,6 +7,7 @@ ICML 1995, stopping condition and rule optimization). The codes are Quinlan's ("
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf, log2
 
 REDUNDANCY = 0.5
@@ -22,6 +23,7 @@ def subset_bits(size: int, chosen: int, share: float) -> float:
     return bits
 
 
+@cache
 def rule_bits(conditions: int, possible: int) -> float:
     """Return the bits of a rule that has so many of the possible conditions.
 

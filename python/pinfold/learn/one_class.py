@@ -44,8 +44,14 @@ class Options:
 class OneClass:
     """Learns the rules of one class from rows among which it is a minority or not."""
 
-    def __init__(
-        self, columns: Columns, classes: Codes, target: int, options: Options, random: np.random.RandomState
+    def __init__(  # noqa: PLR0913, PLR0917 - all that a class is learned with
+        self,
+        columns: Columns,
+        classes: Codes,
+        target: int,
+        options: Options,
+        search: Search,
+        random: np.random.RandomState,
     ) -> None:
         """Take the rows that rules of earlier classes left; ``classes`` has the shape (rows,)."""
         self._columns = columns
@@ -53,7 +59,7 @@ class OneClass:
         self._positive = classes == target
         self._options = options
         self._random = random
-        self._search = Search(len(classes))
+        self._search = search
 
     def learn(self) -> list[CodedRule]:
         """Return the rules; a row belongs to the class if one of them covers it."""
@@ -109,7 +115,7 @@ class OneClass:
         positive = self._positive[rows]
         while len(rows) > 0 and not positive.all():
             growth = self._search.best(self._columns, rows, positive, spent)
-            if growth is None or growth.gain <= 0 or growth.positives < self._options.min_rows:
+            if growth is None or growth.positives < self._options.min_rows:
                 break
             rule.append(growth.condition)
             spent[growth.condition.feature] |= growth.condition.operator == EQUAL
@@ -163,9 +169,9 @@ class _RuleSet:
 
     def __init__(self, columns: Columns, positive: Mask) -> None:
         self._columns = columns
-        self._positive = positive
-        self._positives = int(np.count_nonzero(positive))
-        self._share = self._positives / len(positive)
+        self._rows = len(positive)
+        self._positive_rows = np.flatnonzero(positive)
+        self._share = len(self._positive_rows) / len(positive)
         self.rules: list[CodedRule] = []
         self._covered: list[Mask] = []
         self.times_covered = np.zeros(len(positive), dtype=np.intp)
@@ -194,7 +200,7 @@ class _RuleSet:
         return self._union(self._covered[position + 1 :])
 
     def _union(self, covered: list[Mask]) -> Mask:
-        union = np.zeros(len(self._positive), dtype=bool)
+        union = np.zeros(self._rows, dtype=bool)
         for one in covered:
             union |= one
         return union
@@ -204,13 +210,12 @@ class _RuleSet:
         return self._bits(self.rules, self.times_covered)
 
     def _bits(self, rules: list[CodedRule], times_covered: Rows) -> float:
-        covered = times_covered > 0
-        count = int(np.count_nonzero(covered))
-        right = int(np.count_nonzero(covered & self._positive))
+        covered = int(np.count_nonzero(times_covered))
+        right = int(np.count_nonzero(times_covered[self._positive_rows]))
         possible = self._columns.levels.possible_conditions
         theory = sum(rule_bits(len(rule), possible) for rule in rules)
-        rows = len(self._positive)
-        return theory + exception_bits(count, rows - count, count - right, self._positives - right, self._share)
+        missed = len(self._positive_rows) - right
+        return theory + exception_bits(covered, len(times_covered) - covered, covered - right, missed, self._share)
 
     def shortest_with(self, kept: int) -> float:
         """Return the length without each other rule, from the last on, that makes it no longer."""

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pinfold.learn.columns import AT_LEAST, AT_MOST, CodedCondition, Columns, Levels, Mask
+from pinfold.learn.columns import AT_LEAST, AT_MOST, CodedCondition, Columns, Levels, Mask, Search
 from pinfold.learn.discretize import Codes, Floats
 from pinfold.learn.nominal import nominal_mask
 from pinfold.learn.one_class import OneClass, Options
@@ -154,7 +154,8 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         options = self._options()
         values, target = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
-        check_classification_targets(target)
+        if target.dtype.kind not in "biuSU":  # Which cannot be continuous; looking closer takes as long as small fits.
+            check_classification_targets(target)
         self.classes_, classes = np.unique(target, return_inverse=True)
         nominal = nominal_mask(self.categorical_features, values.shape[1])
         random = check_random_state(self.random_state)
@@ -177,14 +178,17 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, columns: Columns, classes: Codes, options: Options, random: np.random.RandomState
     ) -> tuple[Rule, ...]:
         rules: list[Rule] = []
+        search = Search(len(classes))
         left = np.arange(len(classes))
         *rare, most_frequent = np.argsort(np.bincount(classes), kind="stable").tolist()
         for target in rare:
-            own = columns.take(left)
-            for coded in OneClass(own, classes[left], target, options, random).learn():
-                covered = columns.take(left).covers_all(coded)
-                rules.append(self._rule(columns.levels, coded, target, classes[left[covered]]))
-                left = left[~covered]
+            own, own_classes = columns.take(left), classes[left]
+            uncovered = np.ones(len(left), dtype=bool)
+            for coded in OneClass(own, own_classes, target, options, search, random).learn():
+                covered = uncovered & own.covers_all(coded)
+                rules.append(self._rule(columns.levels, coded, target, own_classes[covered]))
+                uncovered &= ~covered
+            left = left[uncovered]
         rules.append(self._rule(columns.levels, [], most_frequent, classes[left]))
         return tuple(rules)
 
