@@ -1,5 +1,6 @@
 //! What a policy answers to a sample.
 
+use crate::hint::AffinityHint;
 use crate::{Configuration, Pinning};
 use serde::Serialize;
 use std::time::Duration;
@@ -13,6 +14,18 @@ pub struct Decision {
     pub wait: Duration,
     /// What the policy found out, for the user and the record.
     pub findings: Vec<Finding>,
+}
+
+/// What was observed of one metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observed {
+    /// The metric.
+    pub name: String,
+    /// The unit of the value.
+    pub unit: String,
+    /// By thread and second where each task counts for itself, by second where the program does; `None` where it could not
+    /// be had.
+    pub value: Option<f64>,
 }
 
 /// One thing that a policy found out. Rates are in the metric's unit per second; `spread` is the sample standard
@@ -107,6 +120,23 @@ pub enum Finding {
         /// Its rate.
         rate: Option<f64>,
         /// What the program was stopped short of, as a whole sentence.
+        why: String,
+    },
+    /// What the program did for a while, in a placement.
+    Sampled {
+        /// The affinity hint that gave the placement.
+        hint: AffinityHint,
+        /// How many tasks had ranks.
+        threads: usize,
+        /// For how long.
+        lasts: Duration,
+        /// The rate of the metric that decides.
+        rate: Option<f64>,
+        /// Every metric.
+        observed: Vec<Observed>,
+        /// The hint that learned rules ask for; `None` where none were asked.
+        says: Option<AffinityHint>,
+        /// Which rule said so, and the values that made it; empty where none were asked.
         why: String,
     },
     /// Something that a user should know.

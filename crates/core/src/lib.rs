@@ -20,7 +20,7 @@ mod summary;
 mod topology;
 
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
-pub use decision::{Decision, Finding};
+pub use decision::{Decision, Finding, Observed};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
 pub use metric::{Metric, MetricSource, Scope};

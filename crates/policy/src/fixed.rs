@@ -46,7 +46,7 @@ impl Kept {
 
 /// The hint's placement of so many threads. Where they are more than PUs, each PU has a rank, and ranks start again at the
 /// first.
-fn placed(hint: AffinityHint, topology: &Topology, threads: usize) -> Pinning {
+pub(crate) fn placed(hint: AffinityHint, topology: &Topology, threads: usize) -> Pinning {
     let ranks = threads.clamp(1, topology.allowed_pus().len());
     let pinning = hint.pinning(topology, ranks);
     pinning.expect("there are so many PUs")

@@ -1,8 +1,9 @@
 //! What a run leaves: everything that `--json` prints.
 
 use crate::{MetricRate, Recorder, Totals};
+use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::PageMoves;
-use pinfold_core::{Applied, Configuration, Finding, Machine, Pinning, Refusal, Sample, Scope};
+use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub struct Record {
     pub refused: Vec<Refusal>,
     /// What came of moving pages, each time that some were to be moved.
     pub page_moves: Vec<TimedMoves>,
+    /// What was observed for a learned policy, and what it said; absent without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<HintSample>,
     /// What the program's end cut short.
     pub ended_early: Option<EndedEarly>,
     /// How many tasks the program has had, threads and processes together.
@@ -141,6 +145,27 @@ pub struct TimedMoves {
     pub moves: PageMoves,
 }
 
+/// What was observed of the program in the placement of an affinity hint.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HintSample {
+    /// When it ended.
+    pub at: f64,
+    /// The hint.
+    pub hint: AffinityHint,
+    /// How many tasks had ranks.
+    pub threads: usize,
+    /// For how long, in seconds.
+    pub lasted: f64,
+    /// The rate of the metric that decides.
+    pub rate: Option<f64>,
+    /// Every metric.
+    pub observed: Vec<Observed>,
+    /// The hint that the rules asked for; `None` where none were asked.
+    pub says: Option<AffinityHint>,
+    /// Which rule said so, and the values that made it.
+    pub why: String,
+}
+
 /// What the end of the program cut short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EndedEarly {
@@ -167,6 +192,7 @@ impl Record {
             notes: vec![],
             refused: vec![],
             page_moves: vec![],
+            samples: vec![],
             ended_early: None,
             tasks: 0,
             ran: None,
@@ -310,6 +336,24 @@ impl Recorder for Record {
                 );
             }
             Finding::EndedEarly { best, rate, why } => self.ended_early = Some(EndedEarly { best, rate, why }),
+            Finding::Sampled {
+                hint,
+                threads,
+                lasts,
+                rate,
+                observed,
+                says,
+                why,
+            } => self.samples.push(HintSample {
+                at,
+                hint,
+                threads,
+                lasted: lasts.as_secs_f64(),
+                rate,
+                observed,
+                says,
+                why,
+            }),
             Finding::Note { text } => self.notes.push(TimedNote { at, text }),
         }
     }

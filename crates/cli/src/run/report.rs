@@ -300,6 +300,10 @@ impl Recorder for Report {
                 );
                 self.say(&format!("{why} {best}"));
             }
+            Finding::Sampled {
+                says: Some(says), why, ..
+            } => self.say(&format!("the sample asks for {says}: {}", why.replace('\n', "\n  "))),
+            Finding::Sampled { .. } => {}
             Finding::Note { text } => self.say(text),
         }
     }

@@ -1,0 +1,551 @@
+//! `hints`: a learned policy picks an affinity after one sample, and what was learned of a program is used at once (Moore and
+//! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
+//!
+//! 1. A program that is known with this many threads starts in the placement of its hint, and stays there.
+//! 2. Another one starts distributed (section 3). When its threads work it is sampled once, for `t`: the counts of every
+//!    metric, by thread and second (section 3.1).
+//! 3. The rules say which hint that behaviour asks for, and the hint's placement is applied.
+//!
+//! Beyond the paper:
+//!
+//! - the move is checked: after a warm-up of `w` the rate is measured for `t` again, and where it is lower beyond the noise
+//!   the threads go back to where they were;
+//! - when other threads work than before, the hint is followed for their number: it does not depend on it;
+//! - every run tells what was observed (`Finding::Sampled`), so that whoever keeps it knows more the next time.
+//!
+//! Without rules nothing is moved: the program is sampled and stays distributed.
+
+use crate::Policy;
+use crate::candidates;
+use crate::fixed::placed;
+use crate::meter::{self, Measurement, Meter};
+use crate::metric_choice::MetricRequest;
+use crate::opening::{Opened, Opening};
+use crate::roster::{Roster, Skip};
+use crate::rules::{Normalised, RuleMetric, Rules};
+use crate::statistics;
+use crate::times::{self, Times};
+use pinfold_core::hint::AffinityHint;
+use pinfold_core::{
+    Applied, Configuration, Decision, Finding, Metric, Observed, Pinning, Sample, Scope, TaskId, Topology,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// With this probability or less a rate that seems lower is not.
+const CHANCE: f64 = 0.01;
+/// Where there are too few readings to know the noise: a rate is lower when it is by this share.
+const MARGIN: f64 = 0.05;
+
+/// What is known of a program from runs before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The hint with which it fared best.
+    pub hint: AffinityHint,
+    /// Where that is from, for people.
+    pub why: String,
+}
+
+/// What `hints` needs to know.
+#[derive(Clone, Debug)]
+pub struct HintOptions {
+    /// When to sample, and for how long. A probe is the sample.
+    pub times: Times,
+    /// By what moves are checked.
+    pub metric: MetricRequest,
+    /// The tasks that are left alone.
+    pub skip: Skip,
+    /// The number of threads, where it was given.
+    pub threads: Option<usize>,
+    /// What is known, by number of threads.
+    pub known: BTreeMap<usize, Known>,
+    /// The rules, whose classes are hints.
+    pub rules: Option<Rules>,
+}
+
+/// Why rules cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the rules say `{class}`, which is no affinity hint (three letters, such as SLP or slp); train them with `pinfold learn train hints`"
+)]
+pub struct NoHintError {
+    class: String,
+}
+
+impl HintOptions {
+    /// Whether the rules speak of hints.
+    pub fn check(&self) -> Result<(), NoHintError> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        let outcomes = rules.rules().iter().map(crate::Rule::outcome);
+        for outcome in outcomes.chain([rules.default_outcome()]) {
+            if outcome.class.parse::<AffinityHint>().is_err() {
+                let class = outcome.class.clone();
+                return Err(NoHintError { class });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of threads at the start, as far as it can be guessed: the one that was given, or the only one known.
+    fn expected_threads(&self) -> Option<usize> {
+        let mut known = self.known.keys();
+        self.threads.or(match (known.next(), known.next()) {
+            (Some(&only), None) => Some(only),
+            _ => None,
+        })
+    }
+
+    /// The hint at the start.
+    fn first_hint(&self) -> AffinityHint {
+        let known = self.expected_threads().and_then(|threads| self.known.get(&threads));
+        known.map_or(AffinityHint::DISTRIBUTED, |known| known.hint)
+    }
+
+    /// The pinning from the first instruction on.
+    pub fn first_pinning(&self, topology: &Topology) -> Option<Pinning> {
+        match self.expected_threads() {
+            Some(threads) => Some(placed(self.first_hint(), topology, threads)),
+            None => Pinning::new(candidates::distributed(topology)),
+        }
+    }
+}
+
+/// What is going on since when.
+#[derive(Debug)]
+enum Phase {
+    Opening,
+    /// The sample of a program that is not known.
+    Sampling {
+        began: Duration,
+    },
+    /// The hint's placement has been applied.
+    WarmingUp {
+        began: Duration,
+        before: Before,
+    },
+    /// Whether it was right.
+    Checking {
+        began: Duration,
+        before: Before,
+    },
+    /// The time since the last rate line.
+    Watching {
+        began: Duration,
+    },
+}
+
+/// What was before the move.
+#[derive(Clone, Debug)]
+struct Before {
+    hint: AffinityHint,
+    measurement: Measurement,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Hints {
+    options: HintOptions,
+    metrics: Vec<Metric>,
+    opening: Opening,
+    roster: Roster,
+    meter: Option<(Meter, Duration)>,
+    /// The sample at the begin of what is observed at present.
+    first: Sample,
+    hint: AffinityHint,
+    /// How many threads the pinning is for.
+    threads: usize,
+    pinning: Option<Pinning>,
+    configuration: Option<Configuration>,
+    phase: Phase,
+    sampled: bool,
+}
+
+impl Hints {
+    /// The policy with these options, which `HintOptions::check` has accepted.
+    pub fn new(options: HintOptions) -> Self {
+        Self {
+            opening: Opening::new(options.times, options.metric.clone()),
+            roster: Roster::new(options.skip.clone()),
+            metrics: vec![],
+            meter: None,
+            first: Sample::default(),
+            hint: options.first_hint(),
+            threads: 0,
+            pinning: None,
+            configuration: None,
+            phase: Phase::Opening,
+            sampled: false,
+            options,
+        }
+    }
+}
+
+impl Policy for Hints {
+    fn name(&self) -> &'static str {
+        "hints"
+    }
+
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
+        let mut findings = vec![];
+        self.metrics = metrics.to_vec();
+        self.pinning = self.options.first_pinning(topology);
+        self.opening.start(metrics, &mut findings);
+        self.decision(Duration::ZERO, findings)
+    }
+
+    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
+        let mut findings = vec![];
+        self.roster.update(sample);
+        if let Some((meter, _)) = &mut self.meter {
+            meter.read(sample, |id| !self.roster.is_left_alone(id));
+        }
+        let times = self.options.times;
+        match &self.phase {
+            Phase::Opening => self.open(topology, sample, &mut findings),
+            Phase::Sampling { began } if sample.at >= *began + times.probe => {
+                self.take_sample(topology, sample, &mut findings);
+            }
+            Phase::WarmingUp { began, before } if sample.at >= *began + times.warm_up => {
+                let before = before.clone();
+                self.begin(sample);
+                findings.push(Finding::Probing {
+                    candidate: 1,
+                    lasts: times.probe,
+                });
+                self.phase = Phase::Checking {
+                    began: sample.at,
+                    before,
+                };
+            }
+            Phase::Checking { began, before } if sample.at >= *began + times.probe => {
+                let before = before.clone();
+                self.check(topology, sample, &before, &mut findings);
+            }
+            Phase::Watching { began } if sample.at >= *began + times.probe => {
+                self.tell_rate(topology, sample, &mut findings);
+            }
+            _ => {}
+        }
+        self.decision(sample.at, findings)
+    }
+
+    fn end(&mut self) -> Vec<Finding> {
+        let why = match self.phase {
+            Phase::Watching { .. } => return vec![],
+            Phase::Opening => "The program ended before its threads were known.",
+            Phase::Sampling { .. } => "The program ended before it was sampled; it stayed distributed.",
+            Phase::WarmingUp { .. } | Phase::Checking { .. } => "The program ended before the move could be checked.",
+        };
+        vec![Finding::EndedEarly {
+            best: None,
+            rate: None,
+            why: why.to_owned(),
+        }]
+    }
+}
+
+impl Hints {
+    /// The initialisation, until a metric is chosen.
+    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        match self.opening.look(sample, &mut self.roster, findings) {
+            Opened::NotYet => {}
+            Opened::WithoutMetric => self.affirm(),
+            Opened::With { meter, reading } => {
+                self.meter = Some((meter, reading));
+                let threads = self.options.threads.unwrap_or(self.roster.working()).max(1);
+                self.threads = threads;
+                match self.options.known.get(&threads).cloned() {
+                    Some(known) => self.follow(topology, sample, &known, findings),
+                    None => self.begin_sample(topology, sample, findings),
+                }
+            }
+        }
+    }
+
+    /// A program that is known goes where it fared best.
+    fn follow(&mut self, topology: &Topology, sample: &Sample, known: &Known, findings: &mut Vec<Finding>) {
+        self.place(topology, known.hint);
+        findings.push(self.candidates(
+            vec![self.pinning.clone()],
+            format!("hint {}: {}", known.hint, known.why),
+        ));
+        findings.push(chosen(0, None));
+        self.begin(sample);
+        self.phase = Phase::Watching { began: sample.at };
+    }
+
+    /// A program that is not known is sampled where it is: distributed.
+    fn begin_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.place(topology, AffinityHint::DISTRIBUTED);
+        let why = format!(
+            "hint {}: nothing is known of the program with as many threads, so it starts distributed and is sampled once",
+            self.hint
+        );
+        findings.push(self.candidates(vec![self.pinning.clone()], why));
+        findings.push(Finding::Probing {
+            candidate: 0,
+            lasts: self.options.times.probe,
+        });
+        self.begin(sample);
+        self.phase = Phase::Sampling { began: sample.at };
+    }
+
+    /// The sample has been taken: what it says is done.
+    fn take_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        let measurement = self.measurement();
+        findings.push(probed(0, &measurement));
+        let (says, why) = self.observe(sample, &measurement, findings);
+        let from = self.pinning.clone();
+        let before = Before {
+            hint: self.hint,
+            measurement,
+        };
+        let hint = says.unwrap_or(self.hint);
+        self.place(topology, hint);
+        self.begin(sample);
+        if self.pinning == from {
+            findings.push(chosen(0, None));
+            self.phase = Phase::Watching { began: sample.at };
+            return;
+        }
+        findings.push(self.candidates(vec![from, self.pinning.clone()], format!("hint {hint}: {why}")));
+        findings.push(probed(0, &before.measurement));
+        findings.push(Finding::WarmingUp {
+            candidate: 1,
+            lasts: self.options.times.warm_up,
+        });
+        self.phase = Phase::WarmingUp {
+            began: sample.at,
+            before,
+        };
+    }
+
+    /// Whether the move was right; if not, back.
+    fn check(&mut self, topology: &Topology, sample: &Sample, before: &Before, findings: &mut Vec<Finding>) {
+        let after = self.measurement();
+        findings.push(probed(1, &after));
+        self.observe_only(sample, &after, findings);
+        let gain = gain(before.measurement.rate, after.rate);
+        if is_lower(&after, &before.measurement) {
+            self.place(topology, before.hint);
+            findings.push(chosen(0, None));
+            findings.push(Finding::Note {
+                text: "The rate fell with the hint, so the threads went back to where they were.".to_owned(),
+            });
+        } else {
+            findings.push(chosen(1, gain));
+        }
+        self.begin(sample);
+        self.phase = Phase::Watching { began: sample.at };
+    }
+
+    /// A rate line; where other threads work than before the hint is followed for them.
+    fn tell_rate(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        let measurement = self.measurement();
+        findings.push(Finding::Rate {
+            rate: measurement.rate,
+            spread: measurement.spread,
+        });
+        if !self.sampled {
+            self.observe_only(sample, &measurement, findings);
+        }
+        self.roster.judge(sample);
+        let threads = self.options.threads.unwrap_or(self.roster.working());
+        if threads > 0 && threads != self.threads {
+            self.threads = threads;
+            let hint = self.options.known.get(&threads).map_or(self.hint, |known| known.hint);
+            self.place(topology, hint);
+            let why = format!("hint {hint}, for the threads that work now");
+            findings.push(self.candidates(vec![self.pinning.clone()], why));
+            findings.push(chosen(0, None));
+            self.sampled = false;
+        }
+        self.begin(sample);
+        self.phase = Phase::Watching { began: sample.at };
+    }
+
+    /// Tells what was observed since `begin`; which hint the rules ask for, and why.
+    fn observe(
+        &mut self,
+        sample: &Sample,
+        measurement: &Measurement,
+        findings: &mut Vec<Finding>,
+    ) -> (Option<AffinityHint>, String) {
+        let observed = self.observed(sample);
+        let (says, why) = match &self.options.rules {
+            None => (None, "there are no rules to ask".to_owned()),
+            Some(rules) => {
+                let threads = self.threads as f64;
+                let value = |metric: &RuleMetric| {
+                    let value = observed.iter().find(|one| one.name == metric.name)?.value?;
+                    Some(match metric.normalised {
+                        Normalised::PerSecond => value * threads,
+                        Normalised::PerThreadAndSecond | Normalised::Ratio => value,
+                    })
+                };
+                let values: Vec<Option<f64>> = rules.metrics().iter().map(value).collect();
+                let verdict = rules.evaluate(&values);
+                (verdict.outcome.class.parse().ok(), verdict.to_string())
+            }
+        };
+        self.tell(observed, measurement, says, why.clone(), findings);
+        (says, why)
+    }
+
+    /// Tells what was observed, when nothing is asked.
+    fn observe_only(&mut self, sample: &Sample, measurement: &Measurement, findings: &mut Vec<Finding>) {
+        let observed = self.observed(sample);
+        self.tell(observed, measurement, None, String::new(), findings);
+    }
+
+    fn tell(
+        &mut self,
+        observed: Vec<Observed>,
+        measurement: &Measurement,
+        says: Option<AffinityHint>,
+        why: String,
+        findings: &mut Vec<Finding>,
+    ) {
+        self.sampled = true;
+        findings.push(Finding::Sampled {
+            hint: self.hint,
+            threads: self.threads,
+            lasts: measurement.over,
+            rate: measurement.rate,
+            observed,
+            says,
+            why,
+        });
+    }
+
+    /// What every metric counted since `begin`, by thread and second, and what can be made of these.
+    fn observed(&self, sample: &Sample) -> Vec<Observed> {
+        let seconds = sample.at.saturating_sub(self.first.at).as_secs_f64();
+        let counts = |id: TaskId| !self.roster.is_left_alone(id);
+        let threads = self.threads as f64;
+        let value = |index: usize, metric: &Metric| {
+            let grown = meter::growth(index, metric.scope, &self.first, sample, counts)?;
+            let shares = match metric.scope {
+                Scope::Task => threads,
+                Scope::Program => 1.0,
+            };
+            (seconds > 0.0).then_some(grown / seconds / shares)
+        };
+        let mut observed: Vec<Observed> = self
+            .metrics
+            .iter()
+            .enumerate()
+            .map(|(index, metric)| Observed {
+                name: metric.name.clone(),
+                unit: match metric.scope {
+                    Scope::Task => format!("{} per thread and second", metric.unit),
+                    Scope::Program => format!("{} per second", metric.unit),
+                },
+                value: value(index, metric),
+            })
+            .collect();
+        let of = |name: &str| observed.iter().find(|one| one.name == name).and_then(|one| one.value);
+        let ipc = of("event:instructions").zip(of("event:cycles").filter(|&cycles| cycles > 0.0));
+        observed.push(Observed {
+            name: "ipc".to_owned(),
+            unit: "instructions per cycle".to_owned(),
+            value: ipc.map(|(instructions, cycles)| instructions / cycles),
+        });
+        observed
+    }
+
+    fn place(&mut self, topology: &Topology, hint: AffinityHint) {
+        self.hint = hint;
+        self.pinning = Some(placed(hint, topology, self.threads));
+    }
+
+    fn candidates(&self, pinnings: Vec<Option<Pinning>>, why: String) -> Finding {
+        Finding::CandidatesChosen {
+            threads: self.threads,
+            pinnings: pinnings.into_iter().flatten().collect(),
+            why,
+        }
+    }
+
+    fn measurement(&self) -> Measurement {
+        let meter = self.meter.as_ref();
+        meter.map(|(meter, _)| meter.measurement()).unwrap_or_default()
+    }
+
+    /// What is measured and counted begins at `sample`.
+    fn begin(&mut self, sample: &Sample) {
+        self.first = sample.clone();
+        self.roster.begin_window(sample);
+        if let Some((meter, _)) = &mut self.meter {
+            meter.share(sample, |id| !self.roster.is_left_alone(id));
+            meter.restart();
+        }
+        self.affirm();
+    }
+
+    /// Asks for the configuration once more, so that it is in force for tasks too that the machine left to themselves
+    /// when they began.
+    fn affirm(&mut self) {
+        self.configuration = None;
+    }
+
+    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
+        let wanted = Configuration {
+            pinning: self.pinning.clone(),
+            left_alone: self.roster.left_alone(),
+            ..Configuration::default()
+        };
+        let asked = self.configuration.as_ref() != Some(&wanted);
+        if asked {
+            self.configuration = Some(wanted);
+        }
+        let reading = self
+            .meter
+            .as_ref()
+            .map_or(self.options.times.interval, |(_, reading)| *reading);
+        let wait = match &self.phase {
+            Phase::Opening => self.opening.wait(now),
+            Phase::WarmingUp { began, .. } => times::wait(now, *began + self.options.times.warm_up, reading),
+            Phase::Sampling { began } | Phase::Checking { began, .. } | Phase::Watching { began } => {
+                times::wait(now, *began + self.options.times.probe, reading)
+            }
+        };
+        Decision {
+            configuration: self.configuration.clone().filter(|_| asked),
+            wait,
+            findings,
+        }
+    }
+}
+
+fn probed(candidate: usize, measurement: &Measurement) -> Finding {
+    Finding::Probed {
+        candidate,
+        rate: measurement.rate,
+        spread: measurement.spread,
+        measured: measurement.over,
+        dropped: false,
+    }
+}
+
+fn chosen(candidate: usize, gain_over_first: Option<f64>) -> Finding {
+    Finding::Chosen {
+        candidate,
+        gain_over_first,
+        gain_over_worst: None,
+    }
+}
+
+fn gain(before: Option<f64>, after: Option<f64>) -> Option<f64> {
+    let (before, after) = (before?, after?);
+    (before > 0.0).then_some(after / before - 1.0)
+}
+
+/// Whether the first is lower than the second beyond the noise.
+fn is_lower(one: &Measurement, other: &Measurement) -> bool {
+    let levels = statistics::level(&one.readings).zip(statistics::level(&other.readings));
+    match levels {
+        Some((one, other)) => statistics::chance_of_not_lower(&one, &other) <= CHANCE,
+        None => gain(other.rate, one.rate).is_some_and(|gain| gain < -MARGIN),
+    }
+}
