@@ -1,0 +1,18 @@
+//! The behaviour database: what was observed of programs, which affinity hint they were given, and what came of it (Moore and
+//! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
+//!
+//! One `SQLite` file, in WAL mode: several pinfolds write at once, each in short transactions, and a kill at any moment loses at
+//! most what was about to be written. A file that is damaged is set aside, and a new one begun; one of a newer pinfold is
+//! left as it is.
+//!
+//! 1. `program`: what makes two runs runs of the same program.
+//! 2. `schema`: opening and making the file.
+//! 3. `store`: what is written and read.
+
+mod program;
+mod schema;
+mod store;
+
+pub use program::{Machine, ProgramKey, shape};
+pub use schema::{Opened, StoreError};
+pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store};

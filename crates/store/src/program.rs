@@ -1,0 +1,103 @@
+//! What makes two runs runs of the same program on the same machine.
+
+use serde::{Deserialize, Serialize};
+
+/// A machine as it is told from others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// A hash of its shape, or of its model where it is simulated.
+    pub fingerprint: String,
+    /// Its name, for people.
+    pub name: String,
+    /// Whether it is simulated: what was seen there was not measured.
+    pub simulated: bool,
+}
+
+/// A program with arguments of some shape, on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramKey {
+    /// The build id of its binary as `build-id:HEX`, or a hash of the file as `xxh3:HEX`.
+    pub identity: String,
+    /// Its name, for people.
+    pub name: String,
+    /// The shape of its arguments (`shape`).
+    pub shape: String,
+    /// Where it ran.
+    pub machine: Machine,
+}
+
+/// The shape of arguments: two runs whose arguments have the same shape are taken to behave alike.
+///
+/// A number counts as the nearest power of two below it, so that another input of about the same size has the same shape. Of a
+/// path only the extension of its last part is kept. Everything else counts as it is. Parts are joined by blanks:
+/// `--size 12M --file /data/a.mtx -v` becomes `--size 8M --file *.mtx -v`.
+pub fn shape<S: AsRef<str>>(arguments: &[S]) -> String {
+    let words: Vec<String> = arguments.iter().map(|word| word_shape(word.as_ref())).collect();
+    words.join(" ")
+}
+
+fn word_shape(word: &str) -> String {
+    if let Some((option, value)) = word.split_once('=').filter(|(option, _)| option.starts_with('-')) {
+        return format!("{option}={}", word_shape(value));
+    }
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    let unit = &word[digits..];
+    if digits > 0 && unit.chars().all(|letter| letter.is_ascii_alphabetic()) {
+        return match word[..digits].parse::<u128>() {
+            Ok(0) => format!("0{unit}"),
+            Ok(number) => format!("{}{unit}", 1u128 << number.ilog2()),
+            Err(_) => format!("*{unit}"),
+        };
+    }
+    if word.contains('/') {
+        let last = word.rsplit('/').next().unwrap_or_default();
+        return match last.rsplit_once('.') {
+            Some((stem, extension)) if !stem.is_empty() => format!("*.{extension}"),
+            _ => "*".to_owned(),
+        };
+    }
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_count_by_their_magnitude_and_paths_by_their_extension() {
+        assert_eq!(
+            shape(&[
+                "--size",
+                "12M",
+                "--file",
+                "/data/a.mtx",
+                "-v",
+                "--steps=100",
+                "0",
+                "3.5",
+                "mesh.vtk",
+                "./.x"
+            ]),
+            "--size 8M --file *.mtx -v --steps=64 0 3.5 mesh.vtk *"
+        );
+        assert_eq!(shape::<&str>(&[]), "");
+        assert_eq!(shape(&["99999999999999999999999999999999999999999999"]), "*");
+    }
+
+    proptest! {
+        #[test]
+        fn any_argument_has_a_shape_that_is_its_own_shape(word in "\\PC*") {
+            let once = word_shape(&word);
+            if !once.contains(['*', '/']) {
+                prop_assert_eq!(word_shape(&once), once);
+            }
+        }
+
+        #[test]
+        fn numbers_less_than_twice_each_other_and_of_one_magnitude_are_alike(exponent in 0u32..60, a in 0u64..1 << 20, b in 0u64..1 << 20) {
+            let number = |part: u64| (1u64 << exponent) + part % (1u64 << exponent);
+            prop_assert_eq!(word_shape(&number(a).to_string()), word_shape(&number(b).to_string()));
+        }
+    }
+}

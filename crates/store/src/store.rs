@@ -1,0 +1,359 @@
+//! What is written to the database and read from it.
+
+use crate::program::{Machine, ProgramKey};
+use crate::schema::StoreError;
+use pinfold_core::Observed;
+use pinfold_core::hint::AffinityHint;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The open database.
+pub struct Store {
+    connection: Connection,
+}
+
+/// What was observed of a program in a placement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleRow {
+    /// How many threads had ranks.
+    pub threads: usize,
+    /// When, in seconds since 1970.
+    pub at: i64,
+    /// The hint that gave the placement.
+    pub hint: AffinityHint,
+    /// The PUs by rank, as a list.
+    pub pus: String,
+    /// For how long it was observed, in seconds.
+    pub lasted: f64,
+    /// The metric that decided.
+    pub metric: Option<String>,
+    /// Its rate; `None` where it could not be had.
+    pub rate: Option<f64>,
+    /// Every metric: name, unit and value.
+    pub observed: Vec<ObservedRow>,
+}
+
+/// A metric's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObservedRow {
+    name: String,
+    unit: String,
+    value: Option<f64>,
+}
+
+impl From<&Observed> for ObservedRow {
+    fn from(observed: &Observed) -> Self {
+        Self {
+            name: observed.name.clone(),
+            unit: observed.unit.clone(),
+            value: observed.value.filter(|value| value.is_finite()),
+        }
+    }
+}
+
+/// The hint that a program was given, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// How many threads had ranks.
+    pub threads: usize,
+    /// The hint in which it ended: that of the rules, or the one before where the rate fell.
+    pub hint: AffinityHint,
+    /// The version of the rules that were asked; `None` where there were none.
+    pub rules: Option<String>,
+    /// Which rule, and the values that made it fire.
+    pub why: String,
+    /// The rate before the move, and after it; `None` where it was not measured.
+    pub before: Option<f64>,
+    /// The rate after it.
+    pub after: Option<f64>,
+    /// Whether the hint of the rules was kept.
+    pub kept: bool,
+    /// When, in seconds since 1970.
+    pub at: i64,
+}
+
+/// A hint that is known for a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownHint {
+    /// The hint.
+    pub hint: AffinityHint,
+    /// When it was chosen, in seconds since 1970.
+    pub at: i64,
+    /// Whether it is what the rules said; otherwise it is where the program fared better.
+    pub kept: bool,
+}
+
+/// A program and all that is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// The number by which it is shown and forgotten.
+    pub id: i64,
+    /// What it is.
+    #[serde(flatten)]
+    pub key: ProgramKey,
+    /// What was observed, the oldest first.
+    pub samples: Vec<SampleRow>,
+    /// What was chosen, by number of threads.
+    pub choices: Vec<Choice>,
+}
+
+/// How far the database has grown since rules were made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// The samples then; `None` when no rules have been made.
+    pub before: Option<u64>,
+    /// The samples now.
+    pub now: u64,
+}
+
+impl Growth {
+    /// Whether it has grown by so many percent, or was never used.
+    pub fn by_percent(&self, percent: f64) -> bool {
+        match self.before {
+            None => self.now > 0,
+            Some(before) => self.now as f64 >= before as f64 * (1.0 + percent / 100.0) && self.now > before,
+        }
+    }
+}
+
+/// What was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Programs.
+    pub programs: usize,
+}
+
+impl Store {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    /// The hints that are known of a program, by number of threads. With `rules`, the version of those in use, hints that
+    /// older rules gave are dropped; what a program was moved back to, or was given without rules, stays.
+    pub fn known(&mut self, key: &ProgramKey, rules: Option<&str>) -> Result<BTreeMap<usize, KnownHint>, StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let Some(program) = find(&transaction, key)? else {
+            return Ok(BTreeMap::new());
+        };
+        if let Some(rules) = rules {
+            transaction.execute(
+                "DELETE FROM choice WHERE program = ?1 AND rules IS NOT NULL AND rules <> ?2",
+                params![program, rules],
+            )?;
+        }
+        let known = transaction
+            .prepare("SELECT threads, hint, at, kept FROM choice WHERE program = ?1")?
+            .query_map([program], |row| {
+                let known = KnownHint {
+                    hint: hint(row, 1)?,
+                    at: row.get(2)?,
+                    kept: row.get(3)?,
+                };
+                Ok((row.get(0)?, known))
+            })?
+            .collect::<Result<_, _>>()?;
+        transaction.commit()?;
+        Ok(known)
+    }
+
+    /// Adds what was observed.
+    pub fn add_sample(&mut self, key: &ProgramKey, sample: &SampleRow) -> Result<(), StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let program = find_or_add(&transaction, key)?;
+        let observed = serde_json::to_string(&sample.observed).expect("plain data is JSON");
+        transaction.execute(
+            "INSERT INTO sample (program, threads, at, hint, pus, lasted, metric, rate, observed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                program,
+                sample.threads,
+                sample.at,
+                sample.hint.to_string(),
+                sample.pus,
+                sample.lasted,
+                sample.metric,
+                sample.rate.filter(|rate| rate.is_finite()),
+                observed
+            ],
+        )?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Keeps what was chosen, in place of an earlier choice for as many threads.
+    pub fn choose(&mut self, key: &ProgramKey, choice: &Choice) -> Result<(), StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let program = find_or_add(&transaction, key)?;
+        transaction.execute(
+            "INSERT OR REPLACE INTO choice (program, threads, hint, rules, why, before, after, kept, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                program,
+                choice.threads,
+                choice.hint.to_string(),
+                choice.rules,
+                choice.why,
+                choice.before,
+                choice.after,
+                choice.kept,
+                choice.at
+            ],
+        )?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// All programs, or those whose number or name is `which`, in the order in which they were first seen.
+    pub fn programs(&self, which: Option<&str>) -> Result<Vec<Program>, StoreError> {
+        let mut programs: Vec<Program> = self
+            .connection
+            .prepare(
+                "SELECT id, identity, name, shape, machine, machine_name, simulated FROM program
+                 WHERE ?1 IS NULL OR name = ?1 OR CAST(id AS TEXT) = ?1 ORDER BY id",
+            )?
+            .query_map([which], |row| {
+                Ok(Program {
+                    id: row.get(0)?,
+                    key: ProgramKey {
+                        identity: row.get(1)?,
+                        name: row.get(2)?,
+                        shape: row.get(3)?,
+                        machine: Machine {
+                            fingerprint: row.get(4)?,
+                            name: row.get(5)?,
+                            simulated: row.get(6)?,
+                        },
+                    },
+                    samples: vec![],
+                    choices: vec![],
+                })
+            })?
+            .collect::<Result<_, _>>()?;
+        for program in &mut programs {
+            program.samples = self.samples(program.id)?;
+            program.choices = self.choices(program.id)?;
+        }
+        Ok(programs)
+    }
+
+    fn samples(&self, program: i64) -> Result<Vec<SampleRow>, StoreError> {
+        let rows = self
+            .connection
+            .prepare(
+                "SELECT threads, at, hint, pus, lasted, metric, rate, observed FROM sample WHERE program = ?1 ORDER BY id",
+            )?
+            .query_map([program], |row| {
+                let observed: String = row.get(7)?;
+                let observed = serde_json::from_str(&observed)
+                    .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, Type::Text, error.into()))?;
+                Ok(SampleRow {
+                    threads: row.get(0)?,
+                    at: row.get(1)?,
+                    hint: hint(row, 2)?,
+                    pus: row.get(3)?,
+                    lasted: row.get(4)?,
+                    metric: row.get(5)?,
+                    rate: row.get(6)?,
+                    observed,
+                })
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(rows)
+    }
+
+    fn choices(&self, program: i64) -> Result<Vec<Choice>, StoreError> {
+        let rows = self
+            .connection
+            .prepare(
+                "SELECT threads, hint, rules, why, before, after, kept, at FROM choice WHERE program = ?1 ORDER BY threads",
+            )?
+            .query_map([program], |row| {
+                Ok(Choice {
+                    threads: row.get(0)?,
+                    hint: hint(row, 1)?,
+                    rules: row.get(2)?,
+                    why: row.get(3)?,
+                    before: row.get(4)?,
+                    after: row.get(5)?,
+                    kept: row.get(6)?,
+                    at: row.get(7)?,
+                })
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(rows)
+    }
+
+    /// Forgets the programs whose number or name is `which`; all of them without.
+    pub fn forget(&mut self, which: Option<&str>) -> Result<Forgotten, StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let programs = transaction.execute(
+            "DELETE FROM program WHERE ?1 IS NULL OR name = ?1 OR CAST(id AS TEXT) = ?1",
+            [which],
+        )?;
+        transaction.commit()?;
+        Ok(Forgotten { programs })
+    }
+
+    /// How far it has grown since `built`.
+    pub fn growth(&self) -> Result<Growth, StoreError> {
+        let now = self
+            .connection
+            .query_row("SELECT COUNT(*) FROM sample", [], |row| row.get(0))?;
+        let before = self
+            .connection
+            .query_row("SELECT samples FROM built ORDER BY rowid DESC LIMIT 1", [], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        Ok(Growth { before, now })
+    }
+
+    /// Rules of this version have been made of all samples.
+    pub fn built(&mut self, rules: &str, at: i64) -> Result<(), StoreError> {
+        self.connection.execute(
+            "INSERT INTO built (rules, samples, at) SELECT ?1, COUNT(*), ?2 FROM sample",
+            params![rules, at],
+        )?;
+        Ok(())
+    }
+}
+
+fn find(connection: &Connection, key: &ProgramKey) -> Result<Option<i64>, rusqlite::Error> {
+    let query = "SELECT id FROM program WHERE identity = ?1 AND shape = ?2 AND machine = ?3";
+    let what = params![key.identity, key.shape, key.machine.fingerprint];
+    connection.query_row(query, what, |row| row.get(0)).optional()
+}
+
+fn find_or_add(connection: &Connection, key: &ProgramKey) -> Result<i64, rusqlite::Error> {
+    if let Some(program) = find(connection, key)? {
+        return Ok(program);
+    }
+    connection.execute(
+        "INSERT INTO program (identity, name, shape, machine, machine_name, simulated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            key.identity,
+            key.name,
+            key.shape,
+            key.machine.fingerprint,
+            key.machine.name,
+            key.machine.simulated
+        ],
+    )?;
+    Ok(connection.last_insert_rowid())
+}
+
+fn hint(row: &Row<'_>, column: usize) -> Result<AffinityHint, rusqlite::Error> {
+    let text: String = row.get(column)?;
+    let parsed = text.parse::<AffinityHint>();
+    parsed.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}

@@ -1,0 +1,253 @@
+//! The behaviour database, on files.
+
+use pinfold_core::hint::AffinityHint;
+use pinfold_store::{Choice, Growth, Machine, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+fn key(name: &str) -> ProgramKey {
+    ProgramKey {
+        identity: format!("build-id:{name}"),
+        name: name.to_owned(),
+        shape: shape(&["--size", "12M"]),
+        machine: Machine {
+            fingerprint: "f00".to_owned(),
+            name: "four Opterons".to_owned(),
+            simulated: true,
+        },
+    }
+}
+
+fn sample(at: i64) -> SampleRow {
+    SampleRow {
+        threads: 8,
+        at,
+        hint: AffinityHint::DISTRIBUTED,
+        pus: "0,6,12".to_owned(),
+        lasted: 30.0,
+        metric: Some("regions".to_owned()),
+        rate: None,
+        observed: serde_json::from_str(r#"[{"name": "event:l3_misses", "unit": "1/s", "value": null}]"#).unwrap(),
+    }
+}
+
+fn choice(hint: AffinityHint, rules: Option<&str>, kept: bool) -> Choice {
+    Choice {
+        threads: 8,
+        hint,
+        rules: rules.map(str::to_owned),
+        why: "rule 1 of 2".to_owned(),
+        before: Some(1.0),
+        after: Some(2.0),
+        kept,
+        at: 7,
+    }
+}
+
+fn open(file: &Path) -> Store {
+    let opened = Opened::new(file).unwrap();
+    assert_eq!(opened.set_aside, None);
+    opened.store
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deep/behaviour.db");
+    let mut store = open(&file);
+    store.add_sample(&key("fft"), &sample(1)).unwrap();
+    store.add_sample(&key("fft"), &sample(2)).unwrap();
+    store
+        .choose(&key("fft"), &choice(AffinityHint::PACKED, Some("r1"), true))
+        .unwrap();
+    store.add_sample(&key("lu"), &sample(3)).unwrap();
+    drop(store);
+
+    let store = open(&file);
+    let programs = store.programs(None).unwrap();
+    assert_eq!(
+        programs.iter().map(|one| one.key.clone()).collect::<Vec<_>>(),
+        [key("fft"), key("lu")]
+    );
+    assert_eq!(programs[0].samples, [sample(1), sample(2)]);
+    assert_eq!(programs[0].choices, [choice(AffinityHint::PACKED, Some("r1"), true)]);
+    assert_eq!(store.programs(Some("lu")).unwrap().len(), 1);
+    assert_eq!(store.programs(Some("2")).unwrap()[0].key.name, "lu");
+    assert_eq!(store.programs(Some("nothing")).unwrap(), []);
+}
+
+#[test]
+fn a_hint_is_known_for_the_same_program_machine_and_shape_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder.path().join("behaviour.db"));
+    store
+        .choose(&key("fft"), &choice(AffinityHint::PACKED, None, true))
+        .unwrap();
+    assert_eq!(store.known(&key("fft"), None).unwrap()[&8].hint, AffinityHint::PACKED);
+    let mut others = [key("fft"), key("fft"), key("fft")];
+    others[0].identity = "build-id:other".to_owned();
+    others[1].shape = shape(&["--size", "20M"]);
+    others[2].machine.fingerprint = "bad".to_owned();
+    for other in others {
+        assert!(store.known(&other, None).unwrap().is_empty(), "{other:?}");
+    }
+}
+
+#[test]
+fn hints_of_older_rules_are_dropped_and_others_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder.path().join("behaviour.db"));
+    store
+        .choose(&key("old"), &choice(AffinityHint::PACKED, Some("r1"), true))
+        .unwrap();
+    store
+        .choose(&key("without"), &choice(AffinityHint::PACKED, None, true))
+        .unwrap();
+    assert!(store.known(&key("old"), Some("r1")).unwrap().contains_key(&8));
+    assert!(store.known(&key("old"), Some("r2")).unwrap().is_empty());
+    assert!(store.known(&key("old"), Some("r1")).unwrap().is_empty());
+    assert!(store.known(&key("without"), Some("r2")).unwrap().contains_key(&8));
+}
+
+#[test]
+fn a_program_is_forgotten_with_all_that_was_known_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder.path().join("behaviour.db"));
+    for name in ["fft", "lu"] {
+        store.add_sample(&key(name), &sample(1)).unwrap();
+    }
+    assert_eq!(store.forget(Some("fft")).unwrap().programs, 1);
+    assert_eq!(store.growth().unwrap(), Growth { before: None, now: 1 });
+    assert_eq!(store.forget(None).unwrap().programs, 1);
+    assert_eq!(store.growth().unwrap().now, 0);
+}
+
+#[test]
+fn growth_is_counted_from_when_rules_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder.path().join("behaviour.db"));
+    assert!(!store.growth().unwrap().by_percent(20.0));
+    for at in 0..10 {
+        store.add_sample(&key("fft"), &sample(at)).unwrap();
+    }
+    assert!(store.growth().unwrap().by_percent(20.0));
+    store.built("r1", 5).unwrap();
+    store.add_sample(&key("fft"), &sample(10)).unwrap();
+    assert!(!store.growth().unwrap().by_percent(20.0));
+    store.add_sample(&key("fft"), &sample(11)).unwrap();
+    assert!(store.growth().unwrap().by_percent(20.0));
+}
+
+#[test]
+fn several_write_at_once_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            let file = &file;
+            scope.spawn(move || {
+                let mut store = open(file);
+                for at in 0..50 {
+                    store.add_sample(&key("shared"), &sample(at)).unwrap();
+                    store.add_sample(&key(&format!("own{writer}")), &sample(at)).unwrap();
+                }
+            });
+        }
+    });
+    let programs = open(&file).programs(None).unwrap();
+    assert_eq!(programs.len(), 5);
+    let shared = programs.iter().find(|one| one.key.name == "shared").unwrap();
+    assert_eq!(shared.samples.len(), 200);
+}
+
+/// Writes until it is killed, and says of each sample when it is written. Run by the test below.
+#[test]
+fn a_writer_that_will_be_killed() {
+    let Some(file) = std::env::var_os("PINFOLD_TEST_DATABASE") else {
+        return;
+    };
+    let mut store = open(Path::new(&file));
+    for at in 0.. {
+        store.add_sample(&key("killed"), &sample(at)).unwrap();
+        println!("written {at}");
+    }
+}
+
+#[test]
+fn a_kill_loses_nothing_that_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    for wait in [20, 35, 50, 80, 130] {
+        let _ = fs::remove_file(&file);
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_writer_that_will_be_killed", "--nocapture"])
+            .env("PINFOLD_TEST_DATABASE", &file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(wait));
+        writer.kill().unwrap();
+        let output = writer.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        let written = told.lines().filter(|line| line.starts_with("written ")).count();
+        let programs = open(&file).programs(None).unwrap();
+        let there = programs.first().map_or(0, |program| program.samples.len());
+        // The last line may be cut.
+        assert!(there + 1 >= written && there <= written + 1, "{there} of {written}");
+        let _ = fs::remove_file(folder.path().join("behaviour.db-wal"));
+        let _ = fs::remove_file(folder.path().join("behaviour.db-shm"));
+    }
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    fs::write(&file, "this is no database, but somebody's notes\n".repeat(100)).unwrap();
+    let opened = Opened::new(&file).unwrap();
+    let aside = opened.set_aside.unwrap();
+    assert_eq!(aside, folder.path().join("behaviour.db.damaged-1"));
+    assert!(fs::read_to_string(&aside).unwrap().starts_with("this is no database"));
+    drop(opened.store);
+
+    let mut store = open(&file);
+    for at in 0..500 {
+        store.add_sample(&key("fft"), &sample(at)).unwrap();
+    }
+    drop(store);
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[4096..middle].fill(0x5a);
+    fs::write(&file, bytes).unwrap();
+    let opened = Opened::new(&file).unwrap();
+    assert_eq!(opened.set_aside.unwrap(), folder.path().join("behaviour.db.damaged-2"));
+    assert_eq!(opened.store.programs(None).unwrap(), []);
+}
+
+#[test]
+fn a_newer_database_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    drop(open(&file));
+    let newer = rusqlite::Connection::open(&file).unwrap();
+    newer.pragma_update(None, "user_version", 9).unwrap();
+    newer.close().unwrap();
+    let before = fs::read(&file).unwrap();
+    let refused = Opened::new(&file).err().unwrap();
+    assert!(matches!(refused, StoreError::Newer { version: 9, .. }));
+    assert!(refused.to_string().contains("version 9") && refused.to_string().contains("--db"));
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let refused = Opened::new(Path::new("/proc/no/such/behaviour.db"))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(refused.contains("/proc/no/such/behaviour.db"), "{refused}");
+}
