@@ -66,6 +66,8 @@ struct Run {
     refused: Vec<Refusal>,
     #[serde(default)]
     page_moves: Vec<Moves>,
+    #[serde(default)]
+    samples: Vec<HintSample>,
     ended_early: Option<EndedEarly>,
     ran: Option<f64>,
     exit_status: Option<i32>,
@@ -121,6 +123,16 @@ struct Refusal {
 }
 
 #[derive(Deserialize)]
+struct HintSample {
+    at: f64,
+    hint: String,
+    threads: usize,
+    lasted: f64,
+    says: Option<String>,
+    why: String,
+}
+
+#[derive(Deserialize)]
 struct Moves {
     at: f64,
     goal: String,
@@ -154,6 +166,9 @@ impl Run {
         let mut text = String::new();
         self.subject(&mut text);
         self.comparison(&mut text);
+        for sample in &self.samples {
+            sample.told(&mut text);
+        }
         for (number, search) in self.earlier_searches.iter().enumerate() {
             let _ = writeln!(text, "\nSearch {} of {}:", number + 1, self.earlier_searches.len() + 1);
             search.told(&mut text);
@@ -186,6 +201,10 @@ impl Run {
         let does = match self.policy.as_str() {
             "autopin" => ", which tries pinnings while the program runs and keeps the one with the highest rate",
             "fixed" => ", which keeps one pinning and only measures",
+            "hint" => ", which keeps the placement of an affinity hint and only measures",
+            "hints" => {
+                ", which looks at what the program does once and follows a learned rule, or what is known of the program"
+            }
             "none" => ", which leaves threads where the operating system puts them and only measures",
             _ => "",
         };
@@ -284,6 +303,24 @@ impl Search {
         }
         if let Some(chosen) = &self.chosen {
             let _ = writeln!(text, "{}", chosen.told(self));
+        }
+    }
+}
+
+impl HintSample {
+    /// Only a sample of which rules were asked.
+    fn told(&self, text: &mut String) {
+        let Some(says) = &self.says else { return };
+        let _ = writeln!(
+            text,
+            "Until {} s {} were observed for {} s where hint {} puts them, and the rules asked for hint {says}:",
+            number(self.at),
+            counted(self.threads, "thread"),
+            number(self.lasted),
+            self.hint
+        );
+        for line in self.why.lines() {
+            let _ = writeln!(text, "  {line}");
         }
     }
 }

@@ -3,7 +3,9 @@
 //! `main` parses, hands over to one command and turns what comes back into an exit status. Each command is a module
 //! of the same name.
 
+mod behaviour;
 mod calibrate;
+mod db;
 mod events;
 mod explain;
 mod journals;
@@ -11,6 +13,7 @@ mod machine;
 mod machines;
 mod page_mapping;
 mod pages;
+mod parquet_table;
 mod placements;
 mod record;
 mod recorded;
@@ -50,6 +53,7 @@ enum Command {
     Calibrate(calibrate::Arguments),
     Trace(trace::Arguments),
     Sweep(Box<sweep::Arguments>),
+    Db(db::Arguments),
     Reset(reset::Arguments),
 }
 
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Db(arguments) => db::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {

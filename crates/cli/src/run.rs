@@ -15,6 +15,7 @@ mod report;
 mod schedule;
 mod simulated;
 
+use crate::behaviour::Learner;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -46,9 +47,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
-    /// Who decides where threads run: autopin tries candidates while the program runs and keeps the best; fixed keeps the
-    /// first candidate; hint:SLP keeps the placement of an affinity hint, as `pinfold placements --hint` shows it; none
-    /// leaves threads to the operating system. All but autopin only measure.
+    /// Who decides where threads run: autopin tries candidates while the program runs and keeps the best; hints looks once
+    /// and follows a learned rule, or what is known of the program; fixed keeps the first candidate; hint:SLP keeps the
+    /// placement of an affinity hint, as `pinfold placements --hint` shows it; none leaves threads to the operating system.
     #[arg(long, default_value = "autopin", value_name = "POLICY")]
     policy: PolicyName,
 
@@ -153,6 +154,13 @@ pub(crate) struct Arguments {
     journals: crate::journals::Arguments,
 
     #[command(flatten)]
+    behaviour: crate::behaviour::Arguments,
+
+    /// With --policy hints: the learned rules [default: those that were made of the behaviour database].
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+
+    #[command(flatten)]
     simulated: simulated::Arguments,
 
     /// The program and its arguments.
@@ -174,6 +182,7 @@ enum PolicyName {
     Autopin,
     Fixed,
     Hint(AffinityHint),
+    Hints,
     None,
 }
 
@@ -184,12 +193,13 @@ impl FromStr for PolicyName {
         match text.split_once(':') {
             None if text == "autopin" => Ok(Self::Autopin),
             None if text == "fixed" => Ok(Self::Fixed),
+            None if text == "hints" => Ok(Self::Hints),
             None if text == "none" => Ok(Self::None),
             Some(("hint", hint)) => Ok(Self::Hint(
                 hint.parse().map_err(|error: ParseAffinityHintError| error.to_string())?,
             )),
             _ => Err(
-                "there are autopin, fixed, none, and hint: with three letters, such as hint:slp for packed and hint:SLP for \
+                "there are autopin, hints, fixed, none, and hint: with three letters, such as hint:slp for packed and hint:SLP for \
                  distributed"
                     .to_owned(),
             ),
@@ -229,6 +239,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, plan::Where::Here)?;
+    let learner = plan.learn(arguments, &plan::Identity::Command(&arguments.command), false)?;
     if arguments.dry_run {
         let policy = plan.page_options(arguments)?.policy;
         return match io::stdout().write_all(dry_run::calls(&plan, policy).as_bytes()) {
@@ -241,7 +252,7 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     plan.notes.extend(arguments.journals.left_behind());
     let json = json_file(arguments)?;
     match LinuxMachine::launch(launch) {
-        Ok(mut machine) => drive(arguments, &plan, &mut machine, json),
+        Ok(mut machine) => drive(arguments, &plan, &mut machine, json, learner),
         Err(error) => {
             eprintln!("pinfold: {error}");
             Ok(status(error.exit_status()))
@@ -253,9 +264,10 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     refuse_what_needs_a_program(arguments)?;
     let script = read_script(file)?;
     let topology = script_topology(file, &script)?;
-    let plan = Plan::new(arguments, topology.clone(), plan::Where::Simulated)?;
+    let mut plan = Plan::new(arguments, topology.clone(), plan::Where::Simulated)?;
+    let learner = plan.learn(arguments, &plan::Identity::File(file, &[]), true)?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
-    drive(arguments, &plan, &mut machine, json_file(arguments)?)
+    drive(arguments, &plan, &mut machine, json_file(arguments)?, learner)
 }
 
 /// On a scripted machine the program is the script's.
@@ -313,8 +325,15 @@ pub(crate) fn scripted_topology(file: &Path) -> Result<Topology> {
 }
 
 /// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.
-fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine, json: Option<json::File>) -> Result<ExitCode> {
+fn drive(
+    arguments: &Arguments,
+    plan: &Plan,
+    machine: &mut impl Machine,
+    json: Option<json::File>,
+    learner: Learner,
+) -> Result<ExitCode> {
     let mut about = About {
+        learner,
         command: words(&arguments.command),
         events: None,
         ending: simulated::Ending::default(),
@@ -325,6 +344,7 @@ fn drive(arguments: &Arguments, plan: &Plan, machine: &mut impl Machine, json: O
 
 /// What differs between a program that really runs and one that is simulated.
 struct About<S> {
+    learner: Learner,
     /// The program's.
     command: Vec<String>,
     /// The events that a person hears of; `None` for all that are counted.
@@ -352,8 +372,11 @@ fn drive_about<M: Machine>(
     if let Some(events) = about.events.take() {
         report.only(events);
     }
-    let mut recorders = (&mut record, (&mut report, &mut about.ending));
+    let mut recorders = (&mut record, (&mut report, (&mut about.ending, &mut about.learner)));
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
+    if let Some(note) = std::mem::take(&mut about.learner).end() {
+        report.say(&note);
+    }
     let simulation = (about.simulation)(machine);
     if let Some(simulation) = &simulation {
         report.say(&simulation.to_string());

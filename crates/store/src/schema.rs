@@ -1,6 +1,6 @@
 //! Opening the database, and making it.
 //!
-//! The version of the tables is SQLite's `user_version`. What is not a database, or is one with damage, is renamed to
+//! The version of the tables is `SQLite`'s `user_version`. What is not a database, or is one with damage, is renamed to
 //! `FILE.damaged-N` with its write-ahead log, and nothing of it is lost to who can repair it.
 
 use crate::Store;
@@ -82,7 +82,7 @@ pub enum StoreError {
         /// Its version.
         version: i64,
     },
-    /// SQLite says no.
+    /// `SQLite` says no.
     #[error("the behaviour database: {0}")]
     Sqlite(#[from] rusqlite::Error),
 }
@@ -177,10 +177,11 @@ fn set_aside(file: &Path) -> io::Result<PathBuf> {
         name.push(suffix);
         PathBuf::from(name)
     };
-    let aside = (1..)
-        .map(|number| with(&format!(".damaged-{number}")))
-        .find(|aside| !aside.exists())
-        .unwrap_or_else(|| with(".damaged"));
+    let mut number = 1;
+    while with(&format!(".damaged-{number}")).exists() {
+        number += 1;
+    }
+    let aside = with(&format!(".damaged-{number}"));
     fs::rename(file, &aside)?;
     for part in ["-wal", "-shm"] {
         let mut to = aside.clone().into_os_string();

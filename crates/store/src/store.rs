@@ -8,6 +8,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The open database.
 pub struct Store {
@@ -41,6 +42,15 @@ pub struct ObservedRow {
     name: String,
     unit: String,
     value: Option<f64>,
+}
+
+impl fmt::Display for ObservedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value {
+            Some(value) => write!(f, "{} {value:.4e} {}", self.name, self.unit),
+            None => write!(f, "{} is missing", self.name),
+        }
+    }
 }
 
 impl From<&Observed> for ObservedRow {

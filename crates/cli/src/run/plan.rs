@@ -1,6 +1,8 @@
 //! Arguments and environment become one resolved plan before any work starts: which PUs, which policy with which
 //! options, what is counted, what the program is given. Everything that can be wrong is found here.
 
+use crate::behaviour::{self, Learner};
+
 use super::{Arguments, PolicyName, SearchName, binding, pages, schedule};
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
@@ -9,7 +11,8 @@ use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_policy::{
-    Autopin, Candidates, Fixed, Given, Kept, MetricRequest, Options, Policy, Search, Skip, Times, Watch, candidates,
+    Autopin, Candidates, Fixed, Given, HintOptions, Hints, Kept, MetricRequest, Options, Policy, Search, Skip, Times,
+    Watch, candidates,
 };
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -41,6 +44,16 @@ pub(super) struct Plan {
     removed_environment: Vec<OsString>,
     pages: Option<PageMapping>,
     pub(super) prefetchers: Option<Prefetchers>,
+    /// What is known of the program; only with `--policy hints`.
+    hints: Option<HintOptions>,
+}
+
+/// What a program is known by.
+pub(super) enum Identity<'a> {
+    /// The binary of a command.
+    Command(&'a [OsString]),
+    /// A file that stands for the program, such as a recording, and the command.
+    File(&'a Path, &'a [String]),
 }
 
 impl Plan {
@@ -96,7 +109,51 @@ impl Plan {
             removed_environment,
             pages,
             prefetchers: arguments.simulated.prefetch,
+            hints: None,
         })
+    }
+
+    /// Opens the behaviour database for `--policy hints`, and finds out what it knows of the program.
+    pub(super) fn learn(&mut self, arguments: &Arguments, identity: &Identity<'_>, simulated: bool) -> Result<Learner> {
+        if arguments.policy != PolicyName::Hints {
+            if arguments.rules.is_some() {
+                bail!("--rules is for --policy hints; add that, or leave --rules out");
+            }
+            return Ok(Learner::default());
+        }
+        // A program that binds its own threads is left to that, and nothing is learned.
+        if self.policy != PolicyName::Hints {
+            return Ok(Learner::default());
+        }
+        let machine = behaviour::machine(&self.topology, simulated)?;
+        let key = match identity {
+            Identity::File(file, command) => behaviour::program_key(file, command, machine)?,
+            Identity::Command(command) => {
+                let file = executable(&command[0])?;
+                behaviour::program_key(&file, &super::words(command), machine)?
+            }
+        };
+        let rules = behaviour::read_rules(arguments.rules.as_deref(), &arguments.behaviour.rules_path())?;
+        let (mut store, note) = arguments.behaviour.open()?;
+        self.notes.extend(note);
+        let options = HintOptions {
+            times: self.options.times,
+            metric: self.metric.clone(),
+            skip: self.options.skip.clone(),
+            threads: self.options.threads,
+            known: behaviour::known(&mut store, &key, rules.as_ref())?,
+            rules: rules.as_ref().map(|learned| learned.rules.clone()),
+        };
+        options.check()?;
+        if options.rules.is_none() {
+            self.notes.push(format!(
+                "There are no learned rules in `{}`, so a program that is not known stays distributed. `pinfold db rebuild` makes \
+                 rules of what was observed; --rules names others.",
+                arguments.behaviour.rules_path().display()
+            ));
+        }
+        self.hints = Some(options);
+        Ok(Learner::new(store, key, rules.as_ref()))
     }
 
     /// Where pages are to be; `None` where nobody said.
@@ -111,9 +168,10 @@ impl Plan {
 
     /// The policy, at its beginning.
     pub(super) fn policy(&self) -> Box<dyn Policy> {
-        let policy: Box<dyn Policy> = match self.kept() {
-            None => Box::new(Autopin::new(self.options.clone())),
-            Some(kept) => Box::new(Fixed::new(
+        let policy: Box<dyn Policy> = match (self.kept(), &self.hints) {
+            (None, None) => Box::new(Autopin::new(self.options.clone())),
+            (None, Some(hints)) => Box::new(Hints::new(hints.clone())),
+            (Some(kept), _) => Box::new(Fixed::new(
                 kept,
                 self.options.times,
                 self.metric.clone(),
@@ -178,16 +236,17 @@ impl Plan {
 
     /// Where ranks run from the beginning, where anybody decides that.
     pub(super) fn initial(&self) -> Option<Pinning> {
-        match self.kept() {
-            None => self.first_pinning(),
-            Some(kept) => kept.first_pinning(&self.topology),
+        match (self.kept(), &self.hints) {
+            (None, None) => self.first_pinning(),
+            (None, Some(hints)) => hints.first_pinning(&self.topology),
+            (Some(kept), _) => kept.first_pinning(&self.topology),
         }
     }
 
     /// What is kept for the whole run, by a policy that does.
     fn kept(&self) -> Option<Kept> {
         match self.policy {
-            PolicyName::Autopin => None,
+            PolicyName::Autopin | PolicyName::Hints => None,
             PolicyName::Fixed => Some(self.first_pinning().map_or(Kept::Nothing, Kept::Pinning)),
             PolicyName::Hint(hint) => Some(Kept::Hint {
                 hint,

@@ -152,7 +152,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             model.name
         );
     }
-    let plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
+    let mut plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
     let json = json_file(arguments)?;
     let (recorded, kept) = match &arguments.simulated.recording {
         Some(file) => {
@@ -166,6 +166,11 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         },
     };
     let command = recorded.recording.header().command.clone();
+    let identity = match &arguments.simulated.recording {
+        Some(file) => plan::Identity::File(file, &command),
+        None => plan::Identity::Command(&arguments.command),
+    };
+    let learner = plan.learn(arguments, &identity, true)?;
     let name = command
         .first()
         .map_or("program", |word| word.rsplit('/').next().unwrap_or(word));
@@ -206,6 +211,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         })
     };
     let mut about = About {
+        learner,
         command: if arguments.command.is_empty() {
             command
         } else {

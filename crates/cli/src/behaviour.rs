@@ -1,0 +1,265 @@
+//! Where the behaviour database is, by what a program is known in it, and what a run of `--policy hints` adds.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use object::Object;
+use pinfold_core::hint::AffinityHint;
+use pinfold_core::{Finding, Pinning, Topology};
+use pinfold_policy::{Known, Rules};
+use pinfold_runtime::Recorder;
+use pinfold_store::{Choice, Machine, ObservedRow, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use twox_hash::XxHash3_128;
+
+/// Where the database is.
+#[derive(Args)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// The behaviour database [default: /var/lib/pinfold/behaviour.db for root, else
+    /// $`XDG_STATE_HOME/pinfold/behaviour.db`].
+    #[arg(long, env = "PINFOLD_DB", value_name = "FILE")]
+    db: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// The file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.db.clone().unwrap_or_else(usual)
+    }
+
+    /// The rules that were made of the database, beside it.
+    pub(crate) fn rules_path(&self) -> PathBuf {
+        self.path().with_extension("hints.json")
+    }
+
+    /// The database, made where there is none; and what the user should know of it.
+    pub(crate) fn open(&self) -> Result<(Store, Option<String>)> {
+        let Opened { store, set_aside } = Opened::new(&self.path())?;
+        let note = set_aside.map(|aside| {
+            format!(
+                "The behaviour database was damaged. It lies in `{}` now, and a new one is begun.",
+                aside.display()
+            )
+        });
+        Ok((store, note))
+    }
+}
+
+fn usual() -> PathBuf {
+    if nix::unistd::geteuid().is_root() {
+        return PathBuf::from("/var/lib/pinfold/behaviour.db");
+    }
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let folder = state.filter(|folder| folder.is_absolute()).or_else(home);
+    folder.unwrap_or_else(env::temp_dir).join("pinfold/behaviour.db")
+}
+
+/// Learned rules and by what they are told from others.
+pub(crate) struct LearnedRules {
+    pub(crate) rules: Rules,
+    pub(crate) version: String,
+}
+
+/// Reads rules. A file that nobody named may be absent.
+pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<LearnedRules>> {
+    let file = named.unwrap_or(usual);
+    if named.is_none() && !file.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the rules `{}`", file.display()))?;
+    let rules = text
+        .parse()
+        .with_context(|| format!("`{}` holds no rules", file.display()))?;
+    let version = format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()));
+    Ok(Some(LearnedRules { rules, version }))
+}
+
+/// The machine as the database knows it.
+pub(crate) fn machine(topology: &Topology, simulated: bool) -> Result<Machine> {
+    // Which PUs may be used differs from run to run, and its name says nothing of its shape.
+    let shape = serde_json::to_string(&(topology.objects(), topology.nodes(), topology.distances(), simulated))?;
+    Ok(Machine {
+        fingerprint: format!("{:032x}", XxHash3_128::oneshot(shape.as_bytes())),
+        name: topology.name().to_owned(),
+        simulated,
+    })
+}
+
+/// By what a program is known: its build id, which stays when the file is copied, or a hash of the file.
+pub(crate) fn program_key(file: &Path, command: &[String], machine: Machine) -> Result<ProgramKey> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read the program `{}`", file.display()))?;
+    let id = object::File::parse(&*bytes).ok();
+    let id = id.and_then(|binary| binary.build_id().ok().flatten().map(<[u8]>::to_vec));
+    let identity = match id {
+        Some(id) => id
+            .iter()
+            .fold("build-id:".to_owned(), |text, byte| text + &format!("{byte:02x}")),
+        None => format!("xxh3:{:032x}", XxHash3_128::oneshot(&bytes)),
+    };
+    Ok(ProgramKey {
+        identity,
+        name: command
+            .first()
+            .map_or("program", |word| word.rsplit('/').next().unwrap_or(word))
+            .to_owned(),
+        shape: shape(command.get(1..).unwrap_or_default()),
+        machine,
+    })
+}
+
+/// What the database knows of a program, by its number of threads.
+pub(crate) fn known(
+    store: &mut Store,
+    key: &ProgramKey,
+    rules: Option<&LearnedRules>,
+) -> Result<BTreeMap<usize, Known>, StoreError> {
+    let known = store.known(key, rules.map(|rules| rules.version.as_str()))?;
+    let text = |kept| {
+        if kept {
+            "an earlier run was given it, and was not slower for it"
+        } else {
+            "an earlier run was faster with it than with what the rules said"
+        }
+    };
+    let known = known.into_iter().map(|(threads, known)| {
+        let why = text(known.kept).to_owned();
+        (threads, Known { hint: known.hint, why })
+    });
+    Ok(known.collect())
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Writes to the database what a run of `--policy hints` tells; does nothing for other policies. What cannot be written is told
+/// once, and the run goes on.
+#[derive(Default)]
+pub(crate) struct Learner(Option<Learning>);
+
+impl Learner {
+    pub(crate) fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>) -> Self {
+        Self(Some(Learning::new(store, key, rules)))
+    }
+
+    /// What the user should know after the run.
+    pub(crate) fn end(self) -> Option<String> {
+        let failed = self.0?.failed?;
+        Some(format!("What was observed could not all be kept: {failed}"))
+    }
+}
+
+impl Recorder for Learner {
+    fn finding(&mut self, _at: Duration, finding: &Finding) {
+        if let Some(learning) = &mut self.0 {
+            learning.finding(finding);
+        }
+    }
+}
+
+struct Learning {
+    store: Store,
+    key: ProgramKey,
+    /// The version of the rules.
+    rules: Option<String>,
+    metric: Option<String>,
+    pinnings: Vec<Pinning>,
+    rates: Vec<Option<f64>>,
+    threads: usize,
+    /// The hint that the rules asked for, and why; and the one that was before.
+    asked: Option<(AffinityHint, String)>,
+    before: AffinityHint,
+    failed: Option<String>,
+}
+
+impl Learning {
+    fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>) -> Self {
+        Self {
+            store,
+            key,
+            rules: rules.map(|rules| rules.version.clone()),
+            metric: None,
+            pinnings: vec![],
+            rates: vec![],
+            threads: 0,
+            asked: None,
+            before: AffinityHint::DISTRIBUTED,
+            failed: None,
+        }
+    }
+
+    fn keep(&mut self, result: Result<(), StoreError>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    fn chosen(&mut self, candidate: usize) {
+        let Some((asked, why)) = self.asked.take() else { return };
+        let kept = self.pinnings.len() == 1 || candidate > 0;
+        let choice = Choice {
+            threads: self.threads,
+            hint: if kept { asked } else { self.before },
+            rules: self.rules.clone(),
+            why,
+            before: self.rates.first().copied().flatten(),
+            after: self.rates.get(1).copied().flatten(),
+            kept,
+            at: now(),
+        };
+        let written = self.store.choose(&self.key, &choice);
+        self.keep(written);
+    }
+}
+
+impl Learning {
+    fn finding(&mut self, finding: &Finding) {
+        match finding {
+            Finding::MetricChosen { metric, .. } => self.metric.clone_from(metric),
+            Finding::CandidatesChosen { threads, pinnings, .. } => {
+                self.threads = *threads;
+                self.pinnings.clone_from(pinnings);
+                self.rates = vec![None; pinnings.len()];
+            }
+            Finding::Probed { candidate, rate, .. } => {
+                if let Some(kept) = self.rates.get_mut(*candidate) {
+                    *kept = *rate;
+                }
+            }
+            Finding::Sampled {
+                hint,
+                threads,
+                lasts,
+                rate,
+                observed,
+                says,
+                why,
+            } => {
+                if let Some(says) = says {
+                    self.asked = Some((*says, why.clone()));
+                    self.before = *hint;
+                }
+                let sample = SampleRow {
+                    threads: *threads,
+                    at: now(),
+                    hint: *hint,
+                    pus: self.pinnings.last().map(Pinning::to_string).unwrap_or_default(),
+                    lasted: lasts.as_secs_f64(),
+                    metric: self.metric.clone(),
+                    rate: *rate,
+                    observed: observed.iter().map(ObservedRow::from).collect(),
+                };
+                let written = self.store.add_sample(&self.key, &sample);
+                self.keep(written);
+            }
+            Finding::Chosen { candidate, .. } => self.chosen(*candidate),
+            _ => {}
+        }
+    }
+}

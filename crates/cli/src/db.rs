@@ -1,0 +1,169 @@
+//! `pinfold db`: what has been learned about programs.
+
+use crate::behaviour;
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use pinfold_store::{Program, Store};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Show, forget or use what `pinfold run --policy hints` has learned about programs.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    behaviour: behaviour::Arguments,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the programs: number, name, machine, threads with their hints, samples.
+    List,
+    /// Show all that is known of a program.
+    Show {
+        /// Its number in the list, or its name.
+        #[arg(value_name = "PROGRAM")]
+        program: String,
+    },
+    /// Write everything as JSON.
+    Export {
+        /// Only this program, by its number or name.
+        #[arg(value_name = "PROGRAM")]
+        program: Option<String>,
+    },
+    /// Forget a program, so that it is new when it runs again.
+    Forget {
+        /// Its number in the list, or its name.
+        #[arg(value_name = "PROGRAM", required_unless_present = "all")]
+        program: Option<String>,
+
+        /// Forget all programs.
+        #[arg(long, conflicts_with = "program")]
+        all: bool,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let file = arguments.behaviour.path();
+    if !file.exists() {
+        bail!(
+            "there is no behaviour database `{}` yet; `pinfold run --policy hints` begins one, and --db names another",
+            file.display()
+        );
+    }
+    let (mut store, note) = arguments.behaviour.open()?;
+    if let Some(note) = note {
+        eprintln!("pinfold: {note}");
+    }
+    let text = match &arguments.command {
+        Command::List => list(&store.programs(None)?),
+        Command::Show { program } => show(&found(&store, Some(program))?),
+        Command::Export { program } => serde_json::to_string_pretty(&found(&store, program.as_deref())?)? + "\n",
+        Command::Forget { program, .. } => {
+            let forgotten = store.forget(program.as_deref())?.programs;
+            if let Some(program) = program.as_ref().filter(|_| forgotten == 0) {
+                bail!("no program has the number or the name `{program}`; `pinfold db list` shows them");
+            }
+            format!("forgotten: {forgotten}\n")
+        }
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn found(store: &Store, which: Option<&str>) -> Result<Vec<Program>> {
+    let programs = store.programs(which)?;
+    match which.filter(|_| programs.is_empty()) {
+        Some(which) => bail!("no program has the number or the name `{which}`; `pinfold db list` shows them"),
+        None => Ok(programs),
+    }
+}
+
+fn list(programs: &[Program]) -> String {
+    let mut text = format!(
+        "{:>4}  {:<20} {:<28} {:<24} {:>7}\n",
+        "", "program", "arguments", "threads: hint", "samples"
+    );
+    for program in programs {
+        let hints: Vec<String> = program
+            .choices
+            .iter()
+            .map(|choice| format!("{}: {}", choice.threads, choice.hint))
+            .collect();
+        let hints = if hints.is_empty() {
+            "-".to_owned()
+        } else {
+            hints.join(", ")
+        };
+        let _ = writeln!(
+            text,
+            "{:>4}  {:<20} {:<28} {hints:<24} {:>7}  on {}{}",
+            program.id,
+            program.key.name,
+            program.key.shape,
+            program.samples.len(),
+            program.key.machine.name,
+            simulated(program),
+        );
+    }
+    text
+}
+
+fn simulated(program: &Program) -> &'static str {
+    if program.key.machine.simulated {
+        " (simulated)"
+    } else {
+        ""
+    }
+}
+
+fn show(programs: &[Program]) -> String {
+    let mut text = String::new();
+    for program in programs {
+        let key = &program.key;
+        let _ = writeln!(
+            text,
+            "{} {} {}\n  on {}{}\n  {}",
+            program.id,
+            key.name,
+            key.shape,
+            key.machine.name,
+            simulated(program),
+            key.identity
+        );
+        for choice in &program.choices {
+            let threads = choice.threads;
+            let rates = match (choice.before, choice.after) {
+                (Some(before), Some(after)) => format!(", rate {before:.4e} before and {after:.4e} after"),
+                _ => String::new(),
+            };
+            let kept = if choice.kept { "" } else { ", gone back to" };
+            let why = choice.why.replace('\n', "\n      ");
+            let _ = writeln!(
+                text,
+                "  {threads} threads: hint {}{kept}{rates}\n      {why}",
+                choice.hint
+            );
+        }
+        for sample in &program.samples {
+            let rate = match (&sample.metric, sample.rate) {
+                (Some(metric), Some(rate)) => format!("{metric} {rate:.4e} a second"),
+                _ => "no rate".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "  sample: {} threads, hint {} on {}, {:.3} s, {rate}",
+                sample.threads, sample.hint, sample.pus, sample.lasted
+            );
+            for observed in &sample.observed {
+                let _ = writeln!(text, "      {observed}");
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! A Parquet file of one row group: columns with their names and values, and the file's own metadata.
+//!
+//! It is written to a file of another name, forced to the disk and renamed, so that there is never half a table.
+
+use anyhow::{Context, Result};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{Type, TypePtr};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The values of a column.
+pub(crate) enum Values {
+    Text(Vec<String>),
+    /// Some may be missing.
+    OptionalText(Vec<Option<String>>),
+    Number(Vec<i32>),
+    Flag(Vec<bool>),
+    Float(Vec<f64>),
+    /// Some may be missing.
+    OptionalFloat(Vec<Option<f64>>),
+}
+
+/// Writes a table. The keys of the metadata get `pinfold.` before them.
+pub(crate) fn write(
+    path: &Path,
+    name: &str,
+    columns: &[(String, Values)],
+    metadata: Vec<(&str, String)>,
+) -> Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = Path::new(&temporary);
+    let failure = || format!("{} cannot be written", path.display());
+    let file = File::create(temporary).with_context(failure)?;
+    write_columns(name, columns, metadata, file.try_clone().with_context(failure)?).with_context(failure)?;
+    file.sync_all().with_context(failure)?;
+    fs::rename(temporary, path).with_context(failure)?;
+    // The new name is on the disk when its folder is.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))
+        .and_then(|folder| folder.sync_all())
+        .with_context(failure)
+}
+
+fn write_columns(
+    name: &str,
+    columns: &[(String, Values)],
+    metadata: Vec<(&str, String)>,
+    file: impl Write + Send,
+) -> Result<()> {
+    let fields = columns
+        .iter()
+        .map(|(name, values)| field(name, values))
+        .collect::<Result<_>>()?;
+    let schema = Type::group_type_builder(name).with_fields(fields).build()?;
+    let entry = |(key, value): (&str, String)| KeyValue::new(format!("pinfold.{key}"), value);
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("pinfold {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_key_value_metadata(Some(metadata.into_iter().map(entry).collect()))
+        .build();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+    let mut group = writer.next_row_group()?;
+    for (_, values) in columns {
+        write_column(&mut group, values)?;
+    }
+    group.close()?;
+    writer.close()?;
+    Ok(())
+}
+
+fn field(name: &str, values: &Values) -> Result<TypePtr> {
+    let (physical, repetition) = match values {
+        Values::Text(_) => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
+        Values::OptionalText(_) => (PhysicalType::BYTE_ARRAY, Repetition::OPTIONAL),
+        Values::Number(_) => (PhysicalType::INT32, Repetition::REQUIRED),
+        Values::Flag(_) => (PhysicalType::BOOLEAN, Repetition::REQUIRED),
+        Values::Float(_) => (PhysicalType::DOUBLE, Repetition::REQUIRED),
+        Values::OptionalFloat(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL),
+    };
+    let mut builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+    if physical == PhysicalType::BYTE_ARRAY {
+        builder = builder
+            .with_logical_type(Some(LogicalType::String))
+            .with_converted_type(ConvertedType::UTF8);
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, values: &Values) -> Result<()> {
+    let mut column = group.next_column()?.context("the schema has too few columns")?;
+    match values {
+        Values::Text(values) => {
+            let values: Vec<ByteArray> = values.iter().map(|value| value.as_str().into()).collect();
+            column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+        }
+        Values::OptionalText(values) => {
+            let present: Vec<ByteArray> = values.iter().flatten().map(|value| value.as_str().into()).collect();
+            let levels = levels(values);
+            column
+                .typed::<ByteArrayType>()
+                .write_batch(&present, Some(&levels), None)?;
+        }
+        Values::Number(values) => {
+            column.typed::<Int32Type>().write_batch(values, None, None)?;
+        }
+        Values::Flag(values) => {
+            column.typed::<BoolType>().write_batch(values, None, None)?;
+        }
+        Values::Float(values) => {
+            column.typed::<DoubleType>().write_batch(values, None, None)?;
+        }
+        Values::OptionalFloat(values) => {
+            let present: Vec<f64> = values.iter().flatten().copied().collect();
+            let levels = levels(values);
+            column
+                .typed::<DoubleType>()
+                .write_batch(&present, Some(&levels), None)?;
+        }
+    }
+    column.close()?;
+    Ok(())
+}
+
+/// Parquet's definition levels: 1 where there is a value.
+fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|value| i16::from(value.is_some())).collect()
+}

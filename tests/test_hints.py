@@ -1,0 +1,196 @@
+"""`--policy hints` and `pinfold db`, on scripted machines: what one run learns, the next one uses."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Pinfold
+
+#: Two threads that are quicker together.
+SHARERS = """
+topology = "synthetic:package:2 l3:1 core:4 pu:1"
+threads = 2
+duration = 30.0
+
+[[phase]]
+start = 0.0
+rate = 100.0
+[[phase.pinning]]
+pus = "0,1"
+rate = 150.0
+
+[[metric]]
+name = "regions"
+unit = "region"
+source = "regions"
+scope = "program"
+per_step = 1.0
+
+[[metric]]
+name = "event:l3_misses"
+unit = "event"
+source = "event"
+scope = "task"
+per_step = 1000.0
+"""
+
+RULES = {
+    "rule_policy": 1,
+    "trained": {"simulated": True, "machines": [], "programs": [], "rows": 1, "learner": "by hand"},
+    "metrics": [{"name": "event:l3_misses", "unit": "1/s", "normalised": "per_thread_and_second"}],
+    "rules": [
+        {
+            "conditions": [{"metric": "event:l3_misses", "operator": ">=", "threshold": 9e4}],
+            "class": "slp",
+            "coverage": 9,
+            "errors": 0,
+        }
+    ],
+    "default": {"class": "SLP", "coverage": 1, "errors": 0},
+}
+
+
+class Learning:
+    """A scripted program, rules and a database."""
+
+    def __init__(self, pinfold: Pinfold, folder: Path) -> None:
+        self.pinfold = pinfold
+        self.folder = folder
+        self.script = folder / "sharers.toml"
+        self.script.write_text(SHARERS)
+        self.rules = folder / "rules.json"
+        self.rules.write_text(json.dumps(RULES))
+        self.db = folder / "state" / "behaviour.db"
+
+    def run(self, *options: str) -> tuple[dict[str, Any], str]:
+        """Run the program under the policy; the record and what was told."""
+        file = self.folder / "run.json"
+        run = self.pinfold.run(
+            "--machine", f"scripted:{self.script}", "--policy", "hints", "--db", self.db, "-t", "2s", "--json", file,
+            *options,
+        )  # fmt: skip
+        assert run.status == 0, run.err
+        record: dict[str, Any] = json.loads(file.read_text())
+        return record, run.err
+
+    def db_command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `pinfold db`."""
+        command = [self.pinfold.binary, "db", "--db", self.db, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def learning(pinfold: Pinfold, tmp_path: Path) -> Learning:
+    return Learning(pinfold, tmp_path)
+
+
+def test_what_one_run_learns_the_next_one_starts_with(learning: Learning) -> None:
+    rules = ("--rules", str(learning.rules))
+    first, told = learning.run(*rules)
+    assert [sample["says"] for sample in first["samples"]] == ["slp", None]
+    assert first["chosen"]["pus"] == [0, 1]
+    assert "the sample asks for slp: rule 1 of 1 says slp: event:l3_misses >= 90000" in told
+    second, _ = learning.run(*rules)
+    assert len(second["candidates"]) == 1
+    assert second["candidates"][0]["pus"] == [0, 1]
+    assert "an earlier run was given it" in second["candidates_why"]
+    # No time is spent in the other placement.
+    assert second["rates"][0]["rate"] == pytest.approx(300, rel=0.01)
+
+
+def test_the_rule_that_fired_is_explained_with_the_values_that_made_it(learning: Learning) -> None:
+    learning.run("--rules", str(learning.rules))
+    command = [learning.pinfold.binary, "explain", learning.folder / "run.json"]
+    explained = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "2 threads were observed for 2.0 s where hint SLP puts them" in explained
+    assert "the rules asked for hint slp:" in explained
+    assert "rule 1 of 1 says slp: event:l3_misses >= 90000 1/s, it is" in explained
+
+
+def test_a_hint_of_other_rules_is_dropped(learning: Learning) -> None:
+    learning.run("--rules", str(learning.rules))
+    other = json.loads(json.dumps(RULES))
+    other["rules"][0]["conditions"][0]["threshold"] = 9e6
+    learning.rules.write_text(json.dumps(other))
+    record, _ = learning.run("--rules", str(learning.rules))
+    assert record["samples"][0]["says"] == "SLP"
+    assert record["chosen"]["pus"] == [0, 4]
+
+
+def test_a_move_that_was_taken_back_is_remembered(learning: Learning) -> None:
+    learning.script.write_text(SHARERS.replace("rate = 150.0", "rate = 50.0"))
+    rules = ("--rules", str(learning.rules))
+    first, told = learning.run(*rules)
+    assert first["chosen"]["candidate"] == 0
+    assert "went back" in told
+    second, _ = learning.run(*rules)
+    assert second["candidates"][0]["pus"] == [0, 4]
+    assert "faster with it than with what the rules said" in second["candidates_why"]
+
+
+def test_without_rules_a_program_is_observed_and_stays(learning: Learning) -> None:
+    record, told = learning.run()
+    assert "There are no learned rules" in told
+    assert record["chosen"]["pus"] == [0, 4]
+    assert record["samples"][0]["says"] is None
+    assert json.loads(learning.db_command("export").stdout)[0]["choices"] == []
+
+
+def test_the_database_is_listed_shown_exported_and_forgotten(learning: Learning) -> None:
+    learning.run("--rules", str(learning.rules))
+    listed = learning.db_command("list").stdout
+    assert "2: slp" in listed
+    assert "(simulated)" in listed
+    shown = learning.db_command("show", "1").stdout
+    assert "hint slp, rate 2.0000e2 before and 3.0000e2 after" in shown
+    assert "event:l3_misses 1.0000e5 events per thread and second" in shown.replace("event per", "events per")
+    (program,) = json.loads(learning.db_command("export").stdout)
+    assert program["identity"].startswith("xxh3:")
+    assert [sample["hint"] for sample in program["samples"]] == ["SLP", "slp"]
+    assert program["choices"][0]["kept"] is True
+    refused = learning.db_command("forget", "nothing")
+    assert refused.returncode == 125
+    assert "`nothing`" in refused.stderr
+    assert learning.db_command("forget", "1").stdout == "forgotten: 1\n"
+    assert json.loads(learning.db_command("export").stdout) == []
+
+
+def test_a_database_that_is_not_there_is_not_made_by_looking(learning: Learning) -> None:
+    refused = learning.db_command("list")
+    assert refused.returncode == 125
+    assert "there is no behaviour database" in refused.stderr
+    assert not learning.db.exists()
+
+
+def test_a_damaged_database_is_set_aside_and_the_program_runs(learning: Learning) -> None:
+    learning.db.parent.mkdir()
+    learning.db.write_text("not a database at all, and long enough to be looked at\n" * 50)
+    _, told = learning.run("--rules", str(learning.rules))
+    assert "was damaged" in told
+    assert (learning.db.parent / "behaviour.db.damaged-1").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", "holds no rules"),
+        (json.dumps({**RULES, "default": {"class": "packed", "coverage": 1, "errors": 0}}), "no affinity hint"),
+    ],
+)
+def test_rules_that_cannot_be_used_are_refused_before_the_program_starts(
+    learning: Learning, text: str, expected: str
+) -> None:
+    learning.rules.write_text(text)
+    run = learning.pinfold.run(
+        "--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db, "--rules", learning.rules
+    )
+    assert run.status == 125
+    assert expected in run.err
+
+
+def test_rules_are_for_the_policy_that_asks_them(learning: Learning) -> None:
+    run = learning.pinfold.run("--rules", learning.rules, "--", "true")
+    assert run.status == 125
+    assert "--policy hints" in run.err
