@@ -1,7 +1,7 @@
 //! What a run leaves: everything that `--json` prints.
 
 use crate::{MetricRate, Recorder, Totals};
-use pinfold_core::memory::PageMoves;
+use pinfold_core::memory::{PageMoves, Sampled};
 use pinfold_core::{Applied, Configuration, Finding, Machine, Pinning, Refusal, Sample, Scope};
 use serde::Serialize;
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub struct Record {
     pub refused: Vec<Refusal>,
     /// What came of moving pages, each time that some were to be moved.
     pub page_moves: Vec<TimedMoves>,
+    /// What came of sampling accesses, each time that this was done.
+    pub page_samples: Vec<TimedSamples>,
     /// What the program's end cut short.
     pub ended_early: Option<EndedEarly>,
     /// How many tasks the program has had, threads and processes together.
@@ -141,6 +143,16 @@ pub struct TimedMoves {
     pub moves: PageMoves,
 }
 
+/// What came of sampling accesses.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedSamples {
+    /// When it was done.
+    pub at: f64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub sampled: Sampled,
+}
+
 /// What the end of the program cut short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EndedEarly {
@@ -167,6 +179,7 @@ impl Record {
             notes: vec![],
             refused: vec![],
             page_moves: vec![],
+            page_samples: vec![],
             ended_early: None,
             tasks: 0,
             ran: None,
@@ -227,6 +240,11 @@ impl Recorder for Record {
             at: at.as_secs_f64(),
             moves,
         }));
+        self.page_samples
+            .extend(applied.sampled.clone().map(|sampled| TimedSamples {
+                at: at.as_secs_f64(),
+                sampled,
+            }));
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {

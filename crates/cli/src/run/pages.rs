@@ -7,6 +7,7 @@ use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{NodeSet, PageMapping, Pinning, Topology};
 use pinfold_linux::launch::PageOptions;
 use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, System};
+use std::time::Duration;
 
 /// What to do about automatic NUMA balancing.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -17,12 +18,14 @@ pub(super) enum BalancingName {
     Off,
 }
 
-/// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first.
+/// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first, and
+/// `initialisation` how long what they do says nothing of what they will do.
 pub(super) fn options(
     arguments: &Arguments,
     mapping: Option<PageMapping>,
     topology: &Topology,
     initial: Option<&Pinning>,
+    initialisation: Duration,
     notes: &mut Vec<String>,
 ) -> Result<PageOptions> {
     let threads: NodeSet = match initial {
@@ -52,6 +55,8 @@ pub(super) fn options(
         policy,
         selection: arguments.migration.selection(arguments.overrides)?,
         rate: arguments.migration.rate(),
+        sampling: arguments.sampling.sampling(mapping)?,
+        sampled_from: initialisation,
         progress: Some(crate::page_mapping::progress(arguments.quiet)),
     })
 }

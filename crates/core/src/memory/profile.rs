@@ -113,7 +113,7 @@ impl AccessProfile {
 }
 
 /// Pages, and the node where each belongs. All others stay where they are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PagePlaces {
     nodes: Runs<NodeId>,
     pages: usize,

@@ -34,7 +34,7 @@ impl fmt::Display for Seen {
 }
 
 /// What came of sampling the accesses of some processes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
     /// What made accesses seen.
     pub by: Vec<Seen>,

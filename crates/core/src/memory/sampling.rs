@@ -12,7 +12,7 @@
 //! The threads' shares of a page are their shares of its samples: which of two threads comes first is a matter of their rates.
 //!
 //! Known limits: a page that is accessed again sooner than the clock and the fault tell apart counts as accessed once in
-//! `FINEST`. While a thread pays for the faults of other pages it accesses less.
+//! `FINEST`. What entering and leaving a fault takes counts as the program's time.
 
 use super::AccessProfile;
 use std::collections::HashMap;
@@ -51,7 +51,8 @@ impl SampledAccesses {
         self.began = Some(now);
     }
 
-    /// A thread has accessed the page of `bytes` at `address`. Only the first access in a round counts. Whether it did.
+    /// A thread has accessed the page of `bytes` at `address`. `now` is less by what the thread has spent in faults since the
+    /// round began, so that the cost of the sampling does not count as time in which it accessed nothing. Only the first access in a round counts. Whether it did.
     pub fn access(&mut self, thread: u32, address: u64, bytes: u64, now: Duration) -> bool {
         if self.began.is_none() || self.accessed.contains_key(&address) {
             return false;
