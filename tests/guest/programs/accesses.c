@@ -1,11 +1,12 @@
 /*
- * accesses FILE PAGES THREADS: so many threads beside the first one write their own PAGES pages each again and again. Of eight
- * rounds over its memory a thread writes page n in 1, 2, 4 or 8, evenly spread: 2 to the power of n modulo 4. After each
- * eight rounds it checks what is in memory, and has the kernel write to a page of it and read from it.
+ * accesses FILE PAGES THREADS [read]: so many threads beside the first one write their own PAGES pages each again and again, or
+ * only read them once they are there. Of eight rounds over its memory a thread accesses page n in 1, 2, 4 or 8, evenly spread:
+ * 2 to the power of n modulo 4. After each eight rounds it checks what is in memory, and has the kernel write to a page of it
+ * and read from it.
  *
  * FILE has a line with the process's number as soon as all memory is there, and one for each thread with its number and the address
  * of its memory. At SIGUSR1 FILE.report has a line `laps` with how often the slowest thread has done its eight rounds, one
- * `failures` with how often something was not as it should be, and for each node one with its number and the writes in eight
+ * `failures` with how often something was not as it should be, and for each node one with its number and the accesses of eight
  * rounds to pages that are there.
  */
 #define _GNU_SOURCE
@@ -24,7 +25,7 @@
 enum { PAGE = 4096, ROUNDS = 8, NODES = 64, MOST = 64, PAUSE = 1500 };
 
 static long pages;
-static int threads, zeros;
+static int threads, zeros, only_read;
 static char *memory[MOST];
 static int numbers[MOST];
 static atomic_long laps[MOST], failures;
@@ -35,9 +36,9 @@ static int weight(long page)
     return 1 << page % 4;
 }
 
-static long *counter(int thread, long page)
+static volatile long *counter(int thread, long page)
 {
-    return (long *)(memory[thread] + page * PAGE);
+    return (volatile long *)(memory[thread] + page * PAGE);
 }
 
 /* The page behind the others is read and written by the kernel. */
@@ -71,12 +72,15 @@ static void *work(void *argument)
         for (int round = 0; round < ROUNDS; round++)
             for (long page = 0; page < pages; page++)
                 if (round % (ROUNDS / weight(page)) == 0) {
-                    ++*counter(thread, page);
+                    if (only_read)
+                        (void)*counter(thread, page);
+                    else
+                        ++*counter(thread, page);
                     for (volatile int pause = 0; pause < PAUSE; pause++)
                         ;
                 }
         for (long page = 0; page < pages; page++)
-            failures += *counter(thread, page) != lap * weight(page);
+            failures += *counter(thread, page) != (only_read ? 0 : lap * weight(page));
         call(thread);
         laps[thread] = lap;
     }
@@ -88,7 +92,7 @@ static void add_nodes(int thread, long *accesses)
     void **addresses = calloc((size_t)pages, sizeof *addresses);
     int *status = calloc((size_t)pages, sizeof *status);
     for (long page = 0; page < pages; page++)
-        addresses[page] = counter(thread, page);
+        addresses[page] = (void *)counter(thread, page);
     if (syscall(SYS_move_pages, 0, pages, addresses, NULL, status, 0) != 0)
         exit(1);
     for (long page = 0; page < pages; page++)
@@ -134,8 +138,9 @@ static void report(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc < 4)
         return 2;
+    only_read = argc > 4 && strcmp(argv[4], "read") == 0;
     pages = atol(argv[2]);
     threads = atoi(argv[3]);
     zeros = open("/dev/zero", O_RDONLY);

@@ -36,7 +36,7 @@ const WINDOW: u64 = 64 << 20;
 
 /// Bytes that are moved by one call where nobody gives a rate: large enough that the fixed cost of a call, a good fraction of
 /// a millisecond to empty per-CPU lists, is small against the copying, and small enough that the moving can be ended soon.
-const BATCH: u64 = 32 << 20;
+const BATCH: u64 = 128 << 20;
 
 /// Bytes that are moved by one call at least: a smaller rate is kept to by longer pauses.
 const SMALLEST_BATCH: u64 = 1 << 20;
