@@ -18,11 +18,11 @@ enum Said {
 #[derive(Clone, Deserialize)]
 struct Costs {
     migration: f64,
-    sampling: Vec<SlowDown>,
+    sampling: Vec<Sampling>,
 }
 
 #[derive(Clone, Deserialize)]
-struct SlowDown {
+struct Sampling {
     period_ms: u32,
     pages: String,
     slow_down: f64,
@@ -36,7 +36,7 @@ pub(crate) fn migration(root: &Path) -> Result<f64> {
 /// How many times as long a streaming program in `pages`, `small` or `huge` ones, takes while its accesses are sampled.
 pub(crate) fn sampling(root: &Path, pages: &str, period_ms: u32) -> Result<f64> {
     let costs = costs(root)?;
-    let wanted = |one: &&SlowDown| one.pages == pages && one.period_ms == period_ms;
+    let wanted = |one: &&Sampling| one.pages == pages && one.period_ms == period_ms;
     let found = costs.sampling.iter().find(wanted);
     found
         .map(|one| one.slow_down)
@@ -46,14 +46,11 @@ pub(crate) fn sampling(root: &Path, pages: &str, period_ms: u32) -> Result<f64> 
 /// All of it, measured once.
 fn costs(root: &Path) -> Result<Costs> {
     static SAID: OnceLock<Said> = OnceLock::new();
-    let said = match SAID.get() {
-        Some(said) => said,
-        None => {
-            let measured = measure(root)?;
-            SAID.get_or_init(|| measured)
-        }
-    };
-    match said {
+    if SAID.get().is_none() {
+        let measured = measure(root)?;
+        SAID.get_or_init(|| measured);
+    }
+    match SAID.get().context("nothing was measured")? {
         Said::Missing { missing } => Err(Missing(missing.clone()).into()),
         Said::Costs(costs) => Ok(costs.clone()),
     }

@@ -65,7 +65,7 @@ struct Run {
     #[serde(default)]
     refused: Vec<Refusal>,
     #[serde(default)]
-    page_samples: Vec<Samples>,
+    page_samples: Vec<Sampling>,
     #[serde(default)]
     page_moves: Vec<Moves>,
     ended_early: Option<EndedEarly>,
@@ -123,7 +123,7 @@ struct Refusal {
 }
 
 #[derive(Deserialize)]
-struct Samples {
+struct Sampling {
     at: f64,
     lasted: f64,
     samples: u64,
@@ -303,7 +303,7 @@ impl Search {
     }
 }
 
-impl Samples {
+impl Sampling {
     fn told(&self, text: &mut String) {
         let _ = write!(
             text,

@@ -100,14 +100,11 @@ impl SampledAccesses {
             let samples: u64 = page.threads.iter().map(|&(_, samples)| samples).sum();
             let exposure = self.lasted.saturating_sub(page.unprotected);
             let exposure = exposure.max(FINEST.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX)));
-            let accesses_a_sample = (self.lasted.as_secs_f64() / exposure.as_secs_f64()).max(1.0);
+            let (lasted, exposure) = (self.lasted.as_nanos(), exposure.as_nanos());
             for &(thread, samples) in &page.threads {
-                profile.add(
-                    address,
-                    page.bytes,
-                    thread,
-                    (samples as f64 * accesses_a_sample).round() as u64,
-                );
+                let accesses = (u128::from(samples) * lasted + exposure / 2) / exposure;
+                let accesses = u64::try_from(accesses).unwrap_or(u64::MAX).max(samples);
+                profile.add(address, page.bytes, thread, accesses);
             }
         }
         profile
@@ -134,8 +131,8 @@ mod tests {
             samples.begin_round(microseconds(begin));
             for (page, &every) in (0..).zip(every) {
                 // The golden ratio's multiples are spread evenly (Weyl).
-                let phase = (round as f64 * 0.618_034 + page as f64 * 0.1).fract();
-                let at = (phase * every as f64) as u64;
+                let phase = (round * 618_034 + page * 100_000) % 1_000_000;
+                let at = phase * every / 1_000_000;
                 if at < 10_000 {
                     samples.access(0, page * PAGE, PAGE, microseconds(begin + at));
                 }

@@ -137,7 +137,7 @@ pub fn sample(
             });
         }
     }
-    let lasted = now() - began;
+    let lasted = now().saturating_sub(began);
     let accesses =
         |sampler: Result<Sampler<'_>, _>| sampler.map(|sampler| sampler.accesses(&by, sampling.period, lasted));
     samplers.into_iter().map(accesses).collect()
@@ -254,7 +254,7 @@ impl<'a> Sampler<'a> {
             });
         }
         let after = now();
-        self.protecting += after - before;
+        self.protecting += after.saturating_sub(before);
         self.accesses.end_round(before);
         // The pages have been protected when the first fault comes, or the call.
         let faults = self.faults.take();
@@ -282,7 +282,7 @@ impl<'a> Sampler<'a> {
             let (address, bytes) = self.page(fault.address);
             // A thread that is in a fault accesses nothing: its time stands still.
             let before = *self.before.entry(fault.thread).or_insert(fault.in_faults);
-            let at = fault.at.saturating_sub(fault.in_faults - before);
+            let at = fault.at.saturating_sub(fault.in_faults.saturating_sub(before));
             self.accesses.access(fault.thread, address, bytes, at);
             self.last_pus.insert(fault.thread, PuId(fault.pu));
         }

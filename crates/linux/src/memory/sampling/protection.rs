@@ -17,7 +17,7 @@ const SOFT_DIRTY: u32 = 55;
 
 /// Whether this kernel tracks soft-dirty pages: whether a page that was just written is one.
 pub(super) fn is_available(procfs: &Path, page_size: u64) -> bool {
-    let written = vec![1u8; 1];
+    let written = [1u8];
     let mut word = [0; size_of::<u64>()];
     let at = std::hint::black_box(written.as_ptr()) as u64 / page_size * word.len() as u64;
     let read = File::open(procfs.join("self/pagemap")).and_then(|file| file.read_exact_at(&mut word, at));
