@@ -88,6 +88,8 @@ pub(crate) struct ProgramPages {
     measured: Option<f64>,
     /// Mappings of which the user knows that they are not those of pages to come.
     told: Vec<PageMapping>,
+    /// Whether the user knows when accesses are sampled.
+    told_when: bool,
     /// Whether the user knows that pages stay because it would take too long to move them.
     told_too_long: bool,
 }
@@ -103,6 +105,7 @@ impl ProgramPages {
             accesses: ProgramAccesses::default(),
             measured: None,
             told: vec![],
+            told_when: false,
             told_too_long: false,
         }
     }
@@ -149,6 +152,12 @@ impl ProgramPages {
     fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
         let began = shared.lock().began;
         if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
+            if !std::mem::replace(&mut self.told_when, true) {
+                shared.lock().program.note(format!(
+                    "Pages are placed when the program has initialised, after {:?} (-i): then its accesses are sampled for {:?}.",
+                    self.options.sampled_from, self.options.sampling.lasts
+                ));
+            }
             return false;
         }
         let unknown = processes.iter().filter(|&&process| !self.accesses.knows(process));

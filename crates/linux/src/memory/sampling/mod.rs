@@ -143,6 +143,14 @@ pub fn sample(
     samplers.into_iter().map(accesses).collect()
 }
 
+/// Whether anything makes accesses visible on this machine now.
+pub fn check_sampling(procfs: &Path, page_size: u64) -> Result<(), SamplingError> {
+    if ways(procfs, page_size).is_empty() {
+        return Err(SamplingError::NoWay);
+    }
+    Ok(())
+}
+
 /// What makes accesses visible on this machine now.
 fn ways(procfs: &Path, page_size: u64) -> Vec<Seen> {
     let mut ways = vec![];
