@@ -114,27 +114,27 @@ def homes(program: Program) -> list[set[int]]:
 
 
 def test_balance_gives_each_node_the_same_number_of_accesses(start: Start) -> None:
-    program = start(512, 2, "taskset 3")
-    assert program.report().nodes == {0: 2 * 128 * (1 + 2 + 4 + 8)}
-    document = program.pages("--page-map balance")
+    program = start(1024, 2, "taskset 3")
+    assert program.report().nodes == {0: 2 * 256 * (1 + 2 + 4 + 8)}
+    document = program.pages("--page-map balance --sample-period 50ms")
     report = program.report()
     assert is_balanced(report.nodes), report.nodes
     assert report.failures == 0
     sampled = document["sampled"]
     assert sampled["by"] == ["write_protection"]
     assert sampled["in_kernel"] is True
-    assert sampled["pages"] >= 2 * 512
+    assert sampled["pages"] >= 2 * 1024
     assert 0 < sampled["overhead"] < 1
     assert sampled["in_faults"] > 0
 
 
 def test_locality_puts_pages_on_the_node_of_the_threads_that_use_them(start: Start) -> None:
-    program = start(256, 3, "taskset 1")
+    program = start(64, 3, "taskset 1")
     assert homes(program) == [{0}] * 3
     bind(program, [2, 6, 4])
     document = program.pages(f"--page-map locality {SHORT}")
     assert homes(program) == [{1}, {3}, {2}]
-    assert document["moves"]["moved"]["pages"] >= 3 * 256
+    assert document["moves"]["moved"]["pages"] >= 3 * 64
     assert program.report().failures == 0
 
 

@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, ROUNDS = 8, NODES = 64, MOST = 64, PAUSE = 1500 };
+enum { PAGE = 4096, ROUNDS = 8, NODES = 64, MOST = 64, PAUSE = 4000 };
 
 static long pages;
 static int threads, zeros, only_read;
@@ -76,11 +76,13 @@ static void *work(void *argument)
                         (void)*counter(thread, page);
                     else
                         ++*counter(thread, page);
-                    for (volatile int pause = 0; pause < PAUSE; pause++)
-                        ;
+                    /* In a register: the stack would be the page that is accessed most. */
+                    for (int pause = 0; pause < PAUSE; pause++)
+                        __asm__ volatile("");
                 }
         for (long page = 0; page < pages; page++)
-            failures += *counter(thread, page) != (only_read ? 0 : lap * weight(page));
+            if (*counter(thread, page) != (only_read ? 0 : lap * weight(page)))
+                failures++;
         call(thread);
         laps[thread] = lap;
     }
