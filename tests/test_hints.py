@@ -77,7 +77,7 @@ class Learning:
 
     def db_command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `pinfold db`."""
-        command = [self.pinfold.binary, "db", "--db", self.db, *words]
+        command = [str(self.pinfold.binary), "db", "--db", str(self.db), *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -102,7 +102,7 @@ def test_what_one_run_learns_the_next_one_starts_with(learning: Learning) -> Non
 
 def test_the_rule_that_fired_is_explained_with_the_values_that_made_it(learning: Learning) -> None:
     learning.run("--rules", str(learning.rules))
-    command = [learning.pinfold.binary, "explain", learning.folder / "run.json"]
+    command = [str(learning.pinfold.binary), "explain", str(learning.folder / "run.json")]
     explained = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "2 threads were observed for 2.0 s where hint SLP puts them" in explained
     assert "the rules asked for hint slp:" in explained

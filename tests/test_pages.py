@@ -51,13 +51,23 @@ def test_a_program_begins_with_the_memory_policy_of_its_mapping(
 
 
 @pytest.mark.parametrize("mapping", ["locality", "balance"])
-def test_a_mapping_that_needs_a_profile_is_refused_with_what_to_take_instead(pinfold: Pinfold, mapping: str) -> None:
-    run = pinfold.record("--page-map", mapping, "--", "echo", "it ran")
-    assert run.out == "it ran\n"
-    (refused,) = run.json["refused"]
-    assert mapping in refused["why"]
-    assert "first_touch" in refused["why"]
-    assert run.said(refused["why"]) == 1
+def test_a_mapping_that_needs_samples_says_when_it_takes_them_or_that_it_cannot(pinfold: Pinfold, mapping: str) -> None:
+    run = pinfold.run("--page-map", mapping, "--", "echo", "it ran")
+    if run.status == FAILURE:
+        assert f"--page-map {mapping}" in run.err
+        assert "kernel.numa_balancing=1" in run.err
+        assert run.out == ""
+    else:
+        assert run.out == "it ran\n"
+        assert "its accesses are sampled for 3s" in run.err
+
+
+@pytest.mark.parametrize("options", [["--sample-period", "10ms"], ["--interleave", "all", "--sample-time", "1s"]])
+def test_options_of_sampling_without_a_mapping_that_samples_are_refused(pinfold: Pinfold, options: list[str]) -> None:
+    run = pinfold.run(*options, "--", "echo", "it ran")
+    assert run.status == FAILURE
+    assert "locality and balance" in run.err
+    assert run.out == ""
 
 
 def test_remote_needs_a_second_node(pinfold: Pinfold) -> None:

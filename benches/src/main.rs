@@ -5,11 +5,13 @@
 //! after `make build`. With words as arguments, only the costs that have one of them in their names are measured, and
 //! no file is written.
 
+mod guest;
 mod measure;
 mod promises;
 mod simulation;
 
 use anyhow::{Context, Result};
+use measure::Missing;
 use promises::Bound;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -18,14 +20,17 @@ use std::process::ExitCode;
 #[derive(Serialize)]
 struct Measurement {
     name: &'static str,
-    value: f64,
+    /// `null` where it could not be measured here.
+    value: Option<f64>,
     unit: &'static str,
     /// The value that keeps the promise; `null` where nothing is promised.
     promise: Option<f64>,
     /// Whether the promise is of no more than that, or of no less.
     bound: Option<&'static str>,
-    /// `null` where nothing is promised.
+    /// `null` where nothing is promised, or nothing could be measured.
     held: Option<bool>,
+    /// Why it could not be measured here; `null` where it was.
+    missing: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
@@ -37,22 +42,33 @@ fn main() -> Result<ExitCode> {
         if !wanted.is_empty() && !wanted.iter().any(|word| promise.name.contains(word.as_str())) {
             continue;
         }
-        let value = (promise.measure)(&root).with_context(|| format!("measuring: {}", promise.name))?;
+        let (value, missing) = match (promise.measure)(&root) {
+            Ok(value) => (Some(value), None),
+            Err(error) => match error.downcast::<Missing>() {
+                Ok(missing) => (None, Some(missing.to_string())),
+                Err(error) => return Err(error.context(format!("measuring: {}", promise.name))),
+            },
+        };
         let (promised, bound, held) = match promise.bound {
-            Bound::AtMost(most) => (Some(most), Some("<="), Some(value <= most)),
-            Bound::AtLeast(least) => (Some(least), Some(">="), Some(value >= least)),
+            Bound::AtMost(most) => (Some(most), Some("<="), value.map(|value| value <= most)),
+            Bound::AtLeast(least) => (Some(least), Some(">="), value.map(|value| value >= least)),
             Bound::None => (None, None, None),
         };
         let shown = promised
             .zip(bound)
             .map(|(promised, bound)| format!("{bound} {promised}"));
         println!(
-            "{:<74} {:>10.4} {:<6} {:>10}  {}",
+            "{:<74} {:>10} {:<6} {:>10}  {}",
             promise.name,
-            value,
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}")),
             promise.unit,
             shown.unwrap_or_default(),
-            held.map_or("", |held| if held { "held" } else { "BROKEN" })
+            match (held, &missing) {
+                (Some(true), _) => "held",
+                (Some(false), _) => "BROKEN",
+                (None, Some(why)) => why,
+                (None, None) => "",
+            }
         );
         measurements.push(Measurement {
             name: promise.name,
@@ -61,6 +77,7 @@ fn main() -> Result<ExitCode> {
             promise: promised,
             bound,
             held,
+            missing,
         });
     }
     if wanted.is_empty() {

@@ -6,6 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// This machine lacks what it takes to measure something: why. It breaks no promise.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Missing(pub(crate) String);
+
 /// What one run of a command took, its descendants included.
 pub(crate) struct Times {
     /// From before the fork to after the wait.

@@ -1,5 +1,6 @@
 //! The promised costs, and how each is measured.
 
+use crate::guest;
 use crate::measure::{Times, median, time};
 use crate::simulation;
 use anyhow::{Context, Result, ensure};
@@ -144,6 +145,72 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "MB",
         bound: Bound::AtMost(1000.0),
         measure: simulation::memory,
+    },
+    Promise {
+        name: "pages a second moved, over those of one migrate_pages call, in the guest",
+        unit: "ratio",
+        bound: Bound::AtLeast(0.9),
+        measure: guest::migration,
+    },
+    Promise {
+        name: "a streaming program sampled every 10 ms, with/without, small pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "small", 10),
+    },
+    Promise {
+        name: "a streaming program sampled every 30 ms, with/without, small pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "small", 30),
+    },
+    Promise {
+        name: "a streaming program sampled every 100 ms, with/without, small pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "small", 100),
+    },
+    Promise {
+        name: "a streaming program sampled every 300 ms, with/without, small pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "small", 300),
+    },
+    Promise {
+        name: "a streaming program sampled every 1000 ms, with/without, small pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "small", 1000),
+    },
+    Promise {
+        name: "a streaming program sampled every 10 ms, with/without, huge pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "huge", 10),
+    },
+    Promise {
+        name: "a streaming program sampled every 30 ms, with/without, huge pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "huge", 30),
+    },
+    Promise {
+        name: "a streaming program sampled every 100 ms, with/without, huge pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "huge", 100),
+    },
+    Promise {
+        name: "a streaming program sampled every 300 ms, with/without, huge pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "huge", 300),
+    },
+    Promise {
+        name: "a streaming program sampled every 1000 ms, with/without, huge pages, in the guest",
+        unit: "ratio",
+        bound: Bound::None,
+        measure: |root| guest::sampling(root, "huge", 1000),
     },
 ];
 

@@ -16,8 +16,8 @@ fn main() {
             "pfm_(initialize|strerror|get_(pmu_info|event_next|event_info|event_attr_info|os_event_encoding))",
         )
         .derive_default(true)
-        .allowlist_type("perf_event_attr|pfm_perf_encode_arg_t|perf_(type_id|event_read_format|sw_ids|hw_id)")
-        .allowlist_var("PFM_(PLM|ERR_|SUCCESS|PMU_|ATTR_|OS_).*|PERF_(FLAG|TYPE|COUNT_HW|COUNT_SW|FORMAT)_.*")
+        .allowlist_type("perf_event_attr|perf_event_mmap_page|pfm_perf_encode_arg_t|perf_(type_id|event_read_format|event_sample_format|event_type|sw_ids|hw_id)")
+        .allowlist_var("PFM_(PLM|ERR_|SUCCESS|PMU_|ATTR_|OS_).*|PERF_(FLAG|TYPE|COUNT_HW|COUNT_SW|FORMAT|SAMPLE|RECORD)_.*")
         .prepend_enum_name(false)
         .layout_tests(false)
         .generate()

@@ -65,6 +65,8 @@ struct Run {
     #[serde(default)]
     refused: Vec<Refusal>,
     #[serde(default)]
+    page_samples: Vec<Sampling>,
+    #[serde(default)]
     page_moves: Vec<Moves>,
     #[serde(default)]
     samples: Vec<HintSample>,
@@ -130,6 +132,16 @@ struct HintSample {
     lasted: f64,
     says: Option<String>,
     why: String,
+}
+
+#[derive(Deserialize)]
+struct Sampling {
+    at: f64,
+    lasted: f64,
+    samples: u64,
+    pages: u64,
+    lost: u64,
+    overhead: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -253,6 +265,9 @@ impl Run {
             });
             let _ = writeln!(text, "Ended early: {}{best}", sentence(&early.why));
         }
+        for samples in &self.page_samples {
+            samples.told(text);
+        }
         for moves in &self.page_moves {
             moves.told(text);
         }
@@ -322,6 +337,30 @@ impl HintSample {
         for line in self.why.lines() {
             let _ = writeln!(text, "  {line}");
         }
+    }
+}
+
+impl Sampling {
+    fn told(&self, text: &mut String) {
+        let _ = write!(
+            text,
+            "At {} s accesses had been sampled for {} s: {} samples of {} pages",
+            number(self.at),
+            number(self.lasted),
+            self.samples,
+            self.pages
+        );
+        if self.lost > 0 {
+            let _ = write!(text, ", {} more were lost", self.lost);
+        }
+        if let Some(overhead) = self.overhead {
+            let _ = write!(
+                text,
+                "; page faults took {:.1} % of the threads' time",
+                overhead * 100.0
+            );
+        }
+        text.push_str(".\n");
     }
 }
 
@@ -475,6 +514,7 @@ mod tests {
         "chosen": {"candidate": 1, "gain_over_first": 0.25, "gain_over_worst": 0.6667, "at": 75.0},
         "earlier_searches": [], "rates": [{"rate": 99.0}, {"rate": null}],
         "notes": [{"at": 2.0, "text": "A note."}], "refused": [{"task": null, "why": "pages stay where they are"}],
+        "page_samples": [{"at": 11.0, "lasted": 3.0, "samples": 90, "pages": 4, "lost": 2, "overhead": 0.05}],
         "page_moves": [{"at": 12.0, "goal": "after their threads", "processes": 1, "moved": {"pages": 3, "bytes": 12288},
             "in_place": {"pages": 1, "bytes": 4096}, "left": [{"why": "busy", "errno": "EBUSY", "node": null, "pages": 2,
             "bytes": 8192, "text": "the kernel could not take them out of use"}], "lasted": 0.1, "broken_off": null}],
@@ -495,6 +535,8 @@ mod tests {
             "The choice, at 75 s: candidate 2: 25.0 % higher than the first, which is where the program began, 66.7 % higher \
              than the worst.",
             "after the choice the rate was 99 a second on average, 1.0 % lower than when it was tried.",
+            "At 11 s accesses had been sampled for 3 s: 90 samples of 4 pages, 2 more were lost; page faults took 5.0 % of the \
+             threads' time.",
             "At 12 s pages were to be after their threads: 3 pages (12 KiB) moved, 1 page (4 KiB) were there already.",
             "2 pages stayed: The kernel could not take them out of use.",
             "Ended early: The second search was not done. The best so far was candidate 2.",

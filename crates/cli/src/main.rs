@@ -19,6 +19,7 @@ mod record;
 mod recorded;
 mod reset;
 mod run;
+mod sampling;
 mod sweep;
 mod topo;
 mod trace;

@@ -12,8 +12,8 @@ use std::io::{IsTerminal, stderr, stdout};
 #[group(skip)]
 pub(crate) struct Arguments {
     /// Where pages are: `first_touch`, interleave, interleave:NODES, `weighted_interleave:NODES`, bind:NODES,
-    /// preferred:NODE, single:NODE, local, remote (the nearest node that is not the threads' own), and on simulated machines
-    /// locality and balance. NODES are such as 0-3,8.
+    /// preferred:NODE, single:NODE, local, remote (the nearest node that is not the threads' own), locality (on the node
+    /// whose threads access the page most) and balance (as many accesses on each node). NODES are such as 0-3,8.
     #[arg(long, group = "mapping", value_name = "MAPPING")]
     page_map: Option<PageMapping>,
 

@@ -3,10 +3,12 @@
 use crate::run::json;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::memory::{MemoryArea, PageMoves, nodes_of_pus, spread};
+use pinfold_core::memory::{MemoryArea, PageGoal, PageMoves, Sampled, memory_nodes, node_of_pu, nodes_of_pus, spread};
 use pinfold_core::{NodeId, NodeSet, PageMapping, PuId, Topology, size_text};
 use pinfold_linux::affinity::CpuMask;
-use pinfold_linux::memory::{Areas, Calls, Limits, OtherProcess, System, Target, move_pages, page_size};
+use pinfold_linux::memory::{
+    Accesses, Areas, Calls, Limits, OtherProcess, Sampling, System, Target, move_pages, page_size, sample,
+};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::topology::{self, Source};
 use serde::Serialize;
@@ -18,7 +20,8 @@ use std::process::ExitCode;
 /// Show on which NUMA nodes the pages of a running process are, and move them.
 ///
 /// With a page mapping, such as --interleave all, what is in memory is moved there; pages that the process touches later come
-/// where its own memory policy puts them. Ctrl-C ends the moving and not the process. The exit status is 0 also where pages
+/// where its own memory policy puts them. For locality and balance the process's accesses are sampled first; pages of which
+/// none is seen stay where they are. Ctrl-C ends the moving and not the process. The exit status is 0 also where pages
 /// had to stay; how many and why is told.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -31,6 +34,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     migration: crate::page_mapping::Migration,
+
+    #[command(flatten)]
+    sampling: crate::sampling::Arguments,
 
     /// Move pages too to which the program has given a memory policy of its own.
     #[arg(long = "override")]
@@ -51,17 +57,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let topology = topology::read(&Source::Live)?;
     let mapping = arguments.mapping.mapping(&topology)?;
     let selection = arguments.migration.selection(arguments.overrides)?;
+    let sampling = arguments.sampling.sampling(mapping)?;
     let json = arguments.json.as_deref().map(json::File::open).transpose()?;
     let process = OtherProcess::hold(arguments.process)?;
     let mut areas = areas(&process)?;
     let before = on_nodes(&areas);
     let mut moves = None;
+    let mut sampled = None;
     if let Some(mapping) = mapping {
-        let threads = nodes_of_threads(&topology, arguments.process);
-        let weights = System::default();
-        let spread = spread(mapping, &topology, &threads, |node| weights.weight(node))?;
-        let Some(mut goal) = spread else {
-            bail!("{}", nowhere(mapping, &threads));
+        let mut goal: Box<dyn PageGoal> = if mapping.needs_accesses() {
+            let accesses = accesses(&process, &areas, sampling)?;
+            sampled = Some(accesses.sampled.clone());
+            by_accesses(mapping, &accesses, &topology, arguments.process)
+        } else {
+            by_address(mapping, &topology, arguments.process)?
         };
         let limits = Limits {
             selection,
@@ -71,13 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let mut calls = Calls::new(&process, Path::new(PROCFS), page_size());
         let mut progress = crate::page_mapping::progress(arguments.quiet);
         let moved = moves.insert(PageMoves::towards(mapping.to_string()));
-        move_pages(&mut calls, &areas, &mut goal, limits, moved, &mut progress);
+        move_pages(&mut calls, &areas, goal.as_mut(), limits, moved, &mut progress);
         if moved.broken_off.is_none() {
             areas = self::areas(&process)?;
         }
     }
     let after = on_nodes(&areas);
-    print!("{}", text(&after, moves.as_ref()));
+    print!("{}", text(&after, sampled.as_ref(), moves.as_ref()));
     if let Some(json) = json {
         json.write(&Document {
             pinfold: env!("CARGO_PKG_VERSION"),
@@ -85,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             page_map: mapping,
             before: &before,
             after: &after,
+            sampled: sampled.as_ref(),
             moves: moves.as_ref(),
         })?;
     }
@@ -99,7 +109,53 @@ struct Document<'a> {
     page_map: Option<PageMapping>,
     before: &'a BTreeMap<NodeId, u64>,
     after: &'a BTreeMap<NodeId, u64>,
+    sampled: Option<&'a Sampled>,
     moves: Option<&'a PageMoves>,
+}
+
+/// Where a mapping puts pages that does not depend on who accesses them.
+fn by_address(mapping: PageMapping, topology: &Topology, process: i32) -> Result<Box<dyn PageGoal>> {
+    let threads = nodes_of_threads(topology, process);
+    let weights = System::default();
+    match spread(mapping, topology, &threads, |node| weights.weight(node))? {
+        Some(spread) => Ok(Box::new(spread)),
+        None => bail!("{}", nowhere(mapping, &threads)),
+    }
+}
+
+/// Who accesses what, found out now.
+fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) -> Result<Accesses> {
+    let targets: [(&dyn Target, &[MemoryArea]); 1] = [(process, areas)];
+    let mut sampled = sample(&targets, Path::new(PROCFS), page_size(), sampling);
+    let accesses = sampled.pop().context("the process was not sampled")??;
+    if accesses.profile.is_empty() {
+        bail!(
+            "no access to memory was seen within {:?}, so the pages stay where they are: the process may be idle; sample for \
+             longer (--sample-time)",
+            sampling.lasts
+        );
+    }
+    Ok(accesses)
+}
+
+/// Where a mapping puts pages that depends on who accesses them. A thread is on the node on which it may run, or on which it
+/// was seen last where there are several.
+fn by_accesses(mapping: PageMapping, accesses: &Accesses, topology: &Topology, process: i32) -> Box<dyn PageGoal> {
+    let nodes = memory_nodes(topology);
+    if mapping == PageMapping::Balance {
+        return Box::new(accesses.profile.by_balance(&nodes));
+    }
+    let masks = Procfs::default().threads(process).into_iter().filter_map(|thread| {
+        let mask = CpuMask::of_thread(thread).ok()?;
+        let node = nodes_of_pus(topology, mask.pus()).only()?;
+        Some((thread.cast_unsigned(), node))
+    });
+    let bound: BTreeMap<u32, NodeId> = masks.collect();
+    let node_of = |thread: u32| {
+        let seen = || node_of_pu(topology, *accesses.last_pus.get(&thread)?);
+        bound.get(&thread).copied().or_else(seen)
+    };
+    Box::new(accesses.profile.by_locality(&nodes, node_of))
 }
 
 fn areas(process: &OtherProcess) -> Result<Vec<MemoryArea>> {
@@ -143,9 +199,12 @@ fn nowhere(mapping: PageMapping, threads: &NodeSet) -> String {
 }
 
 /// The nodes line by line, and what was moved.
-fn text(nodes: &BTreeMap<NodeId, u64>, moves: Option<&PageMoves>) -> String {
+fn text(nodes: &BTreeMap<NodeId, u64>, sampled: Option<&Sampled>, moves: Option<&PageMoves>) -> String {
     let whole: u64 = nodes.values().sum();
     let mut text = String::new();
+    if let Some(sampled) = sampled {
+        let _ = writeln!(text, "accesses: {sampled}");
+    }
     if let Some(moves) = moves {
         let _ = writeln!(text, "{moves}");
     }
@@ -163,6 +222,9 @@ mod tests {
     #[test]
     fn each_node_is_told_with_its_share() {
         let nodes = [(NodeId(0), 3 << 20), (NodeId(2), 1 << 20)].into();
-        assert_eq!(text(&nodes, None), "node 0: 3 MiB (75.0 %)\nnode 2: 1 MiB (25.0 %)\n");
+        assert_eq!(
+            text(&nodes, None, None),
+            "node 0: 3 MiB (75.0 %)\nnode 2: 1 MiB (25.0 %)\n"
+        );
     }
 }

@@ -5,7 +5,7 @@
 
 mod binding;
 mod dry_run;
-mod duration;
+pub(crate) mod duration;
 pub(crate) mod json;
 pub(crate) mod number;
 mod pages;
@@ -121,6 +121,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     migration: crate::page_mapping::Migration,
 
+    #[command(flatten)]
+    sampling: crate::sampling::Arguments,
+
     /// What to do where the kernel's automatic NUMA balancing is on.
     #[arg(long, value_enum, default_value_t = pages::BalancingName::Keep, value_name = "WHAT")]
     numa_balancing: pages::BalancingName,
@@ -172,7 +175,7 @@ impl Arguments {
     /// The first option that was given and that is about moving pages of a program that really runs.
     fn about_real_pages(&self) -> Option<&'static str> {
         let balancing = (self.numa_balancing != pages::BalancingName::Keep).then_some("--numa-balancing");
-        self.migration.given().or(balancing)
+        self.migration.given().or(self.sampling.given()).or(balancing)
     }
 }
 

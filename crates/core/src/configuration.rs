@@ -1,6 +1,6 @@
 //! Where threads belong, and what of it was really done.
 
-use crate::memory::PageMoves;
+use crate::memory::{PageMoves, Sampled};
 use crate::{PageMapping, Prefetchers, PuId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -102,6 +102,8 @@ pub struct Applied {
     pub refused: Vec<Refusal>,
     /// What came of moving pages; `None` where none had to be moved, or the machine does not tell.
     pub pages: Option<PageMoves>,
+    /// What came of sampling the program's accesses; `None` where that was not done.
+    pub sampled: Option<Sampled>,
 }
 
 /// One change that the machine did not make.

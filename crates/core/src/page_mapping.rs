@@ -34,6 +34,11 @@ pub enum PageMapping {
 }
 
 impl PageMapping {
+    /// Whether it needs to know who accesses what.
+    pub fn needs_accesses(self) -> bool {
+        matches!(self, Self::Locality | Self::Balance)
+    }
+
     /// The nodes that it names; empty for one that names none.
     pub fn named(self) -> NodeSet {
         match self {

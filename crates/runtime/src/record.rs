@@ -2,7 +2,7 @@
 
 use crate::{MetricRate, Recorder, Totals};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::memory::PageMoves;
+use pinfold_core::memory::{PageMoves, Sampled};
 use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope};
 use serde::Serialize;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub struct Record {
     /// What was observed for a learned policy, and what it said; absent without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<HintSample>,
+    /// What came of sampling accesses, each time that this was done.
+    pub page_samples: Vec<TimedSamples>,
     /// What the program's end cut short.
     pub ended_early: Option<EndedEarly>,
     /// How many tasks the program has had, threads and processes together.
@@ -166,6 +168,16 @@ pub struct HintSample {
     pub why: String,
 }
 
+/// What came of sampling accesses.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedSamples {
+    /// When it was done.
+    pub at: f64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub sampled: Sampled,
+}
+
 /// What the end of the program cut short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EndedEarly {
@@ -193,6 +205,7 @@ impl Record {
             refused: vec![],
             page_moves: vec![],
             samples: vec![],
+            page_samples: vec![],
             ended_early: None,
             tasks: 0,
             ran: None,
@@ -253,6 +266,11 @@ impl Recorder for Record {
             at: at.as_secs_f64(),
             moves,
         }));
+        self.page_samples
+            .extend(applied.sampled.clone().map(|sampled| TimedSamples {
+                at: at.as_secs_f64(),
+                sampled,
+            }));
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {

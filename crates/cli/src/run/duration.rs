@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Parses the time of a probe or of a reading interval.
-pub(super) fn parse_probe(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_probe(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         duration if duration < SHORTEST => Err("must be 1ms at least".to_owned()),
         duration => Ok(duration),

@@ -6,7 +6,9 @@ use clap::ValueEnum;
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{NodeSet, PageMapping, Pinning, Topology};
 use pinfold_linux::launch::PageOptions;
-use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, System};
+use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, System, check_sampling, page_size};
+use std::path::Path;
+use std::time::Duration;
 
 /// What to do about automatic NUMA balancing.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -17,18 +19,23 @@ pub(super) enum BalancingName {
     Off,
 }
 
-/// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first.
+/// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first, and
+/// `initialisation` how long what they do says nothing of what they will do.
 pub(super) fn options(
     arguments: &Arguments,
     mapping: Option<PageMapping>,
     topology: &Topology,
     initial: Option<&Pinning>,
+    initialisation: Duration,
     notes: &mut Vec<String>,
 ) -> Result<PageOptions> {
     let threads: NodeSet = match initial {
         Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
+    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses()) {
+        check_sampling(Path::new("/proc"), page_size()).with_context(|| format!("--page-map {mapping}"))?;
+    }
     let balancing = match arguments.numa_balancing {
         BalancingName::Keep => Balancing::Keep,
         BalancingName::Off => Balancing::Off,
@@ -52,6 +59,8 @@ pub(super) fn options(
         policy,
         selection: arguments.migration.selection(arguments.overrides)?,
         rate: arguments.migration.rate(),
+        sampling: arguments.sampling.sampling(mapping)?,
+        sampled_from: initialisation,
         progress: Some(crate::page_mapping::progress(arguments.quiet)),
     })
 }

@@ -231,7 +231,15 @@ impl Plan {
     /// What is to be done about the program's pages.
     pub(super) fn page_options(&mut self, arguments: &Arguments) -> Result<PageOptions> {
         let initial = self.initial();
-        pages::options(arguments, self.pages, &self.topology, initial.as_ref(), &mut self.notes)
+        let initialisation = self.options.times.initialise;
+        pages::options(
+            arguments,
+            self.pages,
+            &self.topology,
+            initial.as_ref(),
+            initialisation,
+            &mut self.notes,
+        )
     }
 
     /// Where ranks run from the beginning, where anybody decides that.

@@ -183,6 +183,9 @@ impl Recorder for Report {
     }
 
     fn applied(&mut self, _at: Duration, _configuration: &Configuration, applied: &Applied) {
+        if let Some(sampled) = &applied.sampled {
+            self.say(&format!("accesses: {sampled}"));
+        }
         if let Some(moves) = applied.pages.as_ref().filter(|moves| moves.is_worth_telling()) {
             self.say(&moves.to_string());
         }

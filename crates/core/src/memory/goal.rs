@@ -40,12 +40,6 @@ pub enum Unavailable {
          pages' node (single:NODE)"
     )]
     SeveralNodes(NodeSet),
-    /// It needs to know who accesses what.
-    #[error(
-        "the page mapping {0} needs to know which thread accesses which page, and nobody has profiled the accesses of a \
-         program that runs here; take first_touch, local or interleave, or try it on a simulated machine (--machine)"
-    )]
-    NeedsProfile(PageMapping),
 }
 
 /// The nodes of the machine whose memory we may use and that have some, or may have: a node whose memory is not known counts.
@@ -101,7 +95,7 @@ pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
 }
 
 /// Where `mapping` wants the pages of a program whose threads are on the nodes `threads`; `None` where each page is to be
-/// left where it was touched first. `weight` is the kernel's weight of a node for weighted interleaving.
+/// left where it was touched first, or its place depends on who accesses it (`AccessProfile`). `weight` is the kernel's weight of a node for weighted interleaving.
 pub fn spread(
     mapping: PageMapping,
     topology: &Topology,
@@ -111,7 +105,7 @@ pub fn spread(
     check_nodes(mapping, topology)?;
     let weighted = |nodes: NodeSet| Turns::weighted(nodes.iter().map(|node| (node, weight(node)))).map(Spread::InTurn);
     Ok(match mapping {
-        PageMapping::FirstTouch => None,
+        PageMapping::FirstTouch | PageMapping::Locality | PageMapping::Balance => None,
         PageMapping::Interleave => Turns::even(&memory_nodes(topology)).map(Spread::InTurn),
         PageMapping::InterleaveOver(nodes) => Turns::even(&nodes).map(Spread::InTurn),
         PageMapping::WeightedInterleave(nodes) => weighted(nodes),
@@ -127,7 +121,6 @@ pub fn spread(
             )),
             None => return Err(Unavailable::SeveralNodes(*threads)),
         },
-        PageMapping::Locality | PageMapping::Balance => return Err(Unavailable::NeedsProfile(mapping)),
     })
 }
 
@@ -228,13 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_profile_names_what_does_not() {
+    fn what_depends_on_accesses_is_not_decided_by_address() {
         for mapping in [PageMapping::Locality, PageMapping::Balance] {
-            let error = of(mapping, "0").unwrap_err().to_string();
-            assert!(
-                error.contains(&mapping.to_string()) && error.contains("first_touch"),
-                "{error}"
-            );
+            assert_eq!(of(mapping, "0"), Ok(None));
         }
     }
 

@@ -1,13 +1,17 @@
 //! Where the pages of a running program should be, decided without touching any: which parts of a process's memory are
-//! looked at (`area`), on which node each page belongs (`goal`, `spread`, `following`), whether bringing pages after
-//! their threads is worth what it costs (`cost`), and what came of it (`moves`).
+//! looked at (`area`), on which node each page belongs (`goal`, `spread`, `following`; by who accesses it: `profile`, which
+//! `sampling` makes of samples; what that cost: `sampled`), whether bringing pages after their threads is worth what it costs (`cost`), and what came
+//! of it (`moves`).
 
 mod area;
 mod cost;
 mod following;
 mod goal;
 mod moves;
+mod profile;
 mod runs;
+mod sampled;
+mod sampling;
 mod spread;
 
 pub use area::{AreaKind, MemoryArea, Selection, Share};
@@ -15,6 +19,9 @@ pub use cost::{ASSUMED_COPY_RATE, TooLong, check_cost};
 pub use following::{Followed, Following, PinnedTask};
 pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
 pub use moves::{Left, PageCount, PageMoves};
+pub use profile::{AccessProfile, PagePlaces};
+pub use sampled::{Sampled, Seen};
+pub use sampling::SampledAccesses;
 pub use spread::{Spread, Turns};
 
 use crate::NodeId;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Stretches that do not overlap, each with a value. Neighbours with equal values are one stretch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Runs<V> {
     /// By first byte: the byte after the last, and the value.
     runs: BTreeMap<u64, (u64, V)>,

@@ -171,7 +171,7 @@ pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
 /// What forbids a counter that needs `permission`, and who can permit it. The levels are those of
 /// `perf_event_paranoid` in the kernel's Documentation/admin-guide/sysctl/kernel.rst; Debian and Ubuntu add 3 and 4,
 /// which forbid everything.
-fn forbidden(root: &Path, permission: Permission) -> String {
+pub(super) fn forbidden(root: &Path, permission: Permission) -> String {
     const CAPABILITY: &str = "the capability CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
     let highest = match permission {
         Permission::Capability => {

@@ -186,6 +186,11 @@ pub fn nearest_events(name: &str) -> Result<Vec<String>, CounterError> {
     Ok(event::nearest_events(pfm::library()?, |pmu| pmu.present, name))
 }
 
+/// What forbids to observe user space of our own tasks, and the remedy; /proc is below `root`.
+pub(crate) fn forbidden(root: &Path) -> String {
+    error::forbidden(root, event::Permission::UserSpace)
+}
+
 impl From<CounterError> for Availability {
     fn from(error: CounterError) -> Self {
         let why = error.to_string();

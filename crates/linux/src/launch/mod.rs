@@ -1,9 +1,10 @@
 //! Starting a program and following every thread and process of it from its first instruction.
 //!
 //! `exec` becomes the program, `trace` has the system calls, `tracer` is the thread that follows, `program` knows what
-//! is followed and where it should run, `pages` where its pages should be, `signals` passes on what is sent to us, `inherited` knows what the program gets
-//! back of what we changed. What they share is here.
+//! is followed and where it should run, `pages` where its pages should be, `accesses` who accesses them, `signals` passes on
+//! what is sent to us, `inherited` knows what the program gets back of what we changed. What they share is here.
 
+mod accesses;
 mod counting;
 pub(crate) mod exec;
 pub(crate) mod inherited;
@@ -23,7 +24,7 @@ use counting::Counting;
 use exec::Prepared;
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;
-use pinfold_core::{Metric, Pinning, PuSet, Topology};
+use pinfold_core::{Metric, Pinning, PuId, PuSet, TaskId, Topology};
 pub(crate) use program::Program;
 use signals::{Blocked, Forwarder};
 use std::collections::BTreeSet;
@@ -32,6 +33,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// A task that has a rank, its rank, and the PU on which it is pinned.
+pub(crate) type Ranked = (TaskId, usize, Option<PuId>);
 
 /// What to run, and how.
 pub struct Launch {

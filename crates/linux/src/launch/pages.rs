@@ -4,6 +4,8 @@
 //! 2. When a configuration is applied, what is in memory already is moved: with a page mapping to where that wants it, in
 //!    each process whose mapping, or whose threads' node, is another than before; without one, after threads that have changed
 //!    their node (`pinfold_core::memory::Following`), where that is worth its cost (`check_cost`).
+//! 3. A page mapping that needs to know who accesses what has nothing moved before the initialisation is over; then the
+//!    accesses are sampled first, of processes of which they are not known (`accesses`).
 //!
 //! `apply` comes back when the pages are there: what is measured next is measured with them in their places. Meanwhile the
 //! program runs, is followed, and may end, which ends the moving. A process's end is taken from the kernel only between two
@@ -12,13 +14,14 @@
 //! Known limits: a process whose first thread has ended keeps its pages where they are. Pages that are touched after a page
 //! mapping has changed come where the first mapping's policy puts them.
 
-use super::{Phase, Shared, State};
-use crate::memory::{Areas, Calls, Halt, Limits, MemoryPolicy, System, Target, move_pages, page_size};
+use super::accesses::ProgramAccesses;
+use super::{Phase, Ranked, Shared, State};
+use crate::memory::{Areas, Calls, Halt, Limits, MemoryPolicy, Sampling, System, Target, move_pages, page_size};
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PinnedTask, Selection, Spread, Unavailable,
+    ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, Selection, Spread,
     check_cost, node_of_pu, nodes_of_pus, spread,
 };
-use pinfold_core::{Applied, Configuration, NodeSet, PageMapping, PuId, Refusal, TaskId, Topology};
+use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
@@ -26,7 +29,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// Where the followed processes are.
-const PROCFS: &str = "/proc";
+pub(super) const PROCFS: &str = "/proc";
 
 /// The process's memory policies under which a page is where the thread is that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
@@ -50,10 +53,27 @@ pub struct PageOptions {
     pub rate: Option<f64>,
     /// Is told how many bytes have been gone through, of how many.
     pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
+    /// How accesses are sampled, for a mapping that needs to know them.
+    pub sampling: Sampling,
+    /// How long after the program's begin accesses say something of what it will do: its initialisation.
+    pub sampled_from: Duration,
 }
 
-/// A task that has a rank, its rank, and the PU on which it is pinned.
-type Ranked = (TaskId, usize, Option<PuId>);
+/// Where a page mapping wants pages.
+#[derive(Clone, Debug, PartialEq)]
+enum Goal {
+    ByAddress(Spread),
+    ByAccesses(PagePlaces),
+}
+
+impl PageGoal for Goal {
+    fn wanted(&self, address: u64, bytes: u64, now: NodeId) -> NodeId {
+        match self {
+            Self::ByAddress(spread) => spread.wanted(address, bytes, now),
+            Self::ByAccesses(places) => places.wanted(address, bytes, now),
+        }
+    }
+}
 
 /// The pages of the program.
 pub(crate) struct ProgramPages {
@@ -62,11 +82,14 @@ pub(crate) struct ProgramPages {
     page_size: u64,
     following: Following,
     /// What each process's pages were moved to last.
-    applied: BTreeMap<i32, (PageMapping, Spread)>,
+    applied: BTreeMap<i32, (PageMapping, Goal)>,
+    accesses: ProgramAccesses,
     /// Bytes a second that were moved when nothing held it back.
     measured: Option<f64>,
     /// Mappings of which the user knows that they are not those of pages to come.
     told: Vec<PageMapping>,
+    /// Whether the user knows when accesses are sampled.
+    told_when: bool,
     /// Whether the user knows that pages stay because it would take too long to move them.
     told_too_long: bool,
 }
@@ -79,8 +102,10 @@ impl ProgramPages {
             page_size: page_size(),
             following: Following::default(),
             applied: BTreeMap::new(),
+            accesses: ProgramAccesses::default(),
             measured: None,
             told: vec![],
+            told_when: false,
             told_too_long: false,
         }
     }
@@ -98,11 +123,12 @@ impl ProgramPages {
         let lives: BTreeSet<i32> = shared.lock().program.processes().into_iter().collect();
         self.following.retain(|process| lives.contains(&process));
         self.applied.retain(|process, _| lives.contains(process));
+        self.accesses.retain(&lives);
         let mut goals = vec![];
         let mut following = vec![];
-        if let Some(mapping @ (PageMapping::Locality | PageMapping::Balance)) = configuration.pages {
-            // However soon the program ends.
-            applied.refused.push(refusal(&Unavailable::NeedsProfile(mapping)));
+        if configuration.pages.is_some_and(PageMapping::needs_accesses) && !self.know_accesses(shared, &lives, applied)
+        {
+            return;
         }
         for &process in &lives {
             match self.goal(process, topology, configuration, ranked[1]) {
@@ -121,6 +147,44 @@ impl ProgramPages {
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
     }
 
+    /// Makes the accesses of these processes known. Not before the initialisation is over: then it says so, and nothing is
+    /// to be moved yet.
+    fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
+        let began = shared.lock().began;
+        if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
+            if !std::mem::replace(&mut self.told_when, true) {
+                shared.lock().program.note(format!(
+                    "Pages are placed when the program has initialised, after {:?} (-i): then its accesses are sampled for {:?}.",
+                    self.options.sampled_from, self.options.sampling.lasts
+                ));
+            }
+            return false;
+        }
+        let unknown = processes.iter().filter(|&&process| !self.accesses.knows(process));
+        let unknown: Vec<(i32, Vec<MemoryArea>)> = unknown
+            .filter_map(|&process| Some((process, self.areas(shared, process, applied)?)))
+            .collect();
+        if !unknown.is_empty() {
+            let (sampled, errors) = self
+                .accesses
+                .sample(shared, &unknown, self.page_size, self.options.sampling);
+            if sampled.as_ref().is_some_and(|sampled| sampled.samples == 0) {
+                applied.refused.push(refusal(&format_args!(
+                    "no access to memory was seen within {:?}, as of a program that idles; --sample-time samples for longer",
+                    self.options.sampling.lasts
+                )));
+            }
+            applied.sampled = sampled;
+            for error in errors {
+                let refusal = refusal(&error);
+                if !applied.refused.contains(&refusal) {
+                    applied.refused.push(refusal);
+                }
+            }
+        }
+        true
+    }
+
     /// Where the configuration wants the pages of a process; `None` where they are left to who touches them first.
     fn goal(
         &self,
@@ -128,10 +192,14 @@ impl ProgramPages {
         topology: &Topology,
         configuration: &Configuration,
         ranked: &[Ranked],
-    ) -> Result<Option<(PageMapping, Spread)>, Refusal> {
+    ) -> Result<Option<(PageMapping, Goal)>, Refusal> {
         let Some(mapping) = configuration.pages else {
             return Ok(None);
         };
+        if mapping.needs_accesses() {
+            let places = self.accesses.places(process, mapping, topology, ranked);
+            return Ok(places.map(|places| (mapping, Goal::ByAccesses(places))));
+        }
         let threads: NodeSet = match &configuration.pinning {
             Some(pinning) => {
                 let its = ranked.iter().filter(|(id, ..)| id.process == process);
@@ -144,12 +212,12 @@ impl ProgramPages {
         }
         let weight = |node| self.system.weight(node);
         spread(mapping, topology, &threads, weight)
-            .map(|spread| spread.map(|spread| (mapping, spread)))
+            .map(|spread| spread.map(|spread| (mapping, Goal::ByAddress(spread))))
             .map_err(|why| refusal(&why))
     }
 
     /// Whether there may be pages of the process that are not where `goal` wants them.
-    fn is_new(&self, process: i32, mapping: PageMapping, goal: &Spread, applied: &Applied) -> bool {
+    fn is_new(&self, process: i32, mapping: PageMapping, goal: &Goal, applied: &Applied) -> bool {
         let follows_threads = matches!(mapping, PageMapping::Local | PageMapping::Remote);
         if follows_threads && applied.moved.iter().any(|task| task.process == process) {
             return true;
@@ -157,12 +225,17 @@ impl ProgramPages {
         match self.applied.get(&process) {
             Some((before, at)) => (*before, at) != (mapping, goal),
             // A process begins with the policy of the mapping with which the program was launched.
-            None => follows_threads || self.options.policy.is_none() || self.options.mapping != Some(mapping),
+            None => {
+                follows_threads
+                    || mapping.needs_accesses()
+                    || self.options.policy.is_none()
+                    || self.options.mapping != Some(mapping)
+            }
         }
     }
 
     /// Moves the pages of processes to where a mapping wants them.
-    fn move_to(&mut self, shared: &Shared, goals: Vec<(i32, PageMapping, Spread)>, applied: &mut Applied) {
+    fn move_to(&mut self, shared: &Shared, goals: Vec<(i32, PageMapping, Goal)>, applied: &mut Applied) {
         for (process, mapping, mut goal) in goals {
             if self.options.mapping != Some(mapping) && !self.told.contains(&mapping) {
                 self.told.push(mapping);
@@ -315,9 +388,9 @@ fn pinned_tasks(topology: &Topology, ranked: &[Ranked]) -> Vec<PinnedTask> {
 }
 
 /// A process of the program that is followed.
-struct FollowedProcess<'a> {
-    shared: &'a Shared,
-    process: i32,
+pub(super) struct FollowedProcess<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) process: i32,
 }
 
 impl FollowedProcess<'_> {

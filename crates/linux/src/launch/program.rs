@@ -9,6 +9,7 @@
 //! 2. It is pinned to its rank's PU, unless it is the first thread of a process: see `LinuxMachine`.
 //! 3. Its counters are opened.
 
+use super::Ranked;
 use super::counting::Counting;
 use super::prefetching::Prefetching;
 use super::watching::Watching;
@@ -353,11 +354,12 @@ impl Program {
             moved,
             refused,
             pages: None,
+            sampled: None,
         }
     }
 
     /// The live tasks that have ranks, the oldest first, with their ranks and the PUs on which we have pinned them.
-    pub(crate) fn ranked(&self) -> Vec<(TaskId, usize, Option<PuId>)> {
+    pub(crate) fn ranked(&self) -> Vec<Ranked> {
         let tasks = self.table.iter();
         tasks
             .filter_map(|task| Some((task.id, self.table.rank(task.id.serial)?, task.pinned)))

@@ -1,5 +1,5 @@
 //! Memory on NUMA nodes, by the kernel's calls: the memory policy that a program begins with (`policy`), what a running
-//! process's memory looks like (`maps`, `page_map`), and moving its pages (`mover`, `calls`). Where each page belongs is
+//! process's memory looks like (`maps`, `page_map`), who accesses what (`sampling`), and moving pages (`mover`, `calls`). Where each page belongs is
 //! decided in `pinfold_core::memory`.
 
 mod calls;
@@ -8,6 +8,7 @@ mod mover;
 mod page_map;
 mod policy;
 mod process;
+mod sampling;
 mod system;
 
 pub use calls::{Calls, Halt, Target, may_move_shared, page_size};
@@ -16,4 +17,5 @@ pub use mover::{Limits, MoveCalls, Progress, move_pages};
 pub use page_map::{Entry, PageMap};
 pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};
 pub use process::{OtherProcess, ProcessError};
+pub use sampling::{Accesses, Sampling, SamplingError, check_sampling, sample};
 pub use system::System;

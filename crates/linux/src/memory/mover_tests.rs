@@ -240,12 +240,12 @@ fn of_a_private_mapping_of_a_file_only_the_written_pages_move() {
 
 #[test]
 fn a_full_node_gets_no_more_and_the_rest_is_counted() {
-    let (mut played, area) = played(&vec![own(0); 20_000]);
-    played.room.insert(NodeId(1), 12_000);
+    let (mut played, area) = played(&vec![own(0); 80_000]);
+    played.room.insert(NodeId(1), 50_000);
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!(
         (moves.moved.pages, count(&moves, Left::Full(NodeId(1)))),
-        (12_000, 8000)
+        (50_000, 30_000)
     );
     assert_eq!(moves.broken_off, None);
     assert_eq!(played.calls.len(), 2, "a full node was asked again");
@@ -307,7 +307,7 @@ fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
 
 #[test]
 fn a_call_has_one_target_and_no_more_than_a_batch() {
-    let (mut played, area) = played(&vec![own(3); 20_000]);
+    let (mut played, area) = played(&vec![own(3); 80_000]);
     let nodes: NodeSet = [0, 1].map(NodeId).into_iter().collect();
     let mut goal = Spread::InTurn(Turns::even(&nodes).unwrap());
     moved(&mut played, &area, &mut goal, limits());
@@ -317,13 +317,13 @@ fn a_call_has_one_target_and_no_more_than_a_batch() {
 
 #[test]
 fn when_the_process_ends_the_rest_is_unfinished() {
-    let (mut played, area) = played(&vec![own(0); 10_000]);
+    let (mut played, area) = played(&vec![own(0); 40_000]);
     played.ends_after = Some(1);
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!(moves.broken_off.as_deref(), Some("the program has ended"));
     assert_eq!(
         (moves.moved.pages, count(&moves, Left::Unfinished)),
-        (8192, 10_000 - 8192)
+        (32_768, 40_000 - 32_768)
     );
 }
 

@@ -114,10 +114,9 @@ impl MemoryPolicy {
             Balancing::Off => with(Mode::Local, none),
         };
         let mapping = match mapping {
-            Some(PageMapping::Locality | PageMapping::Balance) => return Ok(None),
-            Some(mapping) => mapping,
-            None if balancing == Balancing::Off => return Ok(first_touch()),
-            None => return Ok(None),
+            Some(mapping) if !mapping.needs_accesses() => mapping,
+            _ if balancing == Balancing::Off => return Ok(first_touch()),
+            _ => return Ok(None),
         };
         let spread = spread(mapping, topology, threads, |_| 1)?;
         Ok(match mapping {
@@ -245,6 +244,7 @@ mod tests {
         let local = Some((Mode::Local, String::new()));
         assert_eq!(policy("", "0-3", Balancing::Off), local);
         assert_eq!(policy("first_touch", "0-3", Balancing::Off), local);
+        assert_eq!(policy("balance", "0-3", Balancing::Off), local);
     }
 
     #[test]

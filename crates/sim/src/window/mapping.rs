@@ -1,8 +1,9 @@
 //! Where a page mapping puts pages (Sánchez Barrera et al., ICS 2020, section 2.1.2).
 
 use super::profile::PageProfile;
-use crate::model::{Model, Routes};
+use crate::model::{Model, PAGE_BYTES, Routes};
 use pinfold_core::PageMapping;
+use pinfold_core::memory::PagePlaces;
 use std::collections::HashMap;
 
 /// A page mapping on a machine, for threads that are somewhere.
@@ -15,7 +16,7 @@ pub(crate) struct Mapping {
     /// For each node itself or the nearest to it, of those that pages are bound to; empty where they are not.
     bound: Vec<u8>,
     /// The pages whose nodes are known beforehand.
-    known: HashMap<u64, u8>,
+    known: PagePlaces,
 }
 
 impl Mapping {
@@ -31,7 +32,7 @@ impl Mapping {
         let known = match (mapping, profile) {
             (PageMapping::Locality, Some(profile)) => profile.by_locality(nodes, node_of_thread),
             (PageMapping::Balance, Some(profile)) => profile.by_balance(nodes),
-            _ => HashMap::new(),
+            _ => PagePlaces::default(),
         };
         Self {
             kind: mapping,
@@ -73,7 +74,8 @@ impl Mapping {
             PageMapping::Single(node) | PageMapping::Preferred(node) => node.0 as u8,
             PageMapping::Remote => self.remote[toucher],
             PageMapping::FirstTouch | PageMapping::Local | PageMapping::Locality | PageMapping::Balance => {
-                self.known.get(&page).copied().unwrap_or(toucher as u8)
+                let known = self.known.node(page * PAGE_BYTES);
+                known.map_or(toucher as u8, |node| node.0 as u8)
             }
         }
     }

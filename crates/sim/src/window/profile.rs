@@ -1,15 +1,15 @@
-//! How often each thread accesses each page: what the mappings `locality` and `balance` need to know beforehand
-//! (Sánchez Barrera et al., ICS 2020, section 2.1.2). It depends on the recording alone, so a sweep makes it once.
+//! How often each thread of a recording accesses each page: what the mappings `locality` and `balance` need to know beforehand
+//! (`pinfold_core::memory::AccessProfile`). It depends on the recording alone, so a sweep makes it once.
 
 use super::stream::{Batch, EventKind, Stream};
 use crate::model::PAGE_BYTES;
-use std::collections::HashMap;
+use pinfold_core::memory::{AccessProfile, PagePlaces};
+use pinfold_core::{NodeId, NodeSet};
 
 /// Accesses by page and thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageProfile {
-    /// Virtual page to (thread, accesses), in the order of the threads.
-    pages: HashMap<u64, Vec<(u32, u64)>>,
+    accesses: AccessProfile,
 }
 
 impl PageProfile {
@@ -37,53 +37,24 @@ impl PageProfile {
     }
 
     fn add(&mut self, page: u64, thread: usize, accesses: u64) {
-        if accesses == 0 {
-            return;
-        }
-        let counts = self.pages.entry(page).or_default();
-        match counts.last_mut() {
-            Some((last, count)) if *last == thread as u32 => *count += accesses,
-            _ => counts.push((thread as u32, accesses)),
-        }
+        self.accesses
+            .add(page * PAGE_BYTES, PAGE_BYTES, thread as u32, accesses);
     }
 
-    /// Each page on the node whose threads access it most; among equals on the lowest.
-    pub(crate) fn by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> HashMap<u64, u8> {
-        let mut sums = vec![0; nodes];
-        self.pages
-            .iter()
-            .map(|(&page, counts)| {
-                sums.fill(0);
-                for &(thread, count) in counts {
-                    sums[node_of_thread[thread as usize]] += count;
-                }
-                let most = sums.iter().max().copied().unwrap_or(0);
-                let node = sums.iter().position(|&sum| sum == most).unwrap_or(0);
-                (page, node as u8)
-            })
-            .collect()
+    /// Where each page is on a machine of so many nodes, with threads on these.
+    pub(crate) fn by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> PagePlaces {
+        let node_of = |thread: u32| Some(NodeId(node_of_thread[thread as usize] as u32));
+        self.accesses.by_locality(&all(nodes), node_of)
     }
 
-    /// Pages spread so that the nodes have about the same number of accesses: the most accessed page first, each on the
-    /// node that has the fewest so far (Graham's rule: at most 4/3 of the best possible maximum).
-    pub(crate) fn by_balance(&self, nodes: usize) -> HashMap<u64, u8> {
-        let mut pages: Vec<(u64, u64)> = self
-            .pages
-            .iter()
-            .map(|(&page, counts)| (counts.iter().map(|&(_, count)| count).sum(), page))
-            .collect();
-        pages.sort_unstable_by_key(|&(count, page)| (std::cmp::Reverse(count), page));
-        let mut sums = vec![0u64; nodes];
-        pages
-            .into_iter()
-            .map(|(count, page)| {
-                let least = sums.iter().min().copied().unwrap_or(0);
-                let node = sums.iter().position(|&sum| sum == least).unwrap_or(0);
-                sums[node] += count;
-                (page, node as u8)
-            })
-            .collect()
+    /// Where each page is on a machine of so many nodes.
+    pub(crate) fn by_balance(&self, nodes: usize) -> PagePlaces {
+        self.accesses.by_balance(&all(nodes))
     }
+}
+
+fn all(nodes: usize) -> NodeSet {
+    (0..nodes as u32).map(NodeId).collect()
 }
 
 #[cfg(test)]
@@ -105,18 +76,23 @@ mod tests {
         PageProfile::of(&mut streams)
     }
 
+    fn node(places: &PagePlaces, page: u64) -> Option<NodeId> {
+        places.node(page * PAGE_BYTES)
+    }
+
     #[test]
     fn locality_puts_a_page_where_it_is_accessed_most() {
-        let profile = profile(vec![vec![1, 1, 2], vec![2, 1, 2]]);
-        let nodes = profile.by_locality(4, &[0, 3]);
-        assert_eq!((nodes[&1], nodes[&2]), (0, 3));
+        let places = profile(vec![vec![1, 1, 2], vec![2, 1, 2]]).by_locality(4, &[0, 3]);
+        assert_eq!(
+            [1, 2].map(|page| node(&places, page)),
+            [Some(NodeId(0)), Some(NodeId(3))]
+        );
     }
 
     #[test]
     fn balance_gives_every_node_the_same_number_of_accesses() {
-        let profile = profile(vec![vec![1, 1, 1, 1, 2, 2, 3, 4]]);
-        let nodes = profile.by_balance(2);
-        assert_eq!(nodes[&1], 0);
-        assert!([2, 3, 4].iter().all(|page| nodes[page] == 1));
+        let places = profile(vec![vec![1, 1, 1, 1, 2, 2, 3, 4]]).by_balance(2);
+        assert_eq!(node(&places, 1), Some(NodeId(0)));
+        assert_eq!([2, 3, 4].map(|page| node(&places, page)), [Some(NodeId(1)); 3]);
     }
 }

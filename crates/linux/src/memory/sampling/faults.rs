@@ -1,0 +1,278 @@
+//! The page faults of a process's threads, as the kernel's own events tell them: `page-faults` at the begin of each, with the
+//! thread and the address, and `minor-faults` at the end of those that needed no input, so that the time between the two is what
+//! the fault took.
+
+use super::ring::{FIELDS, Record, Ring};
+use crate::pfm::{empty_attributes, sys};
+use nix::errno::Errno;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Bytes of a thread's buffer: the faults of ten milliseconds, of a microsecond each, of which each takes two records of 48 bytes.
+const BUFFER: usize = 1 << 20;
+
+/// `PERF_EVENT_IOC_SET_OUTPUT` and `PERF_EVENT_IOC_ID` of `linux/perf_event.h`.
+const SET_OUTPUT: libc::c_ulong = 0x2405;
+const ID: libc::c_ulong = 0x8008_2407;
+
+/// A page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) thread: u32,
+    pub(super) address: u64,
+    /// On the clock of `now`.
+    pub(super) at: Duration,
+    pub(super) pu: u32,
+    /// How long the thread has been in faults before, since it is listened to.
+    pub(super) in_faults: Duration,
+}
+
+/// The clock of faults: `CLOCK_MONOTONIC`.
+pub(super) fn now() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the structure that it is given, and this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// The faults of all threads of a process.
+#[derive(Default)]
+pub(super) struct Faults {
+    threads: HashMap<i32, ThreadFaults>,
+    /// Whether faults in the kernel are left out, because we may not see them.
+    user_only: bool,
+    /// How many records there was no room for.
+    pub(super) lost: u64,
+}
+
+impl Faults {
+    /// Whether faults that the kernel makes on behalf of a thread are seen.
+    pub(super) fn in_kernel(&self) -> bool {
+        !self.user_only
+    }
+
+    /// Listens to those of `threads` that it does not listen to yet. A thread that has ended meanwhile is passed over.
+    pub(super) fn listen(&mut self, threads: &[i32], page_size: usize) -> io::Result<()> {
+        for &thread in threads {
+            if self.threads.contains_key(&thread) {
+                continue;
+            }
+            let mut opened = ThreadFaults::open(thread, page_size, self.user_only);
+            if !self.user_only && opened.as_ref().is_err_and(|&error| is_forbidden(error)) {
+                opened = ThreadFaults::open(thread, page_size, true);
+                self.user_only = opened.is_ok();
+            }
+            match opened {
+                Ok(faults) => {
+                    self.threads.insert(thread, faults);
+                }
+                Err(Errno::ESRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The faults since the last call, in the order of time.
+    pub(super) fn take(&mut self) -> Vec<Fault> {
+        let mut faults = vec![];
+        for thread in self.threads.values_mut() {
+            thread.take(&mut faults, &mut self.lost);
+        }
+        faults.sort_unstable_by_key(|fault| (fault.at, fault.thread));
+        faults
+    }
+
+    /// How long the threads have been in faults since it listens to them.
+    pub(super) fn in_faults(&self) -> Duration {
+        self.threads.values().map(|thread| thread.in_faults).sum()
+    }
+
+    /// How long the threads have run since it listens to them.
+    pub(super) fn ran(&mut self) -> Duration {
+        self.threads.values_mut().map(ThreadFaults::ran).sum()
+    }
+}
+
+fn is_forbidden(error: Errno) -> bool {
+    matches!(error, Errno::EACCES | Errno::EPERM)
+}
+
+/// The faults of one thread.
+struct ThreadFaults {
+    ring: Ring,
+    _begins: OwnedFd,
+    /// The numbers by which records name the two events.
+    begin: u64,
+    end: u64,
+    _ends: OwnedFd,
+    task_clock: File,
+    /// The fault that began last: where and when.
+    begun: Option<(u64, u64)>,
+    in_faults: Duration,
+}
+
+impl ThreadFaults {
+    fn open(thread: i32, page_size: usize, user_only: bool) -> Result<Self, Errno> {
+        let sampled = |event| {
+            let mut attributes = attributes(event, user_only);
+            attributes.__bindgen_anon_1.sample_period = 1;
+            attributes.sample_type = u64::from(FIELDS);
+            open(&attributes, thread)
+        };
+        let begins = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS)?;
+        let ends = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS_MIN)?;
+        let ring = Ring::map(&begins, page_size, BUFFER)
+            .map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
+        // SAFETY: both are perf events of ours; the kernel keeps no pointer.
+        Errno::result(unsafe { libc::ioctl(ends.as_raw_fd(), SET_OUTPUT, begins.as_raw_fd()) })?;
+        Ok(Self {
+            ring,
+            begin: id(&begins)?,
+            end: id(&ends)?,
+            _begins: begins,
+            _ends: ends,
+            task_clock: open(&attributes(sys::PERF_COUNT_SW_TASK_CLOCK, user_only), thread)?.into(),
+            begun: None,
+            in_faults: Duration::ZERO,
+        })
+    }
+
+    fn take(&mut self, faults: &mut Vec<Fault>, lost: &mut u64) {
+        let Self {
+            ring,
+            begin,
+            end,
+            begun,
+            in_faults,
+            ..
+        } = self;
+        ring.drain(|record| match record {
+            Record::Sample(sample) if sample.event == *begin => {
+                *begun = Some((sample.address, sample.time));
+                faults.push(Fault {
+                    thread: sample.thread,
+                    address: sample.address,
+                    at: Duration::from_nanos(sample.time),
+                    pu: sample.pu,
+                    in_faults: *in_faults,
+                });
+            }
+            Record::Sample(sample) if sample.event == *end => {
+                if let Some((_, since)) = begun.take_if(|&mut (address, _)| address == sample.address) {
+                    *in_faults += Duration::from_nanos(sample.time.saturating_sub(since));
+                }
+            }
+            Record::Sample(_) => {}
+            Record::Lost(records) => *lost += records,
+        });
+    }
+
+    fn ran(&mut self) -> Duration {
+        let mut bytes = [0; size_of::<u64>()];
+        match self.task_clock.read(&mut bytes) {
+            Ok(read) if read == bytes.len() => Duration::from_nanos(u64::from_ne_bytes(bytes)),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// One of the kernel's own events.
+fn attributes(event: u32, user_only: bool) -> sys::perf_event_attr {
+    let mut attributes = empty_attributes();
+    attributes.type_ = sys::PERF_TYPE_SOFTWARE;
+    attributes.config = u64::from(event);
+    attributes.set_exclude_kernel(u64::from(user_only));
+    attributes.set_exclude_hv(1);
+    attributes.set_use_clockid(1);
+    attributes.clockid = libc::CLOCK_MONOTONIC;
+    attributes
+}
+
+fn open(attributes: &sys::perf_event_attr, thread: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the attributes say how large they are; the kernel keeps no pointer to them.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attributes),
+            thread,
+            -1,
+            -1,
+            libc::c_ulong::from(sys::PERF_FLAG_FD_CLOEXEC),
+        )
+    };
+    let descriptor = i32::try_from(Errno::result(descriptor)?).map_err(|_| Errno::EMFILE)?;
+    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The number by which records name an event.
+fn id(event: &OwnedFd) -> Result<u64, Errno> {
+    let mut id = 0u64;
+    // SAFETY: the kernel writes the number to where it is told.
+    Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), ID, &raw mut id) })?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fresh pages, touched by this thread: each is one fault, with its address, and takes some time.
+    #[test]
+    fn each_first_touch_of_our_own_is_a_fault_with_its_address() {
+        const PAGES: usize = 16;
+        let page = usize::try_from(crate::memory::page_size()).unwrap();
+        // SAFETY: the call only asks.
+        let thread = unsafe { libc::gettid() };
+        let mut faults = Faults::default();
+        if let Err(error) = faults.listen(&[thread], page) {
+            eprintln!("skipped: page faults may not be sampled here: {error}");
+            return;
+        }
+        // SAFETY: a new mapping, written within its bounds, and unmapped when nobody has it any more.
+        let memory = unsafe {
+            let memory = libc::mmap(
+                std::ptr::null_mut(),
+                PAGES * page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(memory, libc::MAP_FAILED);
+            libc::madvise(memory, PAGES * page, libc::MADV_NOHUGEPAGE);
+            for at in (0..PAGES * page).step_by(page) {
+                memory.cast::<u8>().add(at).write_volatile(1);
+            }
+            libc::munmap(memory, PAGES * page);
+            memory as u64
+        };
+        let taken = faults.take();
+        let within = |fault: &&Fault| (memory..memory + (PAGES * page) as u64).contains(&fault.address);
+        let addresses: Vec<u64> = taken.iter().filter(within).map(|fault| fault.address).collect();
+        let expected: Vec<u64> = (0..PAGES).map(|index| memory + (index * page) as u64).collect();
+        assert_eq!(addresses, expected);
+        assert!(
+            taken
+                .iter()
+                .all(|fault| fault.thread == thread.cast_unsigned() && fault.at <= now())
+        );
+        assert!(!faults.in_faults().is_zero() && faults.ran() > Duration::ZERO && faults.lost == 0);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_passed_over() {
+        let mut faults = Faults::default();
+        match faults.listen(&[i32::MAX], 4096) {
+            Ok(()) => assert!(faults.take().is_empty()),
+            Err(error) => eprintln!("skipped: page faults may not be sampled here: {error}"),
+        }
+    }
+}

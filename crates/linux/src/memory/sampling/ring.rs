@@ -1,0 +1,194 @@
+//! The buffer into which the kernel writes the samples of an event: `perf_event_open(2)`, "MMAP layout".
+
+use crate::pfm::sys;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The bytes of a record's header: its type in the first four, its size with the header in the last two.
+const HEADER: usize = 8;
+
+/// The bytes of the longest record of which anything is read.
+const LONGEST: usize = 64;
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// A sample with the fields of `FIELDS`.
+    Sample(Sample),
+    /// So many records could not be written.
+    Lost(u64),
+}
+
+/// What a sample tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sample {
+    /// Of which event.
+    pub(super) event: u64,
+    pub(super) thread: u32,
+    /// Nanoseconds of the event's clock.
+    pub(super) time: u64,
+    pub(super) address: u64,
+    pub(super) pu: u32,
+}
+
+/// What an event must sample so that `Record` understands it, in the order in which the kernel writes it.
+pub(super) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
+    | sys::PERF_SAMPLE_TID
+    | sys::PERF_SAMPLE_TIME
+    | sys::PERF_SAMPLE_ADDR
+    | sys::PERF_SAMPLE_CPU;
+
+impl Record {
+    /// Parses a record, header included; `None` for one of another kind, or one that is too short.
+    fn parse(record: &[u8]) -> Option<Self> {
+        let word = |index: usize| -> Option<u64> {
+            let bytes = record.get(HEADER + 8 * index..HEADER + 8 * index + 8)?;
+            bytes.try_into().ok().map(u64::from_ne_bytes)
+        };
+        let half = |at: usize| -> Option<u32> { record.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes) };
+        match half(0)? {
+            sys::PERF_RECORD_SAMPLE => Some(Self::Sample(Sample {
+                event: word(0)?,
+                thread: half(HEADER + 12)?,
+                time: word(2)?,
+                address: word(3)?,
+                pu: half(HEADER + 32)?,
+            })),
+            sys::PERF_RECORD_LOST => Some(Self::Lost(word(1)?)),
+            _ => None,
+        }
+    }
+}
+
+/// A mapped buffer.
+pub(super) struct Ring {
+    mapped: NonNull<u8>,
+    /// Bytes of the first page, which describes the buffer, and of the buffer behind it: a power of two.
+    page: usize,
+    data: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and what the kernel writes meanwhile is read as atomics say.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps the buffer of an event, of so many bytes, or of less where we may not lock so much memory.
+    pub(super) fn map(event: &impl AsFd, page: usize, bytes: usize) -> io::Result<Self> {
+        let mut data = bytes.max(page).next_power_of_two();
+        loop {
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let mapped = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    page + data,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED,
+                    event.as_fd().as_raw_fd(),
+                    0,
+                )
+            };
+            match NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED) {
+                Some(mapped) => return Ok(Self { mapped, page, data }),
+                None if data > page => data /= 2,
+                None => return Err(io::Error::last_os_error()),
+            }
+        }
+    }
+
+    /// A word of the first page.
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the offset is that of an aligned 64-bit field of `perf_event_mmap_page`, within the first page, which is
+        // mapped as long as `self` lives and which the kernel, too, accesses atomically.
+        unsafe { self.mapped.add(offset).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Takes out all records that are there.
+    pub(super) fn drain(&mut self, mut take: impl FnMut(Record)) {
+        let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
+        let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
+        // The kernel has written everything before it moves the head; it overwrites nothing before we move the tail.
+        let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
+        while at < end {
+            let mut bytes = [0; LONGEST];
+            self.copy(at, &mut bytes[..HEADER]);
+            let [.., low, high] = bytes[..HEADER] else { break };
+            let size = usize::from(u16::from_ne_bytes([low, high]));
+            if size < HEADER || size as u64 > end - at {
+                // The kernel writes no such record. What is behind it cannot be told from anything.
+                break;
+            }
+            let copied = &mut bytes[..size.min(LONGEST)];
+            self.copy(at, copied);
+            if let Some(record) = Record::parse(copied) {
+                take(record);
+            }
+            at += size as u64;
+        }
+        tail.store(end, Ordering::Release);
+    }
+
+    /// Copies from the buffer, around its end where it comes to that.
+    fn copy(&self, from: u64, into: &mut [u8]) {
+        let start = usize::try_from(from % self.data as u64).unwrap_or(0);
+        let first = into.len().min(self.data - start);
+        // SAFETY: both parts are within the buffer, which is mapped behind the first page, and the kernel writes nothing
+        // there before the tail has passed them.
+        unsafe {
+            let data = self.mapped.add(self.page);
+            std::ptr::copy_nonoverlapping(data.add(start).as_ptr(), into.as_mut_ptr(), first);
+            std::ptr::copy_nonoverlapping(data.as_ptr(), into.as_mut_ptr().add(first), into.len() - first);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and nobody has a reference into it any more.
+        unsafe { libc::munmap(self.mapped.as_ptr().cast(), self.page + self.data) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+        let size = u16::try_from(HEADER + 8 * words.len()).unwrap();
+        let mut bytes = kind.to_ne_bytes().to_vec();
+        bytes.extend([0, 0]);
+        bytes.extend(size.to_ne_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn a_sample_has_its_fields_in_the_kernels_order() {
+        let halves = |low: u64, high: u64| low | high << 32;
+        let bytes = record(
+            sys::PERF_RECORD_SAMPLE,
+            &[7, halves(100, 101), 5_000, 0xabc0, halves(3, 0)],
+        );
+        let expected = Sample {
+            event: 7,
+            thread: 101,
+            time: 5_000,
+            address: 0xabc0,
+            pu: 3,
+        };
+        if cfg!(target_endian = "little") {
+            assert_eq!(Record::parse(&bytes), Some(Record::Sample(expected)));
+        }
+        assert_eq!(Record::parse(&bytes[..40]), None);
+    }
+
+    #[test]
+    fn what_was_lost_is_counted_and_what_is_unknown_passed_over() {
+        assert_eq!(
+            Record::parse(&record(sys::PERF_RECORD_LOST, &[7, 12])),
+            Some(Record::Lost(12))
+        );
+        assert_eq!(Record::parse(&record(u32::MAX, &[1, 2, 3])), None);
+    }
+}

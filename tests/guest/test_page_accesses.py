@@ -1,0 +1,234 @@
+"""Who accesses which pages, found out by sampling, and pages placed by it: locality and balance."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from guest_machine import NODES, Guest
+
+#: Where the program leaves its own reports.
+REPORT = "/tmp/accesses"
+
+#: A sampling of a second or so, for pages that are all accessed much more often than that.
+SHORT = "--sample-period 50ms --sample-time 1s"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the program says of itself."""
+
+    #: How often the slowest thread has done its work.
+    laps: int
+    #: How often something in its memory, or a system call on it, was not as it should be.
+    failures: int
+    #: The accesses, of one lap, to the pages on each node.
+    nodes: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A run of the program in the guest."""
+
+    guest: Guest
+    process: int
+    threads: list[int]
+    #: Where each thread's memory begins.
+    memory: list[int]
+
+    def report(self) -> Report:
+        """Have it say how it is."""
+        said = self.guest.check(
+            f"rm -f {REPORT}.report; kill -USR1 {self.process}\n"
+            f"while [ ! -e {REPORT}.report ]; do sleep 0.05; done; cat {REPORT}.report"
+        )
+        words = dict(line.split() for line in said.splitlines())
+        laps, failures = int(words.pop("laps")), int(words.pop("failures"))
+        return Report(laps, failures, {int(node): int(accesses) for node, accesses in words.items()})
+
+    def after(self, laps: int) -> Report:
+        """Have it say how it is after so many more laps."""
+        wanted = self.report().laps + laps
+        while (report := self.report()).laps < wanted:
+            self.guest.check("sleep 0.1")
+        return report
+
+    def pages(self, options: str) -> dict[str, Any]:
+        """Have its pages moved and return what came of it."""
+        self.guest.check(f"pinfold pages {self.process} {options} --json /tmp/moves.json")
+        document: dict[str, Any] = json.loads(self.guest.check("cat /tmp/moves.json"))
+        return document
+
+    def minor_faults(self) -> int:
+        """Return how many page faults it has had that needed no input."""
+        return int(self.guest.check(f"cut -d ' ' -f 10 /proc/{self.process}/stat"))
+
+    def settings(self) -> str:
+        """Return the threads' masks and the areas' memory policies."""
+        policies = f"while read -r start policy rest; do echo $start $policy; done < /proc/{self.process}/numa_maps"
+        return self.guest.check(f"masks accesses; {policies}")
+
+
+Start = Callable[..., Program]
+
+
+@pytest.fixture
+def start(guest: Guest) -> Iterator[Start]:
+    """Return what starts the program, under a command, and ends it afterwards."""
+    end = f"killall -q -9 accesses; while pidof pinfold accesses > /dev/null; do sleep 0.05; done; rm -f {REPORT}*"
+
+    def start(pages: int, threads: int, under: str = "", options: str = "") -> Program:
+        guest.run(end)
+        said = guest.check(
+            f"{under} accesses {REPORT} {pages} {threads} {options} > /tmp/out 2> /tmp/err &\n"
+            f"while [ ! -e {REPORT} ]; do kill -0 $! || {{ cat /tmp/err; break; }}; sleep 0.05; done; cat {REPORT}"
+        )
+        process, *lines = said.splitlines()
+        words = [line.split() for line in lines]
+        threads_and_memory = [int(thread) for thread, _ in words], [int(address, 16) for _, address in words]
+        return Program(guest, int(process), *threads_and_memory)
+
+    yield start
+    guest.run(end)
+
+
+def is_balanced(nodes: dict[int, int]) -> bool:
+    """Tell whether each node of the machine has the same number of accesses within 5 %."""
+    even = sum(nodes.values()) / len(NODES)
+    return set(nodes) == set(NODES) and all(abs(accesses - even) <= 0.05 * even for accesses in nodes.values())
+
+
+def bind(program: Program, cpus: list[int]) -> None:
+    """Put each thread on a CPU."""
+    for thread, cpu in zip(program.threads, cpus, strict=True):
+        program.guest.check(f"taskset -p {1 << cpu:x} {thread}")
+
+
+def homes(program: Program) -> list[set[int]]:
+    """Return the nodes on which each thread's memory is."""
+    lines = program.guest.check(f"cat /proc/{program.process}/numa_maps").splitlines()
+    areas = {int(line.split()[0], 16): line.split() for line in lines}
+    words = [[word for word in areas[start] if word.startswith("N")] for start in program.memory]
+    return [{int(word[1:].split("=")[0]) for word in area} for area in words]
+
+
+def test_balance_gives_each_node_the_same_number_of_accesses(start: Start) -> None:
+    program = start(1024, 2, "taskset 3")
+    assert program.report().nodes == {0: 2 * 256 * (1 + 2 + 4 + 8)}
+    document = program.pages("--page-map balance --sample-period 50ms")
+    report = program.report()
+    assert is_balanced(report.nodes), report.nodes
+    assert report.failures == 0
+    sampled = document["sampled"]
+    assert sampled["by"] == ["write_protection"]
+    assert sampled["in_kernel"] is True
+    assert sampled["pages"] >= 2 * 1024
+    assert 0 < sampled["overhead"] < 1
+    assert sampled["in_faults"] > 0
+
+
+def test_locality_puts_pages_on_the_node_of_the_threads_that_use_them(start: Start) -> None:
+    program = start(64, 3, "taskset 1")
+    assert homes(program) == [{0}] * 3
+    bind(program, [2, 6, 4])
+    document = program.pages(f"--page-map locality {SHORT}")
+    assert homes(program) == [{1}, {3}, {2}]
+    assert document["moves"]["moved"]["pages"] >= 3 * 64
+    assert program.report().failures == 0
+
+
+def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: Start) -> None:
+    run = f"pinfold run -q --policy fixed --schedule 7,0,2 -i 500ms -t 1s --json /tmp/run.json {SHORT}"
+    program = start(256, 2, f"taskset ff {run} --page-map balance --")
+    while len(program.report().nodes) < len(NODES):
+        program.guest.check("sleep 0.1")
+    report = program.after(1)
+    program.guest.check(f"kill {program.process}; while pidof pinfold > /dev/null; do sleep 0.05; done")
+    record = json.loads(program.guest.check("cat /tmp/run.json"))
+    (sampled,) = record["page_samples"]
+    assert sampled["at"] >= 0.5
+    assert {moves["goal"] for moves in record["page_moves"]} == {"balance"}
+    assert set(report.nodes) == set(NODES)
+    assert report.failures == 0
+
+
+def test_sampling_changes_nothing_of_the_program(start: Start) -> None:
+    program = start(128, 2)
+    bind(program, [2, 6])
+    before = program.settings()
+    # Everything is where it belongs already, once it has been moved there.
+    program.pages(f"--page-map locality {SHORT}")
+    assert program.settings() == before
+    assert program.after(2).failures == 0
+
+
+@pytest.mark.parametrize("signal", ["INT", "KILL"])
+def test_what_ends_the_sampling_leaves_nothing_protected(start: Start, signal: str) -> None:
+    program = start(128, 2)
+    quiet = program.minor_faults()
+    assert program.after(2).failures == 0
+    program.guest.check(
+        f"pinfold pages {program.process} --page-map balance --sample-period 50ms --sample-time 1h > /tmp/out 2>&1 &\n"
+        f"while [ $(cut -d ' ' -f 10 /proc/{program.process}/stat) -lt {quiet + 1000} ]; do sleep 0.05; done\n"
+        f"kill -{signal} $!; wait $! || true"
+    )
+    # Whatever is still protected takes one more fault. Report and pipes take some, too, but not a page each.
+    program.after(2)
+    before = program.minor_faults()
+    report = program.after(10)
+    assert program.minor_faults() - before < 128
+    assert report.failures == 0
+
+
+def test_reads_are_seen_where_automatic_numa_balancing_is_on(start: Start) -> None:
+    program = start(256, 2, options="read")
+    guest = program.guest
+    written = program.pages(f"--page-map balance {SHORT}")["sampled"]
+    assert written["by"] == ["write_protection"]
+    assert written["pages"] < 256
+    guest.check("echo 1 > /proc/sys/kernel/numa_balancing")
+    try:
+        # It protects all pages at once here, every few seconds.
+        while (read := program.pages("--page-map balance")["sampled"])["pages"] < 2 * 256:
+            pass
+    finally:
+        guest.check("echo 0 > /proc/sys/kernel/numa_balancing")
+    assert read["by"] == ["write_protection", "numa_hints"]
+    assert program.report().failures == 0
+
+
+def test_a_plain_user_samples_own_processes_as_far_as_perf_events_are_allowed(start: Start) -> None:
+    user = "/tmp/as_somebody"
+    program = start(128, 2)
+    guest = program.guest
+    guest.check(
+        "mkdir -p /etc; echo somebody:x:1000:1000::/tmp:/bin/sh > /etc/passwd\n"
+        f"echo '#!/bin/sh\nexec su somebody -c \"$*\"' > {user}; chmod +x {user}"
+    )
+    paranoid = "/proc/sys/kernel/perf_event_paranoid"
+    before = guest.check(f"cat {paranoid}")
+    try:
+        guest.check(f"echo 2 > {paranoid}")
+        refused = guest.run(f"{user} pinfold pages {program.process} --page-map balance")
+        assert refused.status == 125, "a process of another user"
+        program = start(128, 2, user)
+        balance = f"{user} pinfold pages {program.process} --page-map balance {SHORT}"
+        guest.check(f"{balance} --json /tmp/user.json")
+        document = json.loads(guest.check("cat /tmp/user.json"))
+        guest.check(f"echo 3 > {paranoid}")
+        forbidden = guest.run(balance)
+    finally:
+        guest.check(f"echo {before.strip()} > {paranoid}")
+    assert document["sampled"]["pages"] >= 2 * 128
+    assert document["sampled"]["in_kernel"] is False
+    assert set(program.report().nodes) == set(NODES)
+    assert forbidden.status == 125
+    assert "kernel.perf_event_paranoid is 3 and must be 2 or lower" in forbidden.out
+
+
+def test_an_idle_process_is_left_alone_and_said_to_be_idle(guest: Guest) -> None:
+    run = guest.run(f"sleep 1000 & pinfold pages $! --page-map balance {SHORT}; status=$?; kill $!; exit $status")
+    assert run.status == 125
+    assert "may be idle" in run.out
+    assert "--sample-time" in run.out

@@ -1,0 +1,106 @@
+"""What moving and sampling pages costs, measured in the emulated machine, as JSON on standard output.
+
+`migration`: pages a second that `pinfold pages` moves over those of one `migrate_pages(2)` call, by turns.
+
+`sampling`: how many times as long a streaming program takes while its accesses are sampled, by period, in small pages
+and in huge ones. It is measured here because not every kernel tracks soft-dirty pages; faults are slower here than on
+real processors, and so is the program.
+
+Where there is no guest, `missing` says why, and there is nothing else. Ratios only: time in the guest says nothing by
+itself. Part of `make bench`.
+"""
+
+import json
+import re
+import statistics
+import sys
+from typing import Any
+
+from guest_machine import ROOT, Guest, missing
+
+#: How often each kind of moving has its turn.
+TURNS = 11
+MEBIBYTES = 128
+
+#: How far apart pages are protected, in milliseconds.
+PERIODS = (10, 30, 100, 300, 1000)
+#: Seconds that the streaming program takes alone, about.
+SECONDS = 1.0
+#: How often it is measured alone and sampled, by turns; the median of the ratios counts.
+REPEATS = 3
+STREAM = "stream --threads 1 --size 8M --iterations"
+
+
+def pages_on(guest: Guest, process: int, start: int, node: int) -> int:
+    """Return how many small pages of the area at `start` are on a node."""
+    line = guest.check(f"grep '^{start:x} ' /proc/{process}/numa_maps")
+    found = re.search(rf" N{node}=(\d+)", line)
+    return int(found.group(1)) if found else 0
+
+
+def migration(guest: Guest) -> float:
+    """Return how many pages a second we move over those of one call by hand."""
+    report = guest.check(
+        f"taskset 1 first_touch /tmp/report {MEBIBYTES} 1 idle > /dev/null 2>&1 &\n"
+        "while [ ! -e /tmp/report ]; do sleep 0.05; done; cat /tmp/report; rm /tmp/report"
+    ).split()
+    process, start = int(report[0]), int(report[2], 16)
+    ratios = []
+    for _ in range(TURNS):
+        document = (
+            f"pinfold pages {process} --membind 1 --quiet --json /tmp/moves.json > /dev/null; cat /tmp/moves.json"
+        )
+        seconds = float(json.loads(guest.check(document))["moves"]["lasted"])
+        ours = pages_on(guest, process, start, 1) / seconds
+        seconds = float(guest.check(f"migrate {process} 1 0"))
+        ratios.append(ours / (pages_on(guest, process, start, 0) / seconds))
+    guest.run(f"kill -9 {process}")
+    return statistics.median(ratios)
+
+
+def stream(guest: Guest, iterations: int, period: int | None) -> float:
+    """Return how long the streaming program takes, by its own clock, sampled with a period (ms) or not at all."""
+    sampler = (
+        f"pinfold pages $! --page-map balance --sample-period {period}ms --sample-time 1h > /tmp/sampler 2>&1 || true"
+        if period
+        else "true"
+    )
+    said = guest.check(f"taskset 1 {STREAM} {iterations} > /tmp/out &\n{sampler}\nwait $!; cat /tmp/out")
+    found = re.search(r"time (\S+) s", said)
+    assert found, said
+    if period:
+        # It has sampled to the program's end.
+        assert "the program has ended" in guest.check("cat /tmp/sampler")
+    return float(found.group(1))
+
+
+def sampling(guest: Guest, huge: bool) -> list[dict[str, Any]]:
+    """Return the slow-down by period."""
+    guest.check(f"echo {'always' if huge else 'never'} > /sys/kernel/mm/transparent_hugepage/enabled")
+    tried = 200
+    iterations = max(1, round(tried * SECONDS / stream(guest, tried, None)))
+
+    def slow_down(period: int) -> float:
+        ratios = [1 / stream(guest, iterations, None) * stream(guest, iterations, period) for _ in range(REPEATS)]
+        return statistics.median(ratios)
+
+    kind = "huge" if huge else "small"
+    return [{"period_ms": period, "pages": kind, "slow_down": slow_down(period)} for period in PERIODS]
+
+
+def main() -> None:
+    """Measure everything."""
+    if why := missing():
+        json.dump({"missing": why}, sys.stdout)
+        return
+    target = ROOT / "target"
+    guest = Guest(target / "release" / "pinfold", target / "agent" / "libpinfold_agent.so", target / "workloads")
+    try:
+        costs = {"migration": migration(guest), "sampling": sampling(guest, False) + sampling(guest, True)}
+    finally:
+        guest.give_up()
+    json.dump(costs, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
