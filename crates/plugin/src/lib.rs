@@ -249,7 +249,7 @@ extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_voi
 /// asked. Asking it twice an access takes longer than all else that is done with one, and QEMU 7.2 has descriptions below this.
 static KINDS: [AtomicU8; 1 << 18] = [const { AtomicU8::new(0) }; 1 << 18];
 
-#[inline(always)]
+#[inline]
 fn on_known_access(thread: &mut Thread, kind: u32, address: u64, datum: u64) {
     let site = (datum >> INDEX_BITS) as u32 * 2 + kind % 2;
     thread.access(site, datum & ((1 << INDEX_BITS) - 1), address, kind / 2);

@@ -93,7 +93,7 @@ impl Thread {
     ///
     /// Nearly always the access before is complete and came as predicted. That way is kept so short that nothing needs to be
     /// saved on the stack.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn access(&mut self, site: u32, index: u64, address: u64, size: u32) {
         let position = self.block_begin + index + 1;
         let pending = &self.pending;
