@@ -7,6 +7,7 @@ mod calibrate;
 mod events;
 mod explain;
 mod journals;
+mod learn;
 mod machine;
 mod machines;
 mod page_mapping;
@@ -50,6 +51,7 @@ enum Command {
     Calibrate(calibrate::Arguments),
     Trace(trace::Arguments),
     Sweep(Box<sweep::Arguments>),
+    Learn(learn::Arguments),
     Reset(reset::Arguments),
 }
 
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Learn(arguments) => learn::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {
