@@ -22,7 +22,7 @@ from pinfold.learn.observations import Observation, Program, relative_to_slowest
 from pinfold.learn.ripper import Condition, RipperClassifier, Rule
 
 SPREAD, PACKED, UNEVEN = ((2,), (2,)), ((4,), (0,)), ((3,), (1,))
-FFT, LU = Program("two sockets", "fft", 4), Program("two sockets", "lu", 4)
+FFT, LU = Program("two sockets", "fft", "fft", 4), Program("two sockets", "lu", "lu", 4)
 SPREAD_HINT, PACKED_HINT = Hint.parse("SLP"), Hint.parse("slp")
 
 
@@ -67,7 +67,7 @@ def test_a_behaviour_gets_the_hint_with_the_best_performance_wherever_it_was_see
     ],
 )
 def test_programs_that_behave_alike_are_condensed(condense: str, expected: float) -> None:
-    programs = [FFT, LU, Program("two sockets", "bfs", 4)]
+    programs = [FFT, LU, Program("two sockets", "bfs", "bfs", 4)]
     seen = [
         one
         for program, performance in zip(programs, (1, 2, 4), strict=True)
@@ -250,7 +250,7 @@ def test_a_cpu_list_keeps_its_order() -> None:
 
 
 def test_sources_tell_machines_and_numbers_of_threads_apart() -> None:
-    other = [replace(one, program=Program("two sockets", "fft", 8)) for one in observed(FFT, 5, spread=1)]
+    other = [replace(one, program=Program("two sockets", "fft", "fft", 8)) for one in observed(FFT, 5, spread=1)]
     seen: list[tuple[str, int]] = []
 
     def asked(machine: str, threads: int) -> Mapping[Hint, Loads]:

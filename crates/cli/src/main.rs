@@ -9,6 +9,7 @@ mod db;
 mod events;
 mod explain;
 mod journals;
+mod learn;
 mod machine;
 mod machines;
 mod page_mapping;
@@ -55,6 +56,7 @@ enum Command {
     Trace(trace::Arguments),
     Sweep(Box<sweep::Arguments>),
     Db(db::Arguments),
+    Learn(learn::Arguments),
     Reset(reset::Arguments),
 }
 
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Db(arguments) => db::run(&arguments),
+        Command::Learn(arguments) => learn::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {

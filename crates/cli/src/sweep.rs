@@ -47,8 +47,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MACHINE", required = true, value_delimiter = ',')]
     machine: Vec<String>,
 
-    /// The configurations: `threads` (all placements of the threads), `numa` (nodes, thread maps and page mappings),
-    /// numa+prefetch (these with all prefetcher settings) or a FILE.toml (docs/formats.md). Repeat for more.
+    /// The configurations: `threads` (all placements of the threads), `hints` (those of the eight affinity hints, packed and
+    /// distributed among them), `numa` (nodes, thread maps and page mappings), numa+prefetch (these with all prefetcher
+    /// settings) or a FILE.toml (docs/formats.md). Repeat for more.
     #[arg(long, value_name = "SPACE", required = true)]
     space: Vec<String>,
 

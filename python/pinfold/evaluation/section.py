@@ -11,32 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pinfold import tables
+
 PINFOLD = Path("target/release/pinfold")
 
-
-@dataclass
-class Table:
-    """One table.
-
-    Attributes
-    ----------
-    columns : sequence of str
-        The heads.
-    rows : sequence of sequence of str
-        The cells.
-    caption : str
-        What it shows, where a section has several.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-    def markdown(self) -> list[str]:
-        """Give the table as lines of Markdown."""
-        caption = [self.caption, ""] if self.caption else []
-        heads = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
-        return [*caption, *heads, *("| " + " | ".join(row) + " |" for row in self.rows), ""]
+Table = tables.Table
 
 
 @dataclass

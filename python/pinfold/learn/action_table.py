@@ -17,10 +17,11 @@ RIPPER makes rules of the actions. It sees bins as ordered numbers, and :func:`r
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +44,14 @@ Behaviour = tuple[int, ...]
 BestMatches = Callable[[str, int], Mapping[Hint, Loads]]
 """GETAFFINITY of all hints, for a machine and a number of threads. Of hints that do equally well the first wins."""
 
-CONDENSE: Mapping[str, Callable[[Floats], float]] = {
-    "average": lambda values: float(np.mean(values)),
-    "gmean": lambda values: float(np.exp(np.mean(np.log(values)))),
-    "hmean": lambda values: float(len(values) / np.sum(1 / values)),
-    "max": lambda values: float(np.max(values)),
-    "median": lambda values: float(np.median(values)),
-    "min": lambda values: float(np.min(values)),
-    "sum": lambda values: float(np.sum(values)),
+CONDENSE: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "average": statistics.fmean,
+    "gmean": statistics.geometric_mean,
+    "hmean": statistics.harmonic_mean,
+    "max": max,
+    "median": statistics.median,
+    "min": min,
+    "sum": sum,
 }
 """The condense functions of figure 9b, of positive performances; the paper settles on ``median`` (section 3.3)."""
 
@@ -83,7 +84,7 @@ class Action:
 
 def thresholds(
     observations: Sequence[Observation],
-    method: Literal["equal_width", "fixed_width", "equal_frequency"] = "equal_width",
+    method: str = "equal_width",
     count: int = BINS,
 ) -> list[Floats]:
     """Return where the values of each metric are cut into bins.
@@ -127,46 +128,80 @@ def build_action_table(
     """
     if condense not in CONDENSE:
         raise ValueError(f"condense is {condense!r}: it must be one of {', '.join(CONDENSE)}")
-    possibilities = _possibilities(observations, cuts)
-    matches: dict[tuple[str, int], Mapping[Hint, Loads]] = {}
-    hints_of: dict[Source, tuple[Hint, ...]] = {}
+    seen, performances = _behaviours(observations, cuts)
+    hinted: dict[tuple[str, int], _Hinted] = {}
     table = []
-    for (behaviour, source), destinations in sorted(possibilities.items()):
+    for (behaviour, source), periods in sorted(seen.items()):
         place = (source.machine, source.threads)
-        if place not in matches:
-            matches[place] = best_matches(*place)
-        performances: dict[Hint, list[float]] = {}
-        for loads, seen in sorted(destinations.items()):
-            destination = source._replace(loads=loads)
-            if destination not in hints_of:
-                hints_of[destination] = affinity_hints(loads, matches[place], leeway)
-            for hint in hints_of[destination]:
-                performances.setdefault(hint, []).append(CONDENSE[condense](np.array(seen)))
-        consequences = {hint: float(np.mean(performances[hint])) for hint in matches[place] if hint in performances}
+        if place not in hinted:
+            destinations = {
+                loads
+                for period in performances
+                if (period[0].machine, period[0].threads) == place
+                for loads in performances[period]
+            }
+            hinted[place] = _Hinted.of(best_matches(*place), sorted(destinations), leeway)
+        consequences = hinted[place].consequences([performances[period] for period in periods], CONDENSE[condense])
         if consequences:
             best = max(consequences, key=lambda hint: consequences[hint])
             table.append(Action(behaviour, source, best, consequences))
     return table
 
 
-def _possibilities(
+_Period = tuple[Program, str]
+"""A sample period of a program."""
+
+
+@dataclass(frozen=True)
+class _Hinted:
+    """The placements of each hint, on a machine with a number of threads."""
+
+    placements: Mapping[Hint, Sequence[Loads]]
+
+    @classmethod
+    def of(cls, matches: Mapping[Hint, Loads], destinations: Sequence[Loads], leeway: int) -> _Hinted:
+        """Ask of each destination which hints it corresponds to (line 12)."""
+        placements: dict[Hint, list[Loads]] = {hint: [] for hint in matches}
+        for loads in destinations:
+            for hint in affinity_hints(loads, matches, leeway):
+                placements[hint].append(loads)
+        return cls(placements)
+
+    def consequences(
+        self, periods: Sequence[Mapping[Loads, Sequence[float]]], condense: Callable[[Sequence[float]], float]
+    ) -> dict[Hint, float]:
+        """Return the performance under each hint for which there was an observation, of these periods' performances."""
+        condensed = {}
+        for loads in {loads for of_hint in self.placements.values() for loads in of_hint}:
+            if had := [value for period in periods for value in period.get(loads, ())]:
+                # What most are, since few programs behave alike in the same placement: all functions leave it alone.
+                condensed[loads] = had[0] if len(had) == 1 else condense(had)
+        found = {
+            hint: [condensed[one] for one in of_hint if one in condensed] for hint, of_hint in self.placements.items()
+        }
+        return {hint: statistics.fmean(values) for hint, values in found.items() if values}
+
+
+def _behaviours(
     observations: Iterable[Observation], cuts: Sequence[Floats]
-) -> dict[tuple[Behaviour, Source], dict[Loads, list[float]]]:
-    """Collect the performance that was had elsewhere, of each behaviour in each placement (figure 6, lines 2 to 8)."""
-    periods: dict[tuple[Program, str], list[Observation]] = {}
+) -> tuple[dict[tuple[Behaviour, Source], list[_Period]], dict[_Period, dict[Loads, list[float]]]]:
+    """Return in which periods each behaviour was seen in each placement, and their performances (lines 2 to 8)."""
+    periods: dict[_Period, list[Observation]] = {}
     for one in observations:
         periods.setdefault((one.program, one.period), []).append(one)
-    possibilities: dict[tuple[Behaviour, Source], dict[Loads, list[float]]] = {}
-    for (program, _), of_period in periods.items():
+    seen: dict[tuple[Behaviour, Source], list[_Period]] = {}
+    performances: dict[_Period, dict[Loads, list[float]]] = {}
+    for period, of_period in periods.items():
+        program, _ = period
         counters = np.array([one.counters for one in of_period])
         columns = [bins(column, cut) for column, cut in zip(counters.T, cuts, strict=True)]
         for one, behaviour in zip(of_period, np.array(columns).T.tolist(), strict=True):
-            source = Source(program.machine, program.threads, one.loads)
-            destinations = possibilities.setdefault((tuple(behaviour), source), {})
-            for destination in of_period:
-                if not np.isnan(destination.performance):
-                    destinations.setdefault(destination.loads, []).append(destination.performance)
-    return possibilities
+            seen.setdefault((tuple(behaviour), Source(program.machine, program.threads, one.loads)), []).append(period)
+        performances[period] = {}
+        for one in of_period:
+            if not np.isnan(one.performance):
+                performances[period].setdefault(one.loads, []).append(one.performance)
+    return seen, performances
 
 
 def training_rows(table: Sequence[Action]) -> tuple[Floats, NDArray[np.str_]]:

@@ -32,7 +32,10 @@ class Program(NamedTuple):
     """A program as it can be compared with itself: on one machine, with one number of threads."""
 
     machine: str
+    name: str
+    """The file name of the program: with other arguments it is the same program."""
     command: str
+    """The program with its arguments."""
     threads: int
 
 
@@ -86,7 +89,18 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
     if performance == "time_s":
         raise ValueError(f"performance is time_s, of which less is better: take {SPEED!r}, repetitions a second")
     rule_metrics = [_rule_metric(name, schema.metadata) for name in metrics]
-    columns = {"machine", "command", "num_threads", "region", "pinning", "page_map", "prefetch", "time_s", *metrics}
+    columns = {
+        "machine",
+        "program",
+        "command",
+        "num_threads",
+        "region",
+        "pinning",
+        "page_map",
+        "prefetch",
+        "time_s",
+        *metrics,
+    }
     columns |= {performance} - {SPEED}
     rows = pyarrow.parquet.read_table(file, columns=sorted(columns)).to_pylist()
     rows = [row for row in rows if row["page_map"] == page_map and row["prefetch"] == prefetch]
@@ -100,7 +114,7 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
         raise ValueError(f"{file} has no {periods} with page_map {page_map!r} and prefetch {prefetch!r}: sweep these")
     observations = [
         Observation(
-            program=Program(row["machine"], row["command"], row["num_threads"]),
+            program=Program(row["machine"], row["program"], row["command"], row["num_threads"]),
             period=row["region"] or "",
             loads=machines[row["machine"]].loads(_pus(row)),
             counters=tuple(
@@ -112,6 +126,19 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
         for row in wanted
     ]
     return observations, rule_metrics
+
+
+def behaviour_metrics(file: Path) -> list[str]:
+    """Return the columns of a data set that can stand for behaviour: events and ratios that have a value somewhere.
+
+    An event that has the values of another one in every row is that one by another name, and is left out.
+    """
+    table = pyarrow.parquet.read_table(file)
+    names = [name for name in table.column_names if _normalised(name) and table[name].null_count < table.num_rows]
+    seen: dict[bytes, str] = {}
+    for name in names:
+        seen.setdefault(np.array(table[name].to_pylist(), dtype=np.float64).tobytes(), name)
+    return list(seen.values())
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -139,15 +166,24 @@ def _of_all_threads(name: str) -> bool:
     return name.endswith("_bytes_per_s")
 
 
+def _normalised(name: str) -> Literal["per_thread_and_second", "ratio"] | None:
+    """Tell what a column's counts are divided by, None for a column that says nothing about behaviour."""
+    if name.startswith("event:") or _of_all_threads(name):
+        return "per_thread_and_second"
+    return "ratio" if name == "ipc" or name.endswith("_ratio") else None
+
+
 def _rule_metric(name: str, metadata: Mapping[bytes, bytes]) -> RuleMetric:
     units = {metric["name"]: metric["unit"] for metric in json.loads(metadata[b"pinfold.metrics"])}
-    if name.startswith("event:"):
-        return RuleMetric(name, units[name], "per_thread_and_second")
+    normalised = _normalised(name)
+    if normalised is None:
+        raise ValueError(
+            f"{name!r} says nothing about behaviour: metrics are ipc, *_ratio, *_bytes_per_s and event:NAME"
+        )
+    unit = units[name]
     if _of_all_threads(name):
-        return RuleMetric(name, units[name].replace("per second", "per thread and second"), "per_thread_and_second")
-    if name == "ipc" or name.endswith("_ratio"):
-        return RuleMetric(name, units[name], "ratio")
-    raise ValueError(f"{name!r} says nothing about behaviour: metrics are ipc, *_ratio, *_bytes_per_s and event:NAME")
+        unit = unit.replace("per second", "per thread and second")
+    return RuleMetric(name, unit, normalised)
 
 
 def sensitive(observations: Iterable[Observation], least: float = INSENSITIVE) -> list[Observation]:

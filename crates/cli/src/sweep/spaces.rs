@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use num_bigint::BigUint;
-use pinfold_core::placement::Placements;
+use pinfold_core::hint::AffinityHint;
+use pinfold_core::placement::{PlacementError, Placements};
 use pinfold_core::{Pinning, Topology};
 use pinfold_policy::candidates;
 use pinfold_sim::model::Model;
@@ -14,11 +15,12 @@ use std::path::Path;
 const MOST_PLACEMENTS: u32 = 4096;
 
 /// What `--space` takes besides a file.
-const NAMES: [&str; 3] = ["threads", "numa", "numa+prefetch"];
+const NAMES: [&str; 4] = ["threads", "hints", "numa", "numa+prefetch"];
 
 /// One space.
 enum Space {
     Threads,
+    Hints,
     Numa,
     NumaAndPrefetch,
     File(SpaceFile),
@@ -46,6 +48,7 @@ impl Spaces {
         for one in &self.spaces {
             points.extend(match one {
                 Space::Threads => space::pinned(model, threads, placements(topology, threads, self.limit)?),
+                Space::Hints => space::pinned(model, threads, hinted(topology, threads)?),
                 Space::Numa => space::numa(model, threads),
                 Space::NumaAndPrefetch => space::numa_and_prefetch(model, threads),
                 Space::File(file) => file.points(model, threads)?,
@@ -60,6 +63,7 @@ impl Space {
         let file = Path::new(name);
         match name {
             "threads" => Ok(Self::Threads),
+            "hints" => Ok(Self::Hints),
             "numa" => Ok(Self::Numa),
             "numa+prefetch" => Ok(Self::NumaAndPrefetch),
             _ if file.extension().is_some_and(|extension| extension == "toml") => {
@@ -99,6 +103,15 @@ fn placements(topology: &Topology, threads: usize, limit: Option<usize>) -> Resu
     }
 }
 
+/// The placement of each affinity hint; several may be the same. More threads than PUs go round.
+fn hinted(topology: &Topology, threads: usize) -> Result<Vec<Pinning>, PlacementError> {
+    let placed = threads.min(topology.allowed_pus().len());
+    AffinityHint::ALL
+        .iter()
+        .map(|hint| hint.pinning(topology, placed))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +140,23 @@ mod tests {
             error.contains("placements on epyc-9654x2, more than the 4096"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn hints_are_the_placements_that_they_lead_to_each_once() {
+        let model = builtin("opteron-6164x4").unwrap();
+        let hints = |threads| {
+            let spaces = Spaces::new(&["hints".to_owned()], None).unwrap();
+            let points = spaces.points(&model, &model.topology(), threads).unwrap();
+            let pinning = |point: &Point| point.configuration.pinning.to_string();
+            points.iter().map(pinning).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            hints(4),
+            ["0-3", "0,6,12,18", "0,1,6,7", "0,12,24,36"]
+        );
+        assert_eq!(hints(48).len(), 1);
+        assert_eq!(hints(50), hints(48));
     }
 
     #[test]

@@ -38,11 +38,13 @@ pub enum Counter {
     StallCycles,
     /// Misses of the translation look-aside buffer.
     TlbMisses,
+    /// Lines that left the thread's caches because another core wrote to them.
+    Invalidations,
 }
 
 impl Counter {
     /// How many there are.
-    pub(crate) const NUMBER: usize = Self::TlbMisses as usize + 1;
+    pub(crate) const NUMBER: usize = Self::Invalidations as usize + 1;
 
     /// Those of one thread in a window, in the order of this type, on a machine with so many levels of cache.
     pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
@@ -64,6 +66,7 @@ impl Counter {
             served(&[Served::RemoteMemory]),
             counters.stall_cycles,
             counters.tlb_misses as f64,
+            counters.invalidations_received as f64,
         ]
     }
 }

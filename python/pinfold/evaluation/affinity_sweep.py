@@ -1,0 +1,180 @@
+"""The sweep that AutoFinity is judged on: recorded workloads of several thread counts on the simulated four Opterons.
+
+Each workload is recorded once for each number of threads, only the parallel region that is its work, and swept: with 8
+threads in all placements, with others in those of the affinity hints, packed and distributed among them. A result is a
+file of its own in ``target/evaluation/autofinity``, in a folder for each build of pinfold, so what is there is not done
+again. At the end all of it is one data set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+from pinfold.evaluation.section import PINFOLD, output, record
+
+MACHINE = "opteron-6164x4"
+TRAINING_THREADS = 8
+THREADS = (4, 8, 16, 24)
+"""The paper's thread counts (Moore and Childers, 2012, section 3.6)."""
+
+RESULTS = Path("target/evaluation/autofinity")
+ATTEMPTS = 3
+"""How often a program is recorded anew of which not all threads lived at the same time."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program of ``workloads/`` with its arguments.
+
+    Attributes
+    ----------
+    program : str
+        Its name.
+    region : int, optional
+        The parallel region that is its work, in the order in which regions begin; None records all of it.
+    arguments : str
+        What it is to do.
+    quick : bool
+        Whether it is in the reduced set.
+    """
+
+    program: str
+    region: int | None
+    arguments: str
+    quick: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return "_".join([self.program, *self.arguments.replace("--", "").split()])
+
+    def command(self, threads: int) -> list[str]:
+        """Give the command line."""
+        return [f"target/workloads/{self.program}", "--threads", str(threads), *self.arguments.split()]
+
+
+# Sizes are inside, near and beyond the Opteron's caches: 512 KiB a core, and 5 MiB for the six cores of a domain, of which
+# eight packed threads have two and distributed ones eight. A window is some hundred thousand to a few million accesses.
+WORKLOADS = (
+    Workload("barrier", 0, "--size 400 --iterations 2", quick=True),
+    Workload("bfs", 1, "--size 512k --iterations 2", quick=True),
+    Workload("bfs", 1, "--size 8M --iterations 1"),
+    Workload("compute", 0, "--size 512k --iterations 2", quick=True),
+    Workload("false_sharing", 0, "--size 32k --iterations 2", quick=True),
+    Workload("fft", 1, "--size 2M --iterations 1", quick=True),
+    Workload("fft", 1, "--size 8M --iterations 1"),
+    Workload("graph_chase", 1, "--mode read --size 16M --iterations 1"),
+    Workload("graph_chase", 1, "--mode update --size 1M --iterations 1", quick=True),
+    Workload("graph_chase", 1, "--mode update --size 16M --iterations 1"),
+    Workload("hash_join", 2, "--size 1M --iterations 2", quick=True),
+    Workload("hash_join", 2, "--size 4M --iterations 1"),
+    Workload("histogram", 1, "--mode private --size 2M --iterations 2"),
+    Workload("histogram", 1, "--mode private --size 16M --iterations 1"),
+    Workload("histogram", 1, "--mode shared --size 512k --iterations 2", quick=True),
+    Workload("hubench", 0, "--size 16k --iterations 2", quick=True),
+    Workload("imbalance", 0, "--size 512k --iterations 2"),
+    Workload("kmeans", 1, "--size 2M --iterations 1", quick=True),
+    Workload("lu", 1, "--size 256k --iterations 2"),
+    Workload("lubench", 0, "--mode 100 --size 512k --iterations 2", quick=True),
+    Workload("lubench", 0, "--mode 1600 --size 512k --iterations 2"),
+    Workload("mandelbrot", 0, "--size 32k --iterations 2"),
+    Workload("membench", 1, "--mode row --size 64M --iterations 1"),
+    Workload("membench", 1, "--mode line --size 16M --iterations 1", quick=True),
+    Workload("monte_carlo", 0, "--size 512k --iterations 2", quick=True),
+    Workload("multigrid", 2, "--size 512k --iterations 4", quick=True),
+    Workload("multigrid", 2, "--size 9M --iterations 1"),
+    Workload("nbody", 1, "--size 32k --iterations 2"),
+    Workload("pairs", None, "--size 64k --iterations 16", quick=True),
+    Workload("pipeline", None, "--size 64k --iterations 20", quick=True),
+    Workload("pipeline", None, "--size 256k --iterations 8"),
+    Workload("random_access", 1, "--mode dependent --size 2M --iterations 1", quick=True),
+    Workload("random_access", 1, "--mode independent --size 32M --iterations 1"),
+    Workload("random_access", 1, "--mode dependent --size 64M --iterations 1"),
+    Workload("sort", 1, "--size 1M --iterations 1"),
+    Workload("sort", 1, "--size 4M --iterations 1"),
+    Workload("spmv", 1, "--size 2M --iterations 2", quick=True),
+    Workload("spmv", 1, "--size 12M --iterations 1"),
+    Workload("spmv", 1, "--size 32M --iterations 1"),
+    Workload("stencil", 1, "--size 2M --iterations 2", quick=True),
+    Workload("stencil", 1, "--size 16M --iterations 1"),
+    Workload("stencil", 1, "--size 48M --iterations 1"),
+    Workload("stream", 1, "--size 3M --iterations 2", quick=True),
+    Workload("stream", 1, "--size 16M --iterations 1", quick=True),
+    Workload("stream", 1, "--size 64M --iterations 1"),
+)
+
+
+def commands() -> list[str]:
+    """Give what anyone can run to get one program's part of the data set."""
+    first = WORKLOADS[0]
+    return [
+        f"pinfold record --region {first.region} -o {first.program}.pft -- {' '.join(first.command(TRAINING_THREADS))}",
+        f"pinfold sweep --machine {MACHINE} --space threads -o {first.program}.parquet {first.program}.pft",
+    ]
+
+
+def data_set(quick: bool) -> Path:
+    """Record and sweep what is not there yet, and give all of it as one data set."""
+    folder = RESULTS / build()
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [workload for workload in WORKLOADS if workload.quick or not quick]
+    # The training threads first: what is learned of them is judged on the others.
+    counts = sorted(THREADS, key=lambda threads: threads != TRAINING_THREADS)
+    jobs = [(threads, workload) for threads in counts for workload in wanted]
+    files = []
+    for number, (threads, workload) in enumerate(jobs, 1):
+        print(f"autofinity: sweep {number} of {len(jobs)}: {workload.name}, {threads} threads", file=sys.stderr)
+        files.append(swept(folder, workload, threads))
+    together = folder / f"{'quick' if quick else 'all'}.parquet"
+    pyarrow.parquet.write_table(concatenated(files), together, compression="zstd")
+    return together
+
+
+def build() -> str:
+    """Name the build of pinfold: another one may simulate something else."""
+    return hashlib.sha256(PINFOLD.read_bytes()).hexdigest()[:12]
+
+
+def swept(folder: Path, workload: Workload, threads: int) -> Path:
+    """Record a workload and sweep the recording, unless that is done."""
+    data = folder / f"{workload.name}-{threads}.parquet"
+    if data.exists():
+        return data
+    recording = data.with_suffix(".pft")
+    region = [] if workload.region is None else ["--region", str(workload.region)]
+    space = "threads" if threads == TRAINING_THREADS else "hints"
+    for _ in range(ATTEMPTS):
+        if not recording.exists():
+            unfinished = recording.with_suffix(".new")
+            record(workload.command(threads), unfinished, *region)
+            unfinished.rename(recording)
+        made = data.with_suffix(".made")
+        output(
+            [
+                *(str(PINFOLD), "sweep", "--quiet", "--force", "--machine", MACHINE, "--space", space),
+                *("-o", str(made), str(recording)),
+            ]
+        )
+        (lived,) = set(pyarrow.parquet.read_table(made, columns=["num_threads"])["num_threads"].to_pylist())
+        recording.unlink()
+        if lived == threads:
+            made.rename(data)
+            return data
+        made.unlink()
+    sys.exit(
+        f"`{' '.join(workload.command(threads))}` never had its {threads} threads at the same time in {ATTEMPTS} "
+        f"recordings: give it more iterations in {Path(__file__).name}"
+    )
+
+
+def concatenated(files: Sequence[Path]) -> pyarrow.Table:
+    """Put data sets of one machine and one build one after the other; what the file says of itself stays."""
+    tables = [pyarrow.parquet.read_table(file) for file in files]
+    return pyarrow.concat_tables([tables[0], *(table.cast(tables[0].schema) for table in tables[1:])])

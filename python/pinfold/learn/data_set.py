@@ -1,0 +1,100 @@
+"""The data sets that hints are learned from: one file of ``pinfold sweep`` or several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.parquet
+
+from pinfold.learn.judging import Case, cases
+from pinfold.learn.machines import Machines
+from pinfold.learn.observations import behaviour_metrics, read_observations
+from pinfold.learn.rule_policy import RuleMetric
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Cases, and what their counters are."""
+
+    cases: tuple[Case, ...]
+    metrics: tuple[RuleMetric, ...]
+    simulated: bool
+    machines: Machines
+
+    def of_metrics(self, prefix: str) -> DataSet:
+        """Leave out the metrics whose names do not begin so.
+
+        Raises:
+            ValueError: if none is left.
+        """
+        places = [place for place, metric in enumerate(self.metrics) if metric.name.startswith(prefix)]
+        if not places:
+            raise ValueError(f"the data set has no metric whose name begins with {prefix!r}")
+
+        def shortened(case: Case) -> Case:
+            observed = {
+                loads: replace(one, counters=tuple(one.counters[place] for place in places))
+                for loads, one in case.observed.items()
+            }
+            return replace(case, observed=observed)
+
+        return replace(
+            self, cases=tuple(map(shortened, self.cases)), metrics=tuple(self.metrics[place] for place in places)
+        )
+
+    def training(self, threads: int) -> list[Case]:
+        """Return the cases with so many threads.
+
+        Raises:
+            ValueError: if there is none; it says which there are.
+        """
+        found = [case for case in self.cases if case.program.threads == threads]
+        if not found:
+            there = sorted({case.program.threads for case in self.cases})
+            raise ValueError(f"no program has {threads} threads, only {', '.join(map(str, there))}: see --threads")
+        return found
+
+
+def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = ()) -> DataSet:
+    """Read data sets of ``pinfold sweep``.
+
+    Args:
+        files: Parquet files (docs/formats.md); metrics that one of them lacks are left out.
+        binary: pinfold, which knows the machines.
+        models: of machines that are not pinfold's own.
+
+    Raises:
+        ValueError: if a file cannot be used; the message says which, and why.
+    """
+    for file in files:
+        _require_data_set(file)
+    columns = [behaviour_metrics(file) for file in files]
+    names = [name for name in columns[0] if all(name in others for others in columns[1:])]
+    found = {
+        name for file in files for name in pyarrow.parquet.read_table(file, columns=["machine"])["machine"].to_pylist()
+    }
+    machines = Machines(binary, sorted(found), models)
+    read_files = [read_observations(file, names, machines.domains) for file in files]
+    observations = [one for of_file, _ in read_files for one in of_file]
+    metrics = tuple(read_files[0][1])
+    simulated = any(_metadata(file)[b"pinfold.simulated"] == b"true" for file in files)
+    return DataSet(tuple(cases(observations, machines.best_matches)), metrics, simulated, machines)
+
+
+def _metadata(file: Path) -> dict[bytes, bytes]:
+    return pyarrow.parquet.read_schema(file).metadata or {}
+
+
+def _require_data_set(file: Path) -> None:
+    try:
+        metadata = _metadata(file)
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise ValueError(f"{file} cannot be read as a data set: {error}; `pinfold sweep -o` writes one") from error
+    if b"pinfold.dataset" not in metadata:
+        raise ValueError(f"{file} is Parquet, but no data set of `pinfold sweep`: it says nothing of pinfold")
+    version = json.loads(metadata[b"pinfold.dataset"])
+    if version != 1:
+        raise ValueError(f"{file} is a data set of version {version}, this pinfold reads 1: sweep again, or update")

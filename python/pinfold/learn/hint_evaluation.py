@@ -1,0 +1,196 @@
+"""Evaluates policies of hints as AutoFinity's paper does, from the data set of a sweep.
+
+Every figure is of programs that the policy has not seen (:mod:`pinfold.learn.judging`). The figures of the paper (Moore and
+Childers, 2012) are 1 (times in all placements), 9 (discretisation and condense functions), 10 (behaviours), 11 (the number of
+threads that was learned from) and 12 (interesting cases, all numbers of threads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pinfold.learn.action_table import thresholds
+from pinfold.learn.data_set import DataSet
+from pinfold.learn.discretize import bins
+from pinfold.learn.hint_policy import HintPolicy, learn_policy, select_counters, training_observations
+from pinfold.learn.judging import Case, Judgement, Score, leave_one_program_out, score
+from pinfold.learn.variants import DEFAULT, PAPER, Variant, variants
+
+GOOD_PLACEMENT = 1.05
+"""A placement that takes at most so many times as long as the best is as good as it, in figure 1."""
+
+PAPERS, OURS = "the paper's", "pinfold's"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A variant with what became of it."""
+
+    variant: Variant
+    judgements: Sequence[Judgement]
+    score: Score
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A program's times in all placements (figure 1)."""
+
+    label: str
+    seconds: Sequence[float]
+    """Ascending."""
+
+    @property
+    def worst_over_best(self) -> float:
+        """Return the greatest time over the least."""
+        return self.seconds[-1] / self.seconds[0]
+
+    @property
+    def good_share(self) -> float:
+        """Return the share of placements that are as good as the best, within 5 %."""
+        return sum(one <= GOOD_PLACEMENT * self.seconds[0] for one in self.seconds) / len(self.seconds)
+
+
+@dataclass(frozen=True)
+class Behaviours:
+    """How many behaviours, bins of the selected counters, a program shows in all placements (figure 10)."""
+
+    label: str
+    unique: int
+    cumulative: int
+    """How many there are of this program and all with fewer."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All of it."""
+
+    data: DataSet
+    """With the metrics that policies may look at."""
+    threads: int
+    """The number of threads that was learned from."""
+    judged: Sequence[Judged]
+    spreads: Sequence[Spread]
+    behaviours: Sequence[Behaviours]
+    policies: dict[str, HintPolicy]
+    """The paper's and pinfold's, of all programs."""
+
+    def of(self, name: str) -> Judged:
+        """Return one of the two policies, or a static one."""
+        return next(
+            one for one in self.judged if one.variant.name == name and one.variant.group in ("policy", "static")
+        )
+
+
+def evaluate(data: DataSet, threads: int, tell: Callable[[str], None]) -> Evaluation:
+    """Judge all variants.
+
+    Args:
+        data: with all metrics.
+        threads: the number of threads of the cases that are learned from.
+        tell: is told what is being done.
+
+    Raises:
+        ValueError: if the data set has too little to learn from; the message says what is missing.
+    """
+    data.training(threads)
+    machines = data.machines
+    all_variants = variants(machines.best_matches)
+    by_metrics = {prefix: data.of_metrics(prefix) for prefix in {variant.metrics for variant in all_variants}}
+    judged = []
+    for number, variant in enumerate(all_variants, 1):
+        tell(f"variant {number} of {len(all_variants)}: {variant.group}, {variant.name}")
+        judgements = leave_one_program_out(by_metrics[variant.metrics].cases, variant.learn, threads)
+        judged.append(Judged(variant, judgements, score(judgements, threads)))
+    events = by_metrics["event:"]
+    training = events.training(threads)
+    policies = {
+        name: learn_policy(training, machines.best_matches, recipe)
+        for name, recipe in ((PAPERS, PAPER), (OURS, DEFAULT))
+    }
+    return Evaluation(events, threads, judged, _spreads(training), _behaviours(training), policies)
+
+
+def _spreads(cases: Sequence[Case]) -> list[Spread]:
+    found = [Spread(case.label, sorted(one.seconds for one in case.observed.values())) for case in cases]
+    return sorted(found, key=lambda one: one.worst_over_best, reverse=True)
+
+
+def _behaviours(cases: Sequence[Case]) -> list[Behaviours]:
+    """Count bins as the paper's policy sees them, of sensitive and insensitive programs."""
+    observations = training_observations(cases, PAPER)
+    selected = list(select_counters(cases, observations, PAPER))
+    cuts = thresholds([one for case in cases for one in case.observed.values()], PAPER.discretize, PAPER.bins)
+    shown: dict[str, set[tuple[int, ...]]] = {}
+    for case in cases:
+        counters = np.array([one.counters for one in case.observed.values()])
+        columns = [bins(counters[:, place], cuts[place]) for place in selected]
+        shown[case.label] = set(map(tuple, np.array(columns).T.tolist()))
+    found, together = [], set[tuple[int, ...]]()
+    for label in sorted(shown, key=lambda one: (len(shown[one]), one)):
+        together |= shown[label]
+        found.append(Behaviours(label, len(shown[label]), len(together)))
+    return found
+
+
+def document(evaluation: Evaluation) -> dict[str, Any]:
+    """Return everything as JSON has it (docs/formats.md)."""
+    ours = evaluation.of(OURS)
+    return {
+        "simulated": evaluation.data.simulated,
+        "machines": sorted({case.program.machine for case in evaluation.data.cases}),
+        "threads": evaluation.threads,
+        "programs": sorted({case.program.name for case in evaluation.data.cases}),
+        "cases": len(evaluation.data.cases),
+        "oracle_ratio": ours.score.oracle_ratio,
+        "interesting_cases": ours.score.interesting,
+        "interesting_within_1_percent": ours.score.good,
+        "policy": policy_text(evaluation, OURS),
+        "paper_policy": policy_text(evaluation, PAPERS),
+        "variants": [
+            {
+                "varies": one.variant.group,
+                "name": one.variant.name,
+                "readable": one.variant.readable,
+                **asdict(one.score),
+            }
+            for one in evaluation.judged
+        ],
+        "judgements": [_judgement(one) for one in ours.judgements],
+        "placements": [
+            {
+                "program": one.label,
+                "seconds": one.seconds,
+                "worst_over_best": one.worst_over_best,
+                "good_share": one.good_share,
+            }
+            for one in evaluation.spreads
+        ],
+        "behaviours": [asdict(one) for one in evaluation.behaviours],
+    }
+
+
+def _judgement(one: Judgement) -> dict[str, Any]:
+    return {
+        "program": one.case.label,
+        "command": one.case.program.command,
+        "threads": one.case.program.threads,
+        "hint": str(one.hint),
+        "best_hint": str(one.case.best_hint),
+        "learned_s": one.learned,
+        "packed_s": one.packed,
+        "distributed_s": one.distributed,
+        "oracle_s": one.case.oracle,
+        "placements": len(one.case.observed),
+        "interesting": one.interesting,
+        "within_1_percent": one.good,
+    }
+
+
+def policy_text(evaluation: Evaluation, name: str) -> list[str]:
+    """Return a policy's rules, a line each."""
+    names = [metric.name for metric in evaluation.data.metrics]
+    return [rule.text(names) for rule in evaluation.policies[name].rules]

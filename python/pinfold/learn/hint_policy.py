@@ -1,0 +1,156 @@
+"""Learns the policy that says of a sample which affinity hint to take: AutoFinity's steps, each open to change.
+
+The steps are counters (:mod:`pinfold.learn.cfs`), bins and actions (:mod:`pinfold.learn.action_table`), rules
+(:mod:`pinfold.learn.ripper`). The defaults of :class:`Recipe` are what the paper settles on (Moore and Childers, 2012,
+sections 3.1 to 3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from pinfold.learn.action_table import (
+    BINS,
+    LEEWAY,
+    BestMatches,
+    build_action_table,
+    rules_on_values,
+    thresholds,
+    training_rows,
+)
+from pinfold.learn.cfs import CfsSelector
+from pinfold.learn.hints import Hint
+from pinfold.learn.judging import Case
+from pinfold.learn.observations import Observation, relative_to_slowest, sensitive
+from pinfold.learn.regret_tree import learn_tree, rows_of
+from pinfold.learn.ripper import RipperClassifier, Rule, first_that_holds
+
+COUNTERS = 4
+"""How many counters the paper's machine counts at a time (section 3.1)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a policy is learned; the defaults are the paper's."""
+
+    learner: Literal["ripper", "regret_tree"] = "ripper"
+    """What makes the rules: RIPPER of the action table, or :mod:`pinfold.learn.regret_tree` of times."""
+    performance: Literal["ipc", "speed"] = "ipc"
+    """What is to be as great as can be: instructions a cycle, or repetitions a second."""
+    counters: int = COUNTERS
+    """How many metrics a policy may look at."""
+    relevant_to: Literal["performance", "hint"] = "performance"
+    """What the metrics are selected to tell: the performance, as in the paper, or the best hint."""
+    discretize: str = "equal_width"
+    bins: int = BINS
+    condense: str = "median"
+    leeway: int = LEEWAY
+    normalise: bool = True
+    """Whether performances are relative to the program's slowest."""
+    insensitive: bool = False
+    """Whether programs to which placement makes no difference are learned from, too."""
+    depth: int = 2
+    """How many conditions a rule of the tree has at most."""
+    leaf: float = 0.05
+    """The least share of the rows in a leaf of the tree."""
+    seed: int = 0
+    """What the learner's chance follows from."""
+
+    def text(self) -> str:
+        """Write it for people."""
+        return "hints(" + ", ".join(f"{key}={value}" for key, value in asdict(self).items()) + ")"
+
+
+@dataclass(frozen=True)
+class HintPolicy:
+    """Rules that say of a sample which hint to take."""
+
+    rules: tuple[Rule, ...]
+    """In their order; features are places in an observation's counters, targets hints as text."""
+    selected: tuple[int, ...]
+    """The places of the metrics that were selected, in the order in which they help."""
+    rows: int
+    """How many rows the rules were learned from."""
+
+    def hint(self, counters: Sequence[float]) -> Hint:
+        """Return the hint for a sample, the values of all metrics."""
+        (fired,) = first_that_holds(self.rules, np.array([counters]))
+        return Hint.parse(self.rules[fired].target)
+
+
+def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recipe | None = None) -> HintPolicy:
+    """Learn a policy of cases.
+
+    Args:
+        cases: one at least; all of their placements are learned from.
+        best_matches: the placement that each hint leads to.
+        recipe: how; the default is the paper's way.
+
+    Raises:
+        ValueError: if a parameter cannot be used, or nothing is left to learn from.
+    """
+    recipe = recipe or Recipe()
+    if recipe.learner == "regret_tree":
+        rows = rows_of(cases)
+        rules = learn_tree(rows, recipe.depth, recipe.leaf, recipe.seed)
+        return HintPolicy(rules, _looked_at(rules), len(rows.values))
+    observations = training_observations(cases, recipe)
+    selected = select_counters(cases, observations, recipe)
+    chosen = [replace(one, counters=tuple(one.counters[place] for place in selected)) for one in observations]
+    cuts = thresholds(chosen, recipe.discretize, recipe.bins)
+    table = build_action_table(chosen, cuts, best_matches, condense=recipe.condense, leeway=recipe.leeway)
+    values, hints = training_rows(table)
+    learned = RipperClassifier(random_state=recipe.seed).fit(values, hints)
+    return HintPolicy(on_all_metrics(rules_on_values(learned.rules_, cuts), selected), selected, len(table))
+
+
+def _looked_at(rules: Sequence[Rule]) -> tuple[int, ...]:
+    features = (condition.feature for rule in rules for condition in rule.conditions)
+    return tuple(dict.fromkeys(features))
+
+
+def training_observations(cases: Sequence[Case], recipe: Recipe) -> list[Observation]:
+    """Return the observations of cases as they are learned from: with the recipe's performance, relative, sensitive.
+
+    Raises:
+        ValueError: if all programs are insensitive to their placement.
+    """
+    observations = [one for case in cases for one in case.observed.values()]
+    if recipe.performance == "speed":
+        observations = [replace(one, performance=1 / one.seconds) for one in observations]
+    if not recipe.insensitive:
+        observations = sensitive(observations)
+        if not observations:
+            raise ValueError(
+                "to no program makes the placement a difference (the standard deviation of its times is below 1 %): there "
+                "is nothing to learn from; sweep programs that share data or draw on memory"
+            )
+    return relative_to_slowest(observations) if recipe.normalise else observations
+
+
+def select_counters(cases: Sequence[Case], observations: Sequence[Observation], recipe: Recipe) -> tuple[int, ...]:
+    """Return the places of the metrics that say most, in the order in which they help (section 3.1)."""
+    values = np.array([one.counters for one in observations])
+    if recipe.relevant_to == "performance":
+        selector = CfsSelector(max_features=recipe.counters, target="numeric")
+        selector.fit(values, np.array([one.performance for one in observations]))
+    else:
+        best = {case.program: str(case.best_hint) for case in cases}
+        selector = CfsSelector(max_features=recipe.counters)
+        selector.fit(values, np.array([best[one.program] for one in observations]))
+    return tuple(selector.selected_.tolist())
+
+
+def on_all_metrics(rules: Sequence[Rule], selected: Sequence[int]) -> tuple[Rule, ...]:
+    """Return rules on all metrics for rules on those that were selected."""
+    return tuple(
+        replace(
+            rule,
+            conditions=tuple(replace(one, feature=selected[one.feature]) for one in rule.conditions),
+        )
+        for rule in rules
+    )

@@ -1,0 +1,246 @@
+"""What an evaluation of hint policies says, as tables and plots, and as one web page that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from pinfold import plot
+from pinfold.learn.hint_evaluation import OURS, PAPERS, Evaluation, Judged, policy_text
+from pinfold.learn.judging import Judgement
+from pinfold.tables import Table
+
+SHOWN_SPREADS = 8
+"""So many programs are in the plot of figure 1: more lines cannot be told apart."""
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0 2rem; font-size: 13px; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: left; }
+svg { max-width: 100%; height: auto; }
+pre { background: #f4f4f4; padding: .7rem; overflow-x: auto; }
+"""
+
+
+def summary(evaluation: Evaluation) -> str:
+    """Say the main figures in a paragraph."""
+    ours, papers = evaluation.of(OURS).score, evaluation.of(PAPERS).score
+    data = evaluation.data
+    programs = {case.program.name for case in data.cases}
+    how = "Simulated" if data.simulated else "Measured"
+    machines = ", ".join(sorted({case.program.machine for case in data.cases}))
+    return (
+        f"{how} on {machines}: {len(programs)} programs, {len(data.cases)} cases (a program with its arguments and a number "
+        f"of threads). Every policy has learned from {evaluation.threads} threads of programs other than the one that it is "
+        f"judged on. Pinfold's policy reaches {ours.oracle_ratio:.1%} of the oracle at {evaluation.threads} threads, and is "
+        f"within 1 % of the better of packed and distributed in {ours.good} of {ours.interesting} interesting cases, those "
+        "in which the two differ by 20 % or more, of all numbers of threads. AutoFinity as the paper sets it up reaches "
+        f"{papers.oracle_ratio:.1%} and {papers.good} of {papers.interesting}."
+    )
+
+
+def tables(evaluation: Evaluation) -> list[Table]:
+    """Return all tables."""
+    return [
+        *_variant_tables(evaluation),
+        _fixed_threads(evaluation),
+        _interesting(evaluation),
+        _spreads(evaluation),
+        _behaviours(evaluation),
+    ]
+
+
+def _variant_tables(evaluation: Evaluation) -> list[Table]:
+    captions = {
+        ("static", "policy"): "Policies, judged on programs that they have not seen:",
+        ("discretisation",): "Figure 9a, discretisation (the paper's policy otherwise):",
+        ("condense",): "Figure 9b, condense functions:",
+        ("leeway", "data", "counters"): "Leeway, data and counters (the paper's policy otherwise):",
+        ("samples", "reaction", "learner"): "What the paper leaves open:",
+    }
+    columns = [
+        "varies",
+        "",
+        "time [ms]",
+        "of the oracle",
+        "of the oracle, all threads",
+        "interesting within 1 %",
+        "readable",
+    ]
+    return [
+        Table(columns, [_variant(one) for one in evaluation.judged if one.variant.group in groups], caption)
+        for groups, caption in captions.items()
+    ]
+
+
+def _variant(one: Judged) -> list[str]:
+    return [
+        one.variant.group,
+        one.variant.name,
+        f"{one.score.seconds * 1e3:.3f}",
+        f"{one.score.oracle_ratio:.1%}",
+        f"{one.score.all_oracle_ratio:.1%}",
+        f"{one.score.good} of {one.score.interesting}",
+        "yes" if one.variant.readable else "no",
+    ]
+
+
+_CASE_COLUMNS = [
+    "program",
+    "threads",
+    "packed [ms]",
+    "distributed [ms]",
+    "learned [ms]",
+    "oracle [ms]",
+    "hint",
+    "best hint",
+]
+
+
+def _case(one: Judgement) -> list[str]:
+    times = (one.packed, one.distributed, one.learned, one.case.oracle)
+    milliseconds = [f"{seconds * 1e3:.3f}" for seconds in times]
+    return [one.case.label, str(one.case.program.threads), *milliseconds, str(one.hint), str(one.case.best_hint)]
+
+
+def _fixed_threads(evaluation: Evaluation) -> Table:
+    rows = [_case(one) for one in _trained(evaluation)]
+    return Table(_CASE_COLUMNS, rows, f"Figure 11, {evaluation.threads} threads, pinfold's policy:")
+
+
+def _interesting(evaluation: Evaluation) -> Table:
+    rows = [[*_case(one), "yes" if one.good else "no"] for one in evaluation.of(OURS).judgements if one.interesting]
+    caption = "Figure 12, interesting cases, pinfold's policy; the last column: within 1 % of the better static policy:"
+    return Table([*_CASE_COLUMNS, "within 1 %"], rows, caption)
+
+
+def _spreads(evaluation: Evaluation) -> Table:
+    rows = [
+        [
+            one.label,
+            str(len(one.seconds)),
+            f"{one.seconds[0] * 1e3:.3f}",
+            f"{one.seconds[len(one.seconds) // 2] * 1e3:.3f}",
+            f"{one.seconds[-1] * 1e3:.3f}",
+            f"{one.worst_over_best:.2f}",
+            f"{one.good_share:.0%}",
+        ]
+        for one in evaluation.spreads
+    ]
+    columns = [
+        "program",
+        "placements",
+        "best [ms]",
+        "median [ms]",
+        "worst [ms]",
+        "worst over best",
+        "within 5 % of the best",
+    ]
+    return Table(columns, rows, f"Figure 1, times of {evaluation.threads} threads in all placements:")
+
+
+def _behaviours(evaluation: Evaluation) -> Table:
+    rows = [[one.label, str(one.unique), str(one.cumulative)] for one in evaluation.behaviours]
+    caption = "Figure 10, discretised behaviours of each program in all placements, and of all programs so far:"
+    return Table(["program", "unique", "cumulative"], rows, caption)
+
+
+def _trained(evaluation: Evaluation) -> list[Judgement]:
+    found = [one for one in evaluation.of(OURS).judgements if one.case.program.threads == evaluation.threads]
+    return sorted(found, key=lambda one: one.packed / one.distributed)
+
+
+def figures(evaluation: Evaluation) -> dict[str, Figure]:
+    """Return all plots, each with a name for its file."""
+    interesting = [one for one in evaluation.of(OURS).judgements if one.interesting]
+    return {
+        "placements": _draw_spreads(evaluation),
+        "behaviours": _draw_behaviours(evaluation),
+        "fixed-threads": _draw_bars(
+            _trained(evaluation), f"{evaluation.threads} threads (figure 11), {_how(evaluation)}", marked=False
+        ),
+        "interesting": _draw_bars(interesting, f"interesting cases (figure 12), {_how(evaluation)}", marked=True),
+    }
+
+
+def _how(evaluation: Evaluation) -> str:
+    machines = ", ".join(sorted({case.program.machine for case in evaluation.data.cases}))
+    return f"{'simulated' if evaluation.data.simulated else 'measured'}: {machines}"
+
+
+def _draw_spreads(evaluation: Evaluation) -> Figure:
+    spreads = evaluation.spreads
+    shown = sorted({round(place * (len(spreads) - 1) / (SHOWN_SPREADS - 1)) for place in range(SHOWN_SPREADS)})
+    drawn = plot.figure()
+    axes = drawn.add_subplot()
+    for place in shown:
+        one = spreads[place]
+        share = [100 * number / max(len(one.seconds) - 1, 1) for number in range(len(one.seconds))]
+        axes.plot(share, [seconds / one.seconds[0] for seconds in one.seconds], label=one.label)
+    axes.set_yscale("log")
+    axes.set_xlabel("placements, the best first [%]")
+    axes.set_ylabel("time over that of the best")
+    axes.set_title(f"{evaluation.threads} threads in all placements (figure 1), {_how(evaluation)}", fontsize=10)
+    axes.legend(fontsize=7)
+    return drawn
+
+
+def _draw_behaviours(evaluation: Evaluation) -> Figure:
+    drawn = plot.figure(height=4.2)
+    axes = drawn.add_subplot()
+    places = range(len(evaluation.behaviours))
+    axes.plot(places, [one.cumulative for one in evaluation.behaviours], marker="x", label="cumulative")
+    axes.plot(places, [one.unique for one in evaluation.behaviours], marker="+", label="unique")
+    axes.set_xticks(places, [one.label for one in evaluation.behaviours], rotation=90, fontsize=6)
+    axes.set_ylabel("behaviours")
+    axes.set_title(f"behaviours of programs (figure 10), {_how(evaluation)}", fontsize=10)
+    axes.legend(fontsize=8)
+    return drawn
+
+
+def _draw_bars(judgements: Sequence[Judgement], title: str, *, marked: bool) -> Figure:
+    drawn = plot.figure(width=max(plot.SIZE[0], 2 + 0.2 * len(judgements)), height=4.6)
+    axes = drawn.add_subplot()
+    kinds = ("packed", "distributed", "learned")
+    width = 0.8 / len(kinds)
+    for number, kind in enumerate(kinds):
+        places = [place + (number - 1) * width for place in range(len(judgements))]
+        axes.bar(places, [getattr(one, kind) / one.case.oracle for one in judgements], width, label=kind)
+    if marked:
+        for place, one in enumerate(judgements):
+            axes.annotate("✓" if one.good else "!", (place, one.learned / one.case.oracle), ha="center", va="bottom")
+    axes.set_yscale("log")
+    labels = [f"{one.case.label}, {one.case.program.threads}" for one in judgements]
+    axes.set_xticks(range(len(judgements)), labels, rotation=90, fontsize=6)
+    axes.set_ylabel("time over the oracle's")
+    axes.set_title(title, fontsize=10)
+    axes.legend(fontsize=8)
+    return drawn
+
+
+def page(evaluation: Evaluation) -> str:
+    """Return everything as one HTML page, which loads nothing."""
+    rules = {name: "\n".join(policy_text(evaluation, name)) for name in (OURS, PAPERS)}
+    parts = [
+        "<h1>Affinity hints, judged</h1>",
+        f"<p>{html.escape(summary(evaluation))}</p>",
+        *(
+            f"<h2>{html.escape(name)} policy, of all programs</h2><pre>{html.escape(text)}</pre>"
+            for name, text in rules.items()
+        ),
+        *(_without_prolog(plot.svg(drawn)) for drawn in figures(evaluation).values()),
+        *(table.html() for table in tables(evaluation)),
+    ]
+    body = "\n".join(parts)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Affinity hints, judged</title>'
+        f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _without_prolog(svg: str) -> str:
+    """Leave out what stands before the root element: HTML has no place for it."""
+    return svg[svg.index("<svg") :]

@@ -1,0 +1,219 @@
+"""Judges how a policy chooses affinity hints: each program by a policy that has never seen it.
+
+The comparison is that of AutoFinity (Moore and Childers, 2012, section 3.6), in these steps:
+
+1. A *case* is a program with a number of threads: its time in every placement of the data set, and what the counters were
+   there.
+2. For each program the policy is learned of the others, from cases of one number of threads (leave-one-program-out). A
+   program with other arguments is the same program.
+3. The policy sees a sample of the distributed placement, in which a program that nobody knows begins (section 3), and
+   chooses a hint. The case's time is then the one that it has in the hint's placement.
+4. Beside it stand the packed and the distributed placement, and the *oracle*: the best of all placements of the data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinfold.learn.hints import Hint, Loads
+from pinfold.learn.observations import Observation, Program
+
+PACKED = Hint.parse("slp")
+DISTRIBUTED = Hint.parse("SLP")
+
+INTERESTING = 1.2
+"""A case is interesting if packed and distributed differ by this factor at least (section 3.6)."""
+
+GOOD = 1.01
+"""A choice is good if it takes at most so many times as long as the better one of packed and distributed."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with a number of threads, in the placements in which it was observed."""
+
+    program: Program
+    label: str
+    """What tells it from the other cases: the program, and where it is there several times its arguments."""
+    matches: Mapping[Hint, Loads]
+    """The placement of each hint."""
+    observed: Mapping[Loads, Observation]
+
+    def seconds(self, hint: Hint) -> float:
+        """Return how long it takes in a hint's placement."""
+        return self.observed[self.matches[hint]].seconds
+
+    def regrets(self) -> dict[Hint, float]:
+        """Return for each hint the logarithm of its time over that of the best hint."""
+        least = self.seconds(self.best_hint)
+        return {hint: float(np.log(self.seconds(hint) / least)) for hint in self.matches}
+
+    def sample(self, hint: Hint) -> Observation:
+        """Return what the counters are in a hint's placement."""
+        return self.observed[self.matches[hint]]
+
+    @property
+    def oracle(self) -> float:
+        """Return the least time of all placements."""
+        return min(one.seconds for one in self.observed.values())
+
+    @property
+    def best_hint(self) -> Hint:
+        """Return the hint that leads to the least time; the first of those that lead to the same."""
+        return min(self.matches, key=self.seconds)
+
+
+Choose = Callable[[Case], Hint]
+"""A policy: of a case it sees what it samples, and no time."""
+
+Learn = Callable[[Sequence[Case]], Choose]
+"""Makes a policy of cases."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a policy that has not seen the program made of a case."""
+
+    case: Case
+    hint: Hint
+
+    @property
+    def learned(self) -> float:
+        """Return the time under the policy, in seconds."""
+        return self.case.seconds(self.hint)
+
+    @property
+    def packed(self) -> float:
+        """Return the time under the static policy that shares caches and packages, in seconds."""
+        return self.case.seconds(PACKED)
+
+    @property
+    def distributed(self) -> float:
+        """Return the time under the static policy that spreads threads, in seconds."""
+        return self.case.seconds(DISTRIBUTED)
+
+    @property
+    def interesting(self) -> bool:
+        """Tell whether packed and distributed differ by a fifth at least."""
+        return max(self.packed, self.distributed) >= INTERESTING * min(self.packed, self.distributed)
+
+    @property
+    def good(self) -> bool:
+        """Tell whether the choice is within 1 % of the better static policy, or better."""
+        return self.learned <= GOOD * min(self.packed, self.distributed)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a policy's judgements say together."""
+
+    oracle_ratio: float
+    """Geometric mean of the oracle's time over the policy's, of the cases with as many threads as were learned from."""
+    all_oracle_ratio: float
+    """The same of all cases; where not all placements were swept, the oracle knows those that were."""
+    seconds: float
+    """Geometric mean of the policy's times, of the cases with as many threads as were learned from."""
+    interesting: int
+    """How many interesting cases there are, of all numbers of threads."""
+    good: int
+    """How many of these are within 1 % of the better static policy."""
+
+
+def cases(observations: Iterable[Observation], best_matches: Callable[[str, int], Mapping[Hint, Loads]]) -> list[Case]:
+    """Return the cases of a data set, in its order.
+
+    Args:
+        observations: of whole programs.
+        best_matches: the placement that each hint leads to, of a machine and a number of threads.
+
+    Raises:
+        ValueError: if a program was not observed in the placement of a hint.
+    """
+    observed: dict[Program, dict[Loads, Observation]] = {}
+    for one in observations:
+        observed.setdefault(one.program, {})[one.loads] = one
+    labels = _labels(list(observed))
+    found = []
+    for program, of_program in observed.items():
+        matches = best_matches(program.machine, program.threads)
+        for hint, loads in matches.items():
+            if loads not in of_program:
+                raise ValueError(
+                    f"`{program.command}` with {program.threads} threads on {program.machine} is not in the data set in the "
+                    f"placement of the hint {hint}, {loads}: sweep it with `--space threads` or `--space hints`"
+                )
+        found.append(Case(program, labels[program], matches, of_program))
+    return found
+
+
+def _labels(programs: Sequence[Program]) -> dict[Program, str]:
+    """Name programs as briefly as tells them apart, whatever the number of threads."""
+    arguments = {program: _without_threads(program.command) for program in programs}
+    variants: dict[str, set[str]] = {}
+    for program in programs:
+        variants.setdefault(program.name, set()).add(arguments[program])
+    machines = {program.machine for program in programs}
+    labels = {}
+    for program in programs:
+        label = program.name if len(variants[program.name]) == 1 else f"{program.name} {arguments[program]}"
+        labels[program] = label if len(machines) == 1 else f"{label}, {program.machine}"
+    return labels
+
+
+def _without_threads(command: str) -> str:
+    """Give a command's arguments, briefly: without the number of threads and the dashes of options."""
+    _, *words = command.split()
+    if "--threads" in words:
+        place = words.index("--threads")
+        del words[place : place + 2]
+    return " ".join(word.removeprefix("--") for word in words)
+
+
+def leave_one_program_out(all_cases: Sequence[Case], learn: Learn, training_threads: int) -> list[Judgement]:
+    """Judge every case by a policy that was learned of other programs.
+
+    Args:
+        all_cases: of at least two programs.
+        learn: makes a policy.
+        training_threads: only cases with so many threads are learned from; all are judged.
+
+    Raises:
+        ValueError: if nothing is left to learn from; the message says which program was left out.
+    """
+    judgements: dict[Program, Judgement] = {}
+    for name in sorted({case.program.name for case in all_cases}):
+        others = [case for case in all_cases if case.program.name != name and case.program.threads == training_threads]
+        if not others:
+            raise ValueError(
+                f"without {name} there is no program with {training_threads} threads to learn from: sweep others as well"
+            )
+        choose = learn(others)
+        judgements |= {case.program: Judgement(case, choose(case)) for case in all_cases if case.program.name == name}
+    return [judgements[case.program] for case in all_cases]
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the geometric mean of positive numbers."""
+    return float(np.exp(np.mean(np.log(list(values)))))
+
+
+def score(judgements: Sequence[Judgement], training_threads: int) -> Score:
+    """Sum judgements up.
+
+    Raises:
+        ValueError: if none has as many threads as were learned from.
+    """
+    trained = [one for one in judgements if one.case.program.threads == training_threads]
+    if not trained:
+        raise ValueError(f"no program has {training_threads} threads: --threads names those that are learned from")
+    interesting = [one for one in judgements if one.interesting]
+    return Score(
+        oracle_ratio=geometric_mean(one.case.oracle / one.learned for one in trained),
+        all_oracle_ratio=geometric_mean(one.case.oracle / one.learned for one in judgements),
+        seconds=geometric_mean(one.learned for one in trained),
+        interesting=len(interesting),
+        good=sum(one.good for one in interesting),
+    )

@@ -1,0 +1,98 @@
+"""What only the binary knows of machines: where their PUs are, and where affinity hints lead on them.
+
+``pinfold topo --json`` and ``pinfold placements --hint`` answer; each question is asked once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from pinfold.learn.hints import HINTS, Hint, LlcDomains, Loads
+
+STATIC_FIRST = tuple(sorted(HINTS, key=lambda hint: str(hint) not in ("SLP", "slp")))
+"""All hints: of several that lead to the same placement, those of the paper's static policies are taken."""
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def find_binary() -> Path:
+    """Return the binary that called us (``PINFOLD``), the one beside this interpreter, in a checkout, or in ``PATH``.
+
+    Raises:
+        FileNotFoundError: if there is none; it says what to do.
+    """
+    if named := os.environ.get("PINFOLD"):
+        return Path(named)
+    for binary in (Path(sys.executable).with_name("pinfold"), CHECKOUT / "target/release/pinfold"):
+        if binary.exists():
+            return binary
+    if found := shutil.which("pinfold"):
+        return Path(found)
+    raise FileNotFoundError(
+        "the binary `pinfold` is neither beside Python nor in PATH: install it (`pip install .` in pinfold's source), or "
+        "name it in the environment variable PINFOLD"
+    )
+
+
+class Machines:
+    """The machines of a data set, asked of the binary by their names."""
+
+    def __init__(self, binary: Path, names: Sequence[str], files: Sequence[Path] = ()) -> None:
+        """Store what to ask.
+
+        Args:
+            binary: pinfold.
+            names: the machines of the data set.
+            files: models that are not pinfold's own, of those machines.
+        """
+        self._binary = binary
+        self._names = list(names)
+        self._files = list(files)
+        self.best_matches = lru_cache(maxsize=None)(self._best_matches)
+
+    @cached_property
+    def _spelled(self) -> Mapping[str, str]:
+        """What ``--machine`` is for each name."""
+        own = {self._ask("topo", "--machine", str(file))["name"]: str(file) for file in self._files}
+        return {name: own.get(name, name) for name in self._names}
+
+    @cached_property
+    def domains(self) -> Mapping[str, LlcDomains]:
+        """Where each machine's PUs are."""
+        return {
+            name: LlcDomains.of_topology(self._ask("topo", "--machine", spelled))
+            for name, spelled in self._spelled.items()
+        }
+
+    def _best_matches(self, machine: str, threads: int) -> Mapping[Hint, Loads]:
+        """Return the placement that each hint leads to: GETAFFINITY (Moore and Childers, 2012, figure 5).
+
+        More threads than PUs go round, as in data sets.
+        """
+        domains = self.domains[machine]
+        placed = min(threads, len(domains.domain))
+        matches = {}
+        for hint in STATIC_FIRST:
+            asked = ("placements", "--machine", self._spelled[machine], "--threads", str(placed), "--hint", str(hint))
+            (placement,) = self._ask(*asked)["placements"]
+            pus = placement["pus"]
+            matches[hint] = domains.loads([pus[rank % placed] for rank in range(threads)])
+        return matches
+
+    def _ask(self, *arguments: str) -> Any:
+        command = [str(self._binary), *arguments, "--json"]
+        answer = subprocess.run(command, check=False, capture_output=True, text=True)
+        if answer.returncode != 0:
+            raise ValueError(
+                f"`{' '.join(command)}` ended with status {answer.returncode}: {answer.stderr.strip()} "
+                "(a machine of your own is named by its model, `--machine FILE.toml`)"
+            )
+        return json.loads(answer.stdout)
