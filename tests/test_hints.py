@@ -104,7 +104,7 @@ def test_the_rule_that_fired_is_explained_with_the_values_that_made_it(learning:
     learning.run("--rules", str(learning.rules))
     command = [str(learning.pinfold.binary), "explain", str(learning.folder / "run.json")]
     explained = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "2 threads were observed for 2.0 s where hint SLP puts them" in explained
+    assert "2 threads were observed for 2 s where hint SLP puts them" in explained
     assert "the rules asked for hint slp:" in explained
     assert "rule 1 of 1 says slp: event:l3_misses >= 90000 1/s, it is" in explained
 
@@ -170,6 +170,50 @@ def test_a_damaged_database_is_set_aside_and_the_program_runs(learning: Learning
     _, told = learning.run("--rules", str(learning.rules))
     assert "was damaged" in told
     assert (learning.db.parent / "behaviour.db.damaged-1").exists()
+
+
+def sharing_and_greedy(learning: Learning) -> None:
+    """Observe programs in two placements each: half of them are quicker packed, and these miss less."""
+    sharing = [(150.0 + number, 1000.0 + 40 * number) for number in range(8)]
+    greedy = [(60.0 + number, 9000.0 + 40 * number) for number in range(8)]
+    for number, (packed, misses) in enumerate(sharing + greedy):
+        learning.script = learning.folder / f"program-{number}.toml"
+        text = SHARERS.replace("rate = 150.0", f"rate = {packed}")
+        learning.script.write_text(text.replace("per_step = 1000.0", f"per_step = {misses}"))
+        learning.run("--rules", str(learning.rules))
+
+
+def test_rules_are_made_of_what_was_observed(learning: Learning) -> None:
+    sharing_and_greedy(learning)
+    rebuilt = learning.db_command("rebuild")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    made = json.loads((learning.db.parent / "behaviour.hints.json").read_text())
+    assert made["trained"]["simulated"] is True
+    assert {made["default"]["class"], *(rule["class"] for rule in made["rules"])} == {"slp", "SLP"}
+    # They are used where no others are named, for programs that are new.
+    for misses, expected in [(1050.0, [0, 1]), (9200.0, [0, 4])]:
+        learning.script = learning.folder / f"new-{misses}.toml"
+        learning.script.write_text(SHARERS.replace("per_step = 1000.0", f"per_step = {misses}"))
+        record, _ = learning.run("--rebuild", "0")
+        assert record["chosen"]["pus"] == expected
+
+
+def test_rules_are_made_anew_when_the_database_has_grown(learning: Learning) -> None:
+    sharing_and_greedy(learning)
+    learning.db_command("rebuild")
+    before = (learning.db.parent / "behaviour.hints.json").stat().st_mtime_ns
+    _, told = learning.run("--rebuild", "500")
+    assert "made anew" not in told
+    _, told = learning.run("--rebuild", "1%")
+    assert "The rules were made anew" in told
+    assert (learning.db.parent / "behaviour.hints.json").stat().st_mtime_ns > before
+
+
+def test_a_database_that_says_too_little_makes_no_rules(learning: Learning) -> None:
+    learning.run()
+    refused = learning.db_command("rebuild")
+    assert refused.returncode == 125
+    assert "no rules could be made of what was observed" in refused.stderr
 
 
 @pytest.mark.parametrize(

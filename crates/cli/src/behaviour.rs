@@ -1,5 +1,6 @@
 //! Where the behaviour database is, by what a program is known in it, and what a run of `--policy hints` adds.
 
+use crate::rebuild;
 use anyhow::{Context, Result};
 use clap::Args;
 use object::Object;
@@ -10,6 +11,7 @@ use pinfold_runtime::Recorder;
 use pinfold_store::{Choice, Machine, ObservedRow, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -75,18 +77,28 @@ pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<Le
     let rules = text
         .parse()
         .with_context(|| format!("`{}` holds no rules", file.display()))?;
-    let version = format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()));
+    let version = version(&text);
     Ok(Some(LearnedRules { rules, version }))
 }
 
-/// The machine as the database knows it.
-pub(crate) fn machine(topology: &Topology, simulated: bool) -> Result<Machine> {
+/// By what rules are told from others: a hash of their file.
+pub(crate) fn version(text: &str) -> String {
+    format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
+}
+
+/// The machine as the database knows it; `simulated` is what `--machine` is for one that is simulated.
+pub(crate) fn machine(topology: &Topology, simulated: Option<&str>) -> Result<Machine> {
     // Which PUs may be used differs from run to run, and its name says nothing of its shape.
-    let shape = serde_json::to_string(&(topology.objects(), topology.nodes(), topology.distances(), simulated))?;
+    let shape = serde_json::to_string(&(
+        topology.objects(),
+        topology.nodes(),
+        topology.distances(),
+        simulated.is_some(),
+    ))?;
     Ok(Machine {
         fingerprint: format!("{:032x}", XxHash3_128::oneshot(shape.as_bytes())),
-        name: topology.name().to_owned(),
-        simulated,
+        name: simulated.unwrap_or(topology.name()).to_owned(),
+        simulated: simulated.is_some(),
     })
 }
 
@@ -103,10 +115,11 @@ pub(crate) fn program_key(file: &Path, command: &[String], machine: Machine) -> 
     };
     Ok(ProgramKey {
         identity,
-        name: command
-            .first()
-            .map_or("program", |word| word.rsplit('/').next().unwrap_or(word))
-            .to_owned(),
+        name: Path::new(command.first().map_or(file.as_os_str(), OsStr::new))
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         shape: shape(command.get(1..).unwrap_or_default()),
         machine,
     })
@@ -133,7 +146,8 @@ pub(crate) fn known(
     Ok(known.collect())
 }
 
-fn now() -> i64 {
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
@@ -148,10 +162,24 @@ impl Learner {
         Self(Some(Learning::new(store, key, rules)))
     }
 
-    /// What the user should know after the run.
-    pub(crate) fn end(self) -> Option<String> {
-        let failed = self.0?.failed?;
-        Some(format!("What was observed could not all be kept: {failed}"))
+    /// After the run: rules are made anew where the database has grown by so many percent since the last time. What the user
+    /// should know.
+    pub(crate) fn end(self, behaviour: &Arguments, percent: Option<f64>) -> Option<String> {
+        let mut learning = self.0?;
+        if let Some(failed) = learning.failed {
+            return Some(format!("What was observed could not all be kept: {failed}"));
+        }
+        let grown = learning
+            .store
+            .growth()
+            .is_ok_and(|growth| percent.is_some_and(|percent| growth.by_percent(percent)));
+        if !grown {
+            return None;
+        }
+        Some(match rebuild::rebuild(&mut learning.store, behaviour, None) {
+            Ok(_) => format!("The rules were made anew: {}", behaviour.rules_path().display()),
+            Err(error) => format!("The behaviour database has grown, but {error:#}"),
+        })
     }
 }
 

@@ -1,11 +1,13 @@
 //! `pinfold db`: what has been learned about programs.
 
 use crate::behaviour;
+use crate::rebuild;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use pinfold_store::{Program, Store};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show, forget or use what `pinfold run --policy hints` has learned about programs.
@@ -33,6 +35,16 @@ enum Command {
         /// Only this program, by its number or name.
         #[arg(value_name = "PROGRAM")]
         program: Option<String>,
+
+        /// Write a data set to this file instead, as `pinfold sweep` does (docs/formats.md).
+        #[arg(long, value_name = "FILE.parquet")]
+        data: Option<PathBuf>,
+    },
+    /// Make the rules anew of all that was observed. `pinfold run --policy hints` does so when it has grown enough.
+    Rebuild {
+        /// Learn from this data set of `pinfold sweep` as well, now and in the future.
+        #[arg(long, value_name = "FILE.parquet")]
+        data: Option<PathBuf>,
     },
     /// Forget a program, so that it is new when it runs again.
     Forget {
@@ -61,7 +73,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let text = match &arguments.command {
         Command::List => list(&store.programs(None)?),
         Command::Show { program } => show(&found(&store, Some(program))?),
-        Command::Export { program } => serde_json::to_string_pretty(&found(&store, program.as_deref())?)? + "\n",
+        Command::Export {
+            program,
+            data: Some(file),
+        } => {
+            let rows = rebuild::export(&found(&store, program.as_deref())?, file)?;
+            format!("{rows} rows\n")
+        }
+        Command::Rebuild { data } => rebuild::rebuild(&mut store, &arguments.behaviour, data.as_deref())?,
+        Command::Export { program, data: None } => {
+            serde_json::to_string_pretty(&found(&store, program.as_deref())?)? + "\n"
+        }
         Command::Forget { program, .. } => {
             let forgotten = store.forget(program.as_deref())?.programs;
             if let Some(program) = program.as_ref().filter(|_| forgotten == 0) {

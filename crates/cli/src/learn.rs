@@ -25,6 +25,13 @@ pub(crate) struct Arguments {
 const NAME: &str = "pinfold-learn";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let mut command = command()?;
+    let error = command.args(&arguments.arguments).exec();
+    Err(error).with_context(|| format!("`{}` cannot be started", Path::new(command.get_program()).display()))
+}
+
+/// The learner, without arguments.
+pub(crate) fn command() -> Result<Command> {
     let own = env::current_exe().context("this program's own file cannot be found")?;
     let path = env::var_os("PATH").unwrap_or_default();
     let places = places(&own, env::split_paths(&path));
@@ -35,11 +42,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             own.display()
         );
     };
-    let error = Command::new(learner)
-        .args(&arguments.arguments)
-        .env("PINFOLD", &own)
-        .exec();
-    Err(error).with_context(|| format!("`{}` cannot be started", learner.display()))
+    let mut command = Command::new(learner);
+    command.env("PINFOLD", &own);
+    Ok(command)
 }
 
 /// Where it may be, the first that is there to be taken.

@@ -163,6 +163,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
+    /// With --policy hints: make the rules anew when the database has grown by this many percent; 0 for never.
+    #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
+    rebuild: f64,
+
     #[command(flatten)]
     simulated: simulated::Arguments,
 
@@ -242,7 +246,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let topology = arguments.machine.topology()?;
     let mut plan = Plan::new(arguments, topology, plan::Where::Here)?;
-    let learner = plan.learn(arguments, &plan::Identity::Command(&arguments.command), false)?;
+    let learner = plan.learn(arguments, &plan::Identity::Command(&arguments.command), None)?;
     if arguments.dry_run {
         let policy = plan.page_options(arguments)?.policy;
         return match io::stdout().write_all(dry_run::calls(&plan, policy).as_bytes()) {
@@ -268,7 +272,7 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     let script = read_script(file)?;
     let topology = script_topology(file, &script)?;
     let mut plan = Plan::new(arguments, topology.clone(), plan::Where::Simulated)?;
-    let learner = plan.learn(arguments, &plan::Identity::File(file, &[]), true)?;
+    let learner = plan.learn(arguments, &plan::Identity::File(file, &[]), Some(script.topology()))?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
     drive(arguments, &plan, &mut machine, json_file(arguments)?, learner)
 }
@@ -377,7 +381,9 @@ fn drive_about<M: Machine>(
     }
     let mut recorders = (&mut record, (&mut report, (&mut about.ending, &mut about.learner)));
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
-    if let Some(note) = std::mem::take(&mut about.learner).end() {
+    // Rules that were named are the user's, and not made of the database.
+    let rebuild = (arguments.rules.is_none() && arguments.rebuild != 0.0).then_some(arguments.rebuild);
+    if let Some(note) = std::mem::take(&mut about.learner).end(&arguments.behaviour, rebuild) {
         report.say(&note);
     }
     let simulation = (about.simulation)(machine);

@@ -13,6 +13,8 @@ mod progress;
 mod spaces;
 mod workers;
 
+pub(crate) use dataset::VERSION as DATA_SET_VERSION;
+
 use crate::recorded;
 use crate::run::{json, number};
 use anyhow::{Context, Result, bail};

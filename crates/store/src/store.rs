@@ -39,9 +39,12 @@ pub struct SampleRow {
 /// A metric's value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservedRow {
-    name: String,
-    unit: String,
-    value: Option<f64>,
+    /// The metric.
+    pub name: String,
+    /// The unit of the value.
+    pub unit: String,
+    /// By thread and second where each task counts for itself; `None` where it could not be had.
+    pub value: Option<f64>,
 }
 
 impl fmt::Display for ObservedRow {

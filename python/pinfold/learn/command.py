@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pinfold.learn import data_set, hint_evaluation, hint_report
 from pinfold.learn.data_set import DataSet
-from pinfold.learn.hint_policy import learn_policy
+from pinfold.learn.hint_policy import learn_best_observed, learn_policy
 from pinfold.learn.machines import find_binary
 from pinfold.learn.rule_policy import Trained, write_rule_policy
 from pinfold.learn.variants import DEFAULT, PAPER
@@ -69,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
         default="regret-tree",
         help="a tree of the times that a wrong hint costs (the default), or RIPPER of an action table, as in the paper",
     )
+    hints.add_argument(
+        "--incomplete",
+        action="store_true",
+        help="programs may have been observed in some placements only, as in a behaviour database; for ripper",
+    )
     hints.set_defaults(run=_train_hints)
     evaluate = commands.add_parser(
         "evaluate", help="judge policies by programs that they have not seen"
@@ -96,10 +101,10 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threads",
-        type=int,
+        type=_threads,
         default=TRAINING_THREADS,
         metavar="N",
-        help="learn from programs with so many threads (default %(default)s)",
+        help="learn from programs with so many threads (default %(default)s), or with any number: all",
     )
     parser.add_argument(
         "--machine",
@@ -112,8 +117,12 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="tell nothing but errors and results")
 
 
+def _threads(text: str) -> int | None:
+    return None if text == "all" else int(text)
+
+
 def _read(asked: argparse.Namespace) -> DataSet:
-    return data_set.read(asked.data, find_binary(), asked.machine)
+    return data_set.read(asked.data, find_binary(), asked.machine, getattr(asked, "incomplete", False))
 
 
 def _teller(asked: argparse.Namespace) -> Callable[[str], None]:
@@ -125,16 +134,21 @@ def _teller(asked: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _train_hints(asked: argparse.Namespace) -> None:
+    if asked.incomplete and asked.learner != "ripper":
+        raise ValueError("--incomplete is for --learner ripper: the tree compares all hints of a program")
     data = _read(asked).of_metrics("event:")
     cases = data.training(asked.threads)
     recipe = PAPER if asked.learner == "ripper" else DEFAULT
-    policy = learn_policy(cases, data.machines.best_matches, recipe)
+    if asked.incomplete:
+        policy, learner = learn_best_observed(cases), "RIPPER of the best hint that each program was observed with"
+    else:
+        policy, learner = learn_policy(cases, data.machines.best_matches, recipe), recipe.text()
     trained = Trained(
         data.simulated,
         sorted({case.program.machine for case in cases}),
         sorted({case.program.name for case in cases}),
         policy.rows,
-        recipe.text(),
+        learner,
     )
     write_rule_policy(asked.output, policy.rules, data.metrics, trained)
     names = [metric.name for metric in data.metrics]
@@ -144,6 +158,10 @@ def _train_hints(asked: argparse.Namespace) -> None:
 
 
 def _evaluate_hints(asked: argparse.Namespace) -> None:
+    if asked.threads is None:
+        raise ValueError(
+            "--threads all is for training: a judgement is of policies from one number of threads for others"
+        )
     evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, _teller(asked))
     if asked.json:
         text = json.dumps(hint_evaluation.document(evaluation), indent=2, ensure_ascii=False, allow_nan=False)

@@ -45,26 +45,27 @@ class DataSet:
             self, cases=tuple(map(shortened, self.cases)), metrics=tuple(self.metrics[place] for place in places)
         )
 
-    def training(self, threads: int) -> list[Case]:
-        """Return the cases with so many threads.
+    def training(self, threads: int | None) -> list[Case]:
+        """Return the cases with so many threads, or all of them.
 
         Raises:
             ValueError: if there is none; it says which there are.
         """
-        found = [case for case in self.cases if case.program.threads == threads]
+        found = [case for case in self.cases if threads in (None, case.program.threads)]
         if not found:
             there = sorted({case.program.threads for case in self.cases})
             raise ValueError(f"no program has {threads} threads, only {', '.join(map(str, there))}: see --threads")
         return found
 
 
-def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = ()) -> DataSet:
+def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incomplete: bool = False) -> DataSet:
     """Read data sets of ``pinfold sweep``.
 
     Args:
         files: Parquet files (docs/formats.md); metrics that one of them lacks are left out.
         binary: pinfold, which knows the machines.
         models: of machines that are not pinfold's own.
+        incomplete: programs may have been observed in some placements only.
 
     Raises:
         ValueError: if a file cannot be used; the message says which, and why.
@@ -81,7 +82,7 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = ()) -> Da
     observations = [one for of_file, _ in read_files for one in of_file]
     metrics = tuple(read_files[0][1])
     simulated = any(_metadata(file)[b"pinfold.simulated"] == b"true" for file in files)
-    return DataSet(tuple(cases(observations, machines.best_matches)), metrics, simulated, machines)
+    return DataSet(tuple(cases(observations, machines.best_matches, incomplete)), metrics, simulated, machines)
 
 
 def _metadata(file: Path) -> dict[bytes, bytes]:

@@ -108,6 +108,36 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
     return HintPolicy(on_all_metrics(rules_on_values(learned.rules_, cuts), selected), selected, len(table))
 
 
+def learn_best_observed(cases: Sequence[Case], seed: int = 0) -> HintPolicy:
+    """Learn a policy of cases that were observed in some placements only, as a behaviour database has them.
+
+    An action table of few programs has a handful of rows, of which RIPPER learns nothing. So each sample is a row here, with
+    the hint under which its program was fastest of those that were tried.
+
+    Args:
+        cases: one at least.
+        seed: what the learner's chance follows from.
+
+    Raises:
+        ValueError: if no program was observed in two hints' placements.
+    """
+    values, hints = [], []
+    for case in cases:
+        tried = [hint for hint, loads in case.matches.items() if loads in case.observed]
+        if len({case.matches[hint] for hint in tried}) > 1:
+            best = min(tried, key=case.seconds)
+            values += [one.counters for one in case.observed.values()]
+            hints += [str(best)] * len(case.observed)
+    if not hints:
+        raise ValueError(
+            "no program was observed in the placements of two hints, so none is known to be better: run programs under "
+            "rules of a sweep, or give its data set to learn from as well"
+        )
+    learned = RipperClassifier(random_state=seed).fit(np.array(values), np.array(hints))
+    rules = tuple(learned.rules_)
+    return HintPolicy(rules, _looked_at(rules), len(hints))
+
+
 def _looked_at(rules: Sequence[Rule]) -> tuple[int, ...]:
     features = (condition.feature for rule in rules for condition in rule.conditions)
     return tuple(dict.fromkeys(features))

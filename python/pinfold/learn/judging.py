@@ -122,12 +122,18 @@ class Score:
     """How many of these are within 1 % of the better static policy."""
 
 
-def cases(observations: Iterable[Observation], best_matches: Callable[[str, int], Mapping[Hint, Loads]]) -> list[Case]:
+def cases(
+    observations: Iterable[Observation],
+    best_matches: Callable[[str, int], Mapping[Hint, Loads]],
+    incomplete: bool = False,
+) -> list[Case]:
     """Return the cases of a data set, in its order.
 
     Args:
         observations: of whole programs.
         best_matches: the placement that each hint leads to, of a machine and a number of threads.
+        incomplete: programs may have been observed in some placements only; such a case tells no time of a hint that
+            is missing.
 
     Raises:
         ValueError: if a program was not observed in the placement of a hint.
@@ -140,7 +146,7 @@ def cases(observations: Iterable[Observation], best_matches: Callable[[str, int]
     for program, of_program in observed.items():
         matches = best_matches(program.machine, program.threads)
         for hint, loads in matches.items():
-            if loads not in of_program:
+            if loads not in of_program and not incomplete:
                 raise ValueError(
                     f"`{program.command}` with {program.threads} threads on {program.machine} is not in the data set in the "
                     f"placement of the hint {hint}, {loads}: sweep it with `--space threads` or `--space hints`"

@@ -59,18 +59,18 @@ class Machines:
         self.best_matches = lru_cache(maxsize=None)(self._best_matches)
 
     @cached_property
-    def _spelled(self) -> Mapping[str, str]:
-        """What ``--machine`` is for each name."""
-        own = {self._ask("topo", "--machine", str(file))["name"]: str(file) for file in self._files}
-        return {name: own.get(name, name) for name in self._names}
+    def _spelled(self) -> Mapping[str, tuple[str, ...]]:
+        """The arguments by which each name is asked for; none for the machine at hand."""
+        own: dict[str, tuple[str, ...]] = {
+            self._ask("topo", "--machine", str(file))["name"]: ("--machine", str(file)) for file in self._files
+        }
+        own.setdefault(self._ask("topo")["name"], ())
+        return {name: own.get(name, ("--machine", name)) for name in self._names}
 
     @cached_property
     def domains(self) -> Mapping[str, LlcDomains]:
         """Where each machine's PUs are."""
-        return {
-            name: LlcDomains.of_topology(self._ask("topo", "--machine", spelled))
-            for name, spelled in self._spelled.items()
-        }
+        return {name: LlcDomains.of_topology(self._ask("topo", *spelled)) for name, spelled in self._spelled.items()}
 
     def _best_matches(self, machine: str, threads: int) -> Mapping[Hint, Loads]:
         """Return the placement that each hint leads to: GETAFFINITY (Moore and Childers, 2012, figure 5).
@@ -81,8 +81,8 @@ class Machines:
         placed = min(threads, len(domains.domain))
         matches = {}
         for hint in STATIC_FIRST:
-            asked = ("placements", "--machine", self._spelled[machine], "--threads", str(placed), "--hint", str(hint))
-            (placement,) = self._ask(*asked)["placements"]
+            asked = ("--threads", str(placed), "--hint", str(hint))
+            (placement,) = self._ask("placements", *self._spelled[machine], *asked)["placements"]
             pus = placement["pus"]
             matches[hint] = domains.loads([pus[rank % placed] for rank in range(threads)])
         return matches

@@ -17,6 +17,15 @@ pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a growth in percent.
+pub(super) fn parse_growth(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
+    match number {
+        Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(percent),
+        _ => Err("not a number of percent from 0 up, such as 20".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +45,14 @@ mod tests {
         assert_eq!(parse_percent("10 %"), Ok(0.1));
         for text in ["100", "-1", "nan", "inf", "", "%"] {
             assert!(parse_percent(text).is_err(), "{text}");
+        }
+    }
+    #[test]
+    fn a_growth_may_be_of_any_size() {
+        assert_eq!(parse_growth("0"), Ok(0.0));
+        assert_eq!(parse_growth("250 %"), Ok(250.0));
+        for text in ["-1", "nan", "inf", "", "%"] {
+            assert!(parse_growth(text).is_err(), "{text}");
         }
     }
 }

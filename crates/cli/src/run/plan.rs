@@ -114,7 +114,13 @@ impl Plan {
     }
 
     /// Opens the behaviour database for `--policy hints`, and finds out what it knows of the program.
-    pub(super) fn learn(&mut self, arguments: &Arguments, identity: &Identity<'_>, simulated: bool) -> Result<Learner> {
+    /// `simulated` is the name of a machine that is.
+    pub(super) fn learn(
+        &mut self,
+        arguments: &Arguments,
+        identity: &Identity<'_>,
+        simulated: Option<&str>,
+    ) -> Result<Learner> {
         if arguments.policy != PolicyName::Hints {
             if arguments.rules.is_some() {
                 bail!("--rules is for --policy hints; add that, or leave --rules out");

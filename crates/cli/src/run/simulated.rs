@@ -170,7 +170,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         Some(file) => plan::Identity::File(file, &command),
         None => plan::Identity::Command(&arguments.command),
     };
-    let learner = plan.learn(arguments, &identity, true)?;
+    let learner = plan.learn(arguments, &identity, Some(&model.name))?;
     let name = command
         .first()
         .map_or("program", |word| word.rsplit('/').next().unwrap_or(word));
