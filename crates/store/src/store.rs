@@ -122,10 +122,12 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Whether it has grown by so many percent, or was never used.
+    /// Whether it has grown by so many percent, or was never used and has enough to learn from.
     pub fn by_percent(&self, percent: f64) -> bool {
+        /// Fewer samples say nothing.
+        const LEAST: u64 = 8;
         match self.before {
-            None => self.now > 0,
+            None => self.now >= LEAST,
             Some(before) => self.now as f64 >= before as f64 * (1.0 + percent / 100.0) && self.now > before,
         }
     }
