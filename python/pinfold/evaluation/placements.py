@@ -26,9 +26,10 @@ def placements(quick: bool) -> Section:
         "24 threads on its four Opterons; brute force over its own definition, kept as a test in "
         "`crates/core/tests`, gives 80 and 1979. Counting is arithmetic; no machine is measured here.\n\n"
         "The second table counts the placements of 8 threads that become one of the eight affinity hints' when at most "
-        "so many threads move to another last-level cache. With a leeway of 2 the paper (section 3.4) counts 31. However "
-        "its ties are broken, at least 53 of ours are so near; were a thread's move two edits, since it leaves a cache "
-        "and comes to another, its leeway of 2 would be our 1, which gives 22 (15 to 30 by other ways of breaking ties)."
+        "so many threads move to another last-level cache. With a leeway of 2 the paper (section 3.4) counts 31. "
+        "However its ties are broken, at least 53 of ours are so near; were a thread's move two edits, since it leaves "
+        "a cache and comes to another, its leeway of 2 would be our 1, which gives 22 (15 to 30 by other ways of "
+        "breaking ties)."
     )
     commands = [
         f"pinfold placements --machine '{opteron}' --threads 8 --count",
