@@ -224,9 +224,10 @@ impl ProgramPages {
         }
         match self.applied.get(&process) {
             Some((before, at)) => (*before, at) != (mapping, goal),
-            // A process begins with the policy of the mapping with which the program was launched.
+            // A process begins with the policy of the mapping with which the program was launched. Under that of `local` a page
+            // is where its thread is, whoever has begun by now; what is remote depends on the threads.
             None => {
-                follows_threads
+                mapping == PageMapping::Remote
                     || mapping.needs_accesses()
                     || self.options.policy.is_none()
                     || self.options.mapping != Some(mapping)
