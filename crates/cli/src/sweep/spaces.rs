@@ -151,10 +151,7 @@ mod tests {
             let pinning = |point: &Point| point.configuration.pinning.to_string();
             points.iter().map(pinning).collect::<Vec<_>>()
         };
-        assert_eq!(
-            hints(4),
-            ["0-3", "0,6,12,18", "0,1,6,7", "0,12,24,36"]
-        );
+        assert_eq!(hints(4), ["0-3", "0,6,12,18", "0,1,6,7", "0,12,24,36"]);
         assert_eq!(hints(48).len(), 1);
         assert_eq!(hints(50), hints(48));
     }
