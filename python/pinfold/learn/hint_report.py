@@ -38,9 +38,10 @@ def summary(evaluation: Evaluation) -> str:
         f"number of threads). Every policy was learned of {evaluation.threads} threads of programs other than the one "
         f"that it is judged on. Pinfold's policy reaches {ours.oracle_ratio:.1%} of the oracle with "
         f"{evaluation.threads} threads, and is within 1 % of the better of packed and distributed, or better, in "
-        f"{ours.good} of {ours.interesting} interesting cases: those, of all numbers of threads, in which the two differ by 20 % "
-        f"or more. Without its second sample, which tells whether the change helped, it reaches {once.oracle_ratio:.1%} "
-        f"and {once.good}. AutoFinity as the paper sets it up reaches {papers.oracle_ratio:.1%} and {papers.good}."
+        f"{ours.good} of {ours.interesting} interesting cases: those, of all numbers of threads, in which the two "
+        "differ by 20 % or more. Without its second sample, which tells whether the change helped, it reaches "
+        f"{once.oracle_ratio:.1%} and {once.good}. AutoFinity as the paper sets it up reaches "
+        f"{papers.oracle_ratio:.1%} and {papers.good}."
     )
 
 
