@@ -147,6 +147,12 @@ def test_programs_that_do_not_care_are_refused() -> None:
         learn_policy(indifferent, best_matches)
 
 
+def test_where_no_counter_says_anything_the_hint_is_taken_that_is_best_most_often() -> None:
+    alike = [observed(name, 1.0, packed, 1.0) for name, packed in (("a", 0.5), ("b", 0.6), ("c", 2.0))]
+    policy = learn_policy(cases([one for of_program in alike for one in of_program], best_matches), best_matches)
+    assert [(rule.conditions, rule.target, rule.errors) for rule in policy.rules] == [((), str(PACKED), 1)]
+
+
 def test_a_regret_is_the_logarithm_of_what_a_wrong_hint_costs() -> None:
     (case,) = cases(observed("fft", 1.0, 3.0, 1.0), best_matches)
     assert case.regrets() == pytest.approx({DISTRIBUTED: 0.0, PACKED: np.log(3)})

@@ -7,6 +7,7 @@ sections 3.1 to 3.4).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
@@ -112,6 +113,8 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
         for one in training_observations(cases, recipe)
     ]
     selected = select_counters(cases, observations, recipe)
+    if not selected:
+        return _without_counters(cases)
     chosen = [replace(one, counters=tuple(one.counters[place] for place in selected)) for one in observations]
     cuts = thresholds(chosen, recipe.discretize, recipe.bins)
     table = build_action_table(chosen, cuts, best_matches, condense=recipe.condense, leeway=recipe.leeway)
@@ -120,6 +123,13 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
     values_of_cuts = [unscaled(cut, recipe) for cut in cuts]
     rules = on_all_metrics(rules_on_values(learned.rules_, values_of_cuts), selected)
     return HintPolicy(rules, selected, len(table))
+
+
+def _without_counters(cases: Sequence[Case]) -> HintPolicy:
+    """Return the hint that is best most often, for when no counter says anything."""
+    best = Counter(str(case.best_hint) for case in cases)
+    ((hint, right),) = best.most_common(1)
+    return HintPolicy((Rule((), hint, len(cases), len(cases) - right),), (), len(cases))
 
 
 def scaled(values: Floats, recipe: Recipe) -> Floats:

@@ -191,7 +191,10 @@ def leave_one_program_out(all_cases: Sequence[Case], learn: Learn, training_thre
             raise ValueError(
                 f"without {name} there is no program with {training_threads} threads to learn from: sweep others, too"
             )
-        choose = learn(others)
+        try:
+            choose = learn(others)
+        except ValueError as error:
+            raise ValueError(f"without {name}: {error}") from error
         judgements |= {case.program: Judgement(case, choose(case)) for case in all_cases if case.program.name == name}
     return [judgements[case.program] for case in all_cases]
 

@@ -45,7 +45,7 @@ DEFAULT = Recipe(view="events per instruction", scale="logarithmic")
 
 TREE = Recipe(learner="regret_tree")
 
-TREES = 100
+TREES, BOOSTS = 100, 30
 SAMPLES = 3
 SEED = 0
 
@@ -119,7 +119,7 @@ def variants(best_matches: BestMatches) -> list[Variant]:
         Variant("reaction", "random forest of times", reaction(_forest), False, samples=2),
         Variant("learner", "decision tree", classifier(DecisionTreeClassifier), False),
         Variant("learner", "random forest", classifier(partial(RandomForestClassifier, TREES)), False),
-        Variant("learner", "gradient boosting", classifier(HistGradientBoostingClassifier), False),
+        Variant("learner", "gradient boosting", classifier(_boosting), False),
         Variant("learner", "random forest of times", regressor(_forest), False),
     ]
     found += [rules("learner", f"regret tree of depth {depth}", replace(TREE, depth=depth)) for depth in (1, 2, 3)]
@@ -206,6 +206,10 @@ def regressor(make: Callable[[], Any]) -> Learn:
         return lambda case: _least(fitted, _distributed([case]), rows.hints)
 
     return learn
+
+
+def _boosting(random_state: int) -> Any:
+    return HistGradientBoostingClassifier(max_iter=BOOSTS, random_state=random_state)
 
 
 def _least(fitted: Any, values: Floats, hints: Sequence[Hint]) -> Hint:
