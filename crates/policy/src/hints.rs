@@ -377,11 +377,15 @@ impl Hints {
             Some(rules) => {
                 let threads = self.threads as f64;
                 let value = |metric: &RuleMetric| {
-                    let value = observed.iter().find(|one| one.name == metric.name)?.value?;
-                    Some(match metric.normalised {
-                        Normalised::PerSecond => value * threads,
-                        Normalised::PerThreadAndSecond | Normalised::Ratio => value,
-                    })
+                    let of = |name: &str| observed.iter().find(|one| one.name == name)?.value;
+                    let value = of(&metric.name)?;
+                    match metric.normalised {
+                        Normalised::PerSecond => Some(value * threads),
+                        Normalised::PerThreadAndSecond | Normalised::Ratio => Some(value),
+                        Normalised::PerInstruction => of("event:instructions")
+                            .filter(|&instructions| instructions > 0.0)
+                            .map(|instructions| value / instructions),
+                    }
                 };
                 let values: Vec<Option<f64>> = rules.metrics().iter().map(value).collect();
                 let verdict = rules.evaluate(&values);

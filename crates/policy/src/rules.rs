@@ -44,6 +44,8 @@ pub enum Normalised {
     PerThreadAndSecond,
     /// By the seconds of the sample.
     PerSecond,
+    /// By the instructions of the sample, those of all threads: what the program does, however fast it is where it runs.
+    PerInstruction,
     /// By nothing: it is a ratio of two counts already.
     Ratio,
 }

@@ -60,8 +60,9 @@ class Workload:
         return [f"target/workloads/{self.program}", "--threads", str(threads), *self.arguments.split()]
 
 
-# Sizes are inside, near and beyond the Opteron's caches: 512 KiB a core, and 5 MiB for the six cores of a domain, of which
-# eight packed threads have two and distributed ones eight. A window is some hundred thousand to a few million accesses.
+# Sizes are inside, near and beyond the Opteron's caches: 512 KiB a core, and 5 MiB for the six cores of a domain, of
+# which eight packed threads have two and distributed ones eight. A window is some hundred thousand to a few million
+# accesses.
 WORKLOADS = (
     Workload("barrier", 0, "--size 400 --iterations 2", quick=True),
     Workload("bfs", 1, "--size 512k --iterations 2", quick=True),

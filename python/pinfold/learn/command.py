@@ -13,13 +13,15 @@ from pinfold.learn.data_set import DataSet
 from pinfold.learn.hint_policy import learn_best_observed, learn_policy
 from pinfold.learn.machines import find_binary
 from pinfold.learn.rule_policy import Trained, write_rule_policy
-from pinfold.learn.variants import DEFAULT, PAPER
+from pinfold.learn.variants import DEFAULT, PAPER, TREE
 
 FAILURE = 125
 """As of the binary: a command that could not do its work."""
 
 TRAINING_THREADS = 8
 """The number of threads that the paper learns from (Moore and Childers, 2012, section 3)."""
+
+METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE}
 
 DATA_HELP = """\
 A data set has, for each program, its times and counters in the placements of its threads. One for learning and judging:
@@ -51,39 +53,43 @@ def _parser() -> argparse.ArgumentParser:
         prog="pinfold learn", description="Learn from data sets which affinity suits a program."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    train = commands.add_parser("train", help="learn a policy from a data set").add_subparsers(
-        metavar="POLICY", required=True
-    )
-    hints = train.add_parser(
+    _add_train(commands.add_parser("train", help="learn a policy from a data set"))
+    _add_evaluate(commands.add_parser("evaluate", help="judge policies by programs that they have not seen"))
+    return parser
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    hints = parser.add_subparsers(metavar="POLICY", required=True).add_parser(
         "hints",
         help="which affinity hint a program gets after one sample (AutoFinity)",
-        description="Learn rules that say of one sample of a program which affinity hint it gets, and write them as JSON.",
+        description="Learn rules that say of a program's sample which affinity hint it gets, and write them as JSON.",
         epilog=DATA_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_data(hints)
     hints.add_argument("-o", "--output", type=Path, required=True, metavar="POLICY.json", help="the policy")
     hints.add_argument(
-        "--learner",
-        choices=["regret-tree", "ripper"],
-        default="regret-tree",
-        help="a tree of the times that a wrong hint costs (the default), or RIPPER of an action table, as in the paper",
+        "--method",
+        choices=list(METHODS),
+        default="pinfold",
+        help="the paper's steps on events an instruction in logarithmic bins (pinfold, the default), exactly the "
+        "paper's (paper), or a tree of what a wrong hint costs (regret-tree)",
     )
     hints.add_argument(
         "--incomplete",
         action="store_true",
-        help="programs may have been observed in some placements only, as in a behaviour database; for ripper",
+        help="programs may have been observed in some placements only, as in a behaviour database; with --method paper",
     )
     hints.set_defaults(run=_train_hints)
-    evaluate = commands.add_parser(
-        "evaluate", help="judge policies by programs that they have not seen"
-    ).add_subparsers(metavar="POLICY", required=True)
-    judged = evaluate.add_parser(
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    judged = parser.add_subparsers(metavar="POLICY", required=True).add_parser(
         "hints",
         help="the figures of AutoFinity's evaluation, for your own data",
         description=(
-            "Judge how affinity hints are chosen, as AutoFinity's paper does: each program by a policy that was learned of "
-            "all others, beside packed, distributed and the best placement."
+            "Judge how affinity hints are chosen, as AutoFinity's paper does: each program by a policy that was "
+            "learned of all others, beside packed, distributed and the best placement."
         ),
         epilog=DATA_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -92,7 +98,6 @@ def _parser() -> argparse.ArgumentParser:
     judged.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     judged.add_argument("--report", type=Path, metavar="FILE.html", help="write tables and plots to this web page")
     judged.set_defaults(run=_evaluate_hints)
-    return parser
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -134,11 +139,11 @@ def _teller(asked: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _train_hints(asked: argparse.Namespace) -> None:
-    if asked.incomplete and asked.learner != "ripper":
-        raise ValueError("--incomplete is for --learner ripper: the tree compares all hints of a program")
-    data = _read(asked).of_metrics("event:")
+    if asked.incomplete and asked.method != "paper":
+        raise ValueError("--incomplete is for --method paper: the other ways compare all hints of a program")
+    recipe = METHODS[asked.method]
+    data = _read(asked).seen(recipe.view)
     cases = data.training(asked.threads)
-    recipe = PAPER if asked.learner == "ripper" else DEFAULT
     if asked.incomplete:
         policy, learner = learn_best_observed(cases), "RIPPER of the best hint that each program was observed with"
     else:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pyarrow.parquet
 
+from pinfold.learn.discretize import Floats
 from pinfold.learn.judging import Case, cases
 from pinfold.learn.machines import Machines
-from pinfold.learn.observations import behaviour_metrics, read_observations
+from pinfold.learn.observations import Observation, behaviour_metrics, read_observations
 from pinfold.learn.rule_policy import RuleMetric
+
+EVENT = "event:"
+INSTRUCTIONS = "event:instructions"
+
+View = Literal["events", "events per instruction", "all metrics"]
+"""What of a data set a policy sees: events a thread and second, as in the paper (section 3.1); events an instruction;
+or ratios and rates as well."""
 
 
 @dataclass(frozen=True)
@@ -24,26 +34,38 @@ class DataSet:
     simulated: bool
     machines: Machines
 
-    def of_metrics(self, prefix: str) -> DataSet:
-        """Leave out the metrics whose names do not begin so.
+    def seen(self, view: View) -> DataSet:
+        """Return the same cases with the metrics that a policy may look at.
 
         Raises:
-            ValueError: if none is left.
+            ValueError: if there is none.
         """
-        places = [place for place, metric in enumerate(self.metrics) if metric.name.startswith(prefix)]
+        if view == "all metrics":
+            return self
+        places = [place for place, metric in enumerate(self.metrics) if metric.name.startswith(EVENT)]
         if not places:
-            raise ValueError(f"the data set has no metric whose name begins with {prefix!r}")
-
-        def shortened(case: Case) -> Case:
-            observed = {
-                loads: replace(one, counters=tuple(one.counters[place] for place in places))
-                for loads, one in case.observed.items()
-            }
-            return replace(case, observed=observed)
-
-        return replace(
-            self, cases=tuple(map(shortened, self.cases)), metrics=tuple(self.metrics[place] for place in places)
+            raise ValueError("the data set has no events, columns whose names begin with `event:`: sweep again")
+        metrics = tuple(self.metrics[place] for place in places)
+        if view == "events":
+            return self._with(metrics, lambda values: values[places])
+        names = [metric.name for metric in self.metrics]
+        if INSTRUCTIONS not in names:
+            raise ValueError(f"the data set has no column `{INSTRUCTIONS}` to divide other events by: sweep again")
+        instructions = names.index(INSTRUCTIONS)
+        per_instruction = tuple(
+            replace(metric, unit=f"{metric.unit.partition(' per ')[0]} per instruction", normalised="per_instruction")
+            for metric in metrics
         )
+        return self._with(per_instruction, lambda values: values[places] / values[instructions])
+
+    def _with(self, metrics: tuple[RuleMetric, ...], counters: Callable[[Floats], Floats]) -> DataSet:
+        def changed(one: Observation) -> Observation:
+            return replace(one, counters=tuple(counters(np.array(one.counters)).tolist()))
+
+        def of_case(case: Case) -> Case:
+            return replace(case, observed={loads: changed(one) for loads, one in case.observed.items()})
+
+        return replace(self, cases=tuple(map(of_case, self.cases)), metrics=metrics)
 
     def training(self, threads: int | None) -> list[Case]:
         """Return the cases with so many threads, or all of them.

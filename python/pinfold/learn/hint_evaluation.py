@@ -1,8 +1,8 @@
 """Evaluates policies of hints as AutoFinity's paper does, from the data set of a sweep.
 
-Every figure is of programs that the policy has not seen (:mod:`pinfold.learn.judging`). The figures of the paper (Moore and
-Childers, 2012) are 1 (times in all placements), 9 (discretisation and condense functions), 10 (behaviours), 11 (the number of
-threads that was learned from) and 12 (interesting cases, all numbers of threads).
+Every figure is of programs that the policy has not seen (:mod:`pinfold.learn.judging`). The figures of the paper (Moore
+and Childers, 2012) are 1 (times in all placements), 9 (discretisation and condense functions), 10 (behaviours), 11 (the
+number of threads that was learned from) and 12 (interesting cases, all numbers of threads).
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ import numpy as np
 from pinfold.learn.action_table import thresholds
 from pinfold.learn.data_set import DataSet
 from pinfold.learn.discretize import bins
-from pinfold.learn.hint_policy import HintPolicy, learn_policy, select_counters, training_observations
+from pinfold.learn.hint_policy import learn_policy, select_counters, training_observations
 from pinfold.learn.judging import Case, Judgement, Score, leave_one_program_out, score
-from pinfold.learn.variants import DEFAULT, PAPER, Variant, variants
+from pinfold.learn.variants import DEFAULT, ONE_SAMPLE, OURS, PAPER, PAPERS, Variant, variants
 
 GOOD_PLACEMENT = 1.05
 """A placement that takes at most so many times as long as the best is as good as it, in figure 1."""
-
-PAPERS, OURS = "the paper's", "pinfold's"
 
 
 @dataclass(frozen=True)
@@ -69,14 +67,13 @@ class Evaluation:
     """All of it."""
 
     data: DataSet
-    """With the metrics that policies may look at."""
     threads: int
     """The number of threads that was learned from."""
     judged: Sequence[Judged]
     spreads: Sequence[Spread]
     behaviours: Sequence[Behaviours]
-    policies: dict[str, HintPolicy]
-    """The paper's and pinfold's, of all programs."""
+    policies: dict[str, list[str]]
+    """The rules of the paper's policy and of pinfold's, learned of all programs."""
 
     def of(self, name: str) -> Judged:
         """Return one of the two policies, or a static one."""
@@ -96,22 +93,22 @@ def evaluate(data: DataSet, threads: int, tell: Callable[[str], None]) -> Evalua
     Raises:
         ValueError: if the data set has too little to learn from; the message says what is missing.
     """
-    data.training(threads)
+    training = data.training(threads)
     machines = data.machines
     all_variants = variants(machines.best_matches)
-    by_metrics = {prefix: data.of_metrics(prefix) for prefix in {variant.metrics for variant in all_variants}}
+    views = {view: data.seen(view) for view in {variant.view for variant in all_variants}}
     judged = []
     for number, variant in enumerate(all_variants, 1):
         tell(f"variant {number} of {len(all_variants)}: {variant.group}, {variant.name}")
-        judgements = leave_one_program_out(by_metrics[variant.metrics].cases, variant.learn, threads)
+        judgements = leave_one_program_out(views[variant.view].cases, variant.learn, threads)
         judged.append(Judged(variant, judgements, score(judgements, threads)))
-    events = by_metrics["event:"]
-    training = events.training(threads)
-    policies = {
-        name: learn_policy(training, machines.best_matches, recipe)
-        for name, recipe in ((PAPERS, PAPER), (OURS, DEFAULT))
-    }
-    return Evaluation(events, threads, judged, _spreads(training), _behaviours(training), policies)
+    policies = {}
+    for name, recipe in ((PAPERS, PAPER), (OURS, DEFAULT)):
+        seen = views[recipe.view]
+        policy = learn_policy(seen.training(threads), machines.best_matches, recipe)
+        policies[name] = [rule.text([metric.name for metric in seen.metrics]) for rule in policy.rules]
+    behaviours = _behaviours(views[PAPER.view].training(threads))
+    return Evaluation(data, threads, judged, _spreads(training), behaviours, policies)
 
 
 def _spreads(cases: Sequence[Case]) -> list[Spread]:
@@ -148,13 +145,17 @@ def document(evaluation: Evaluation) -> dict[str, Any]:
         "oracle_ratio": ours.score.oracle_ratio,
         "interesting_cases": ours.score.interesting,
         "interesting_within_1_percent": ours.score.good,
-        "policy": policy_text(evaluation, OURS),
-        "paper_policy": policy_text(evaluation, PAPERS),
+        "one_sample": asdict(evaluation.of(ONE_SAMPLE).score),
+        "paper_method": asdict(evaluation.of(PAPERS).score),
+        "policy": evaluation.policies[OURS],
+        "paper_policy": evaluation.policies[PAPERS],
         "variants": [
             {
                 "varies": one.variant.group,
+                "of": one.variant.of,
                 "name": one.variant.name,
                 "readable": one.variant.readable,
+                "samples": one.variant.samples,
                 **asdict(one.score),
             }
             for one in evaluation.judged
@@ -188,9 +189,3 @@ def _judgement(one: Judgement) -> dict[str, Any]:
         "interesting": one.interesting,
         "within_1_percent": one.good,
     }
-
-
-def policy_text(evaluation: Evaluation, name: str) -> list[str]:
-    """Return a policy's rules, a line each."""
-    names = [metric.name for metric in evaluation.data.metrics]
-    return [rule.text(names) for rule in evaluation.policies[name].rules]

@@ -7,7 +7,8 @@ sections 3.1 to 3.4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -23,6 +24,8 @@ from pinfold.learn.action_table import (
     training_rows,
 )
 from pinfold.learn.cfs import CfsSelector
+from pinfold.learn.data_set import View
+from pinfold.learn.discretize import Floats
 from pinfold.learn.hints import Hint
 from pinfold.learn.judging import Case
 from pinfold.learn.observations import Observation, relative_to_slowest, sensitive
@@ -32,6 +35,9 @@ from pinfold.learn.ripper import RipperClassifier, Rule, first_that_holds
 COUNTERS = 4
 """How many counters the paper's machine counts at a time (section 3.1)."""
 
+LEAST: Mapping[View, float] = {"events": 1.0, "events per instruction": 1e-9, "all metrics": 1.0}
+"""What a count has to be above to differ from none on a logarithmic scale: one a second, or in 10^9 instructions."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -39,6 +45,10 @@ class Recipe:
 
     learner: Literal["ripper", "regret_tree"] = "ripper"
     """What makes the rules: RIPPER of the action table, or :mod:`pinfold.learn.regret_tree` of times."""
+    view: View = "events"
+    """Which metrics there are, and what counts are divided by."""
+    scale: Literal["linear", "logarithmic"] = "linear"
+    """What bins are cut on. Counts of different programs differ by orders of magnitude."""
     performance: Literal["ipc", "speed"] = "ipc"
     """What is to be as great as can be: instructions a cycle, or repetitions a second."""
     counters: int = COUNTERS
@@ -98,14 +108,38 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
         rows = rows_of(cases)
         rules = learn_tree(rows, recipe.depth, recipe.leaf, recipe.seed)
         return HintPolicy(rules, _looked_at(rules), len(rows.values))
-    observations = training_observations(cases, recipe)
+    observations = [
+        replace(one, counters=tuple(scaled(np.array(one.counters), recipe).tolist()))
+        for one in training_observations(cases, recipe)
+    ]
     selected = select_counters(cases, observations, recipe)
+    if not selected:
+        return _without_counters(cases)
     chosen = [replace(one, counters=tuple(one.counters[place] for place in selected)) for one in observations]
     cuts = thresholds(chosen, recipe.discretize, recipe.bins)
     table = build_action_table(chosen, cuts, best_matches, condense=recipe.condense, leeway=recipe.leeway)
     values, hints = training_rows(table)
     learned = RipperClassifier(random_state=recipe.seed).fit(values, hints)
-    return HintPolicy(on_all_metrics(rules_on_values(learned.rules_, cuts), selected), selected, len(table))
+    values_of_cuts = [unscaled(cut, recipe) for cut in cuts]
+    rules = on_all_metrics(rules_on_values(learned.rules_, values_of_cuts), selected)
+    return HintPolicy(rules, selected, len(table))
+
+
+def _without_counters(cases: Sequence[Case]) -> HintPolicy:
+    """Return the hint that is best most often, for when no counter says anything."""
+    best = Counter(str(case.best_hint) for case in cases)
+    ((hint, right),) = best.most_common(1)
+    return HintPolicy((Rule((), hint, len(cases), len(cases) - right),), (), len(cases))
+
+
+def scaled(values: Floats, recipe: Recipe) -> Floats:
+    """Return counts on the recipe's scale: themselves, or the logarithm of one more than so many times ``LEAST``."""
+    return values if recipe.scale == "linear" else np.asarray(np.log10(1 + values / LEAST[recipe.view]))
+
+
+def unscaled(values: Floats, recipe: Recipe) -> Floats:
+    """Return what ``scaled`` was given."""
+    return values if recipe.scale == "linear" else np.asarray((10**values - 1) * LEAST[recipe.view])
 
 
 def learn_best_observed(cases: Sequence[Case], seed: int = 0) -> HintPolicy:
@@ -156,8 +190,8 @@ def training_observations(cases: Sequence[Case], recipe: Recipe) -> list[Observa
         observations = sensitive(observations)
         if not observations:
             raise ValueError(
-                "to no program makes the placement a difference (the standard deviation of its times is below 1 %): there "
-                "is nothing to learn from; sweep programs that share data or draw on memory"
+                "to no program makes the placement a difference (the standard deviation of its times is below 1 %), so "
+                "there is nothing to learn from; sweep programs that share data or draw on memory"
             )
     return relative_to_slowest(observations) if recipe.normalise else observations
 

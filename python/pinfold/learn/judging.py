@@ -2,13 +2,14 @@
 
 The comparison is that of AutoFinity (Moore and Childers, 2012, section 3.6), in these steps:
 
-1. A *case* is a program with a number of threads: its time in every placement of the data set, and what the counters were
-   there.
+1. A *case* is a program with a number of threads: its time in every placement of the data set, and what the counters
+   were there.
 2. For each program the policy is learned of the others, from cases of one number of threads (leave-one-program-out). A
    program with other arguments is the same program.
 3. The policy sees a sample of the distributed placement, in which a program that nobody knows begins (section 3), and
    chooses a hint. The case's time is then the one that it has in the hint's placement.
-4. Beside it stand the packed and the distributed placement, and the *oracle*: the best of all placements of the data set.
+4. Beside it stand the packed and the distributed placement, and the *oracle*: the best of all placements of the data
+   set.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def cases(
         for hint, loads in matches.items():
             if loads not in of_program and not incomplete:
                 raise ValueError(
-                    f"`{program.command}` with {program.threads} threads on {program.machine} is not in the data set in the "
-                    f"placement of the hint {hint}, {loads}: sweep it with `--space threads` or `--space hints`"
+                    f"`{program.command}` with {program.threads} threads on {program.machine} is not in the data set "
+                    f"in the placement of the hint {hint}, {loads}: sweep it with `--space threads` or `--space hints`"
                 )
         found.append(Case(program, labels[program], matches, of_program))
     return found
@@ -194,9 +195,12 @@ def leave_one_program_out(all_cases: Sequence[Case], learn: Learn, training_thre
         others = [case for case in all_cases if case.program.name != name and case.program.threads == training_threads]
         if not others:
             raise ValueError(
-                f"without {name} there is no program with {training_threads} threads to learn from: sweep others as well"
+                f"without {name} there is no program with {training_threads} threads to learn from: sweep others, too"
             )
-        choose = learn(others)
+        try:
+            choose = learn(others)
+        except ValueError as error:
+            raise ValueError(f"without {name}: {error}") from error
         judgements |= {case.program: Judgement(case, choose(case)) for case in all_cases if case.program.name == name}
     return [judgements[case.program] for case in all_cases]
 

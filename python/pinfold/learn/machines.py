@@ -37,8 +37,8 @@ def find_binary() -> Path:
     if found := shutil.which("pinfold"):
         return Path(found)
     raise FileNotFoundError(
-        "the binary `pinfold` is neither beside Python nor in PATH: install it (`pip install .` in pinfold's source), or "
-        "name it in the environment variable PINFOLD"
+        "the binary `pinfold` is neither beside Python nor in PATH: install it (`pip install .` in pinfold's source), "
+        "or name it in the environment variable PINFOLD"
     )
 
 

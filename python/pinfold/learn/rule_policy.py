@@ -24,7 +24,7 @@ class RuleMetric:
     name: str
     """The column of the data set, such as ``ipc`` or ``event:NAME``."""
     unit: str
-    normalised: Literal["per_thread_and_second", "per_second", "ratio"]
+    normalised: Literal["per_thread_and_second", "per_second", "per_instruction", "ratio"]
     """What a count was divided by; ``ratio`` for what needs no division."""
 
 

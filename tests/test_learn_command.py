@@ -1,0 +1,113 @@
+"""`pinfold learn`: the whole way from recordings over a sweep to a policy, figures and a report."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE, environment
+
+MACHINE = "opteron-6164x4"
+THREADS = 4
+#: Small enough for seconds; placement makes a difference to all of them.
+PROGRAMS = {
+    "barrier": ("--size", "60", "--iterations", "1"),
+    "bfs": ("--size", "256k", "--iterations", "1"),
+    "hubench": ("--size", "2k", "--iterations", "1"),
+    "random_access": ("--size", "512k", "--iterations", "2"),
+}
+
+
+@pytest.fixture(scope="module")
+def data(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set of all placements of four threads."""
+    folder = tmp_path_factory.mktemp("learn")
+
+    def run(*words: str | Path) -> None:
+        command = [str(word) for word in (binary, *words)]
+        subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+
+    recordings = [folder / f"{name}.pft" for name in PROGRAMS]
+    for recording, (name, arguments) in zip(recordings, PROGRAMS.items(), strict=True):
+        run("record", "-o", recording, "--", workload(name), "--threads", str(THREADS), *arguments)
+    file = folder / "data.parquet"
+    run("sweep", "--machine", MACHINE, "--space", "threads", "--space", "hints", "-o", file, *recordings)
+    return file
+
+
+def learn(binary: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run `pinfold learn`."""
+    command = [str(word) for word in (binary, "learn", *words)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_hints_are_evaluated_from_a_sweep(binary: Path, data: Path, tmp_path: Path) -> None:
+    figures, report = tmp_path / "figures.json", tmp_path / "report.html"
+    done = learn(
+        binary, "evaluate", "hints", "--data", data, "--threads", str(THREADS), "--json", figures, "--report", report
+    )
+    assert done.returncode == 0, done.stderr
+    assert "variant 1 of" in done.stderr
+    assert done.stdout.startswith("Simulated on opteron-6164x4: 4 programs, 4 cases")
+    told = json.loads(figures.read_text())
+    assert told["simulated"] is True
+    assert 0 < told["oracle_ratio"] <= 1
+    assert told["interesting_within_1_percent"] <= told["interesting_cases"] <= len(PROGRAMS)
+    assert {one["program"] for one in told["judgements"]} == set(PROGRAMS)
+    best = next(one for one in told["variants"] if one["name"] == "best hint of each program")
+    assert all(one["oracle_ratio"] <= best["oracle_ratio"] for one in told["variants"])
+    page = report.read_text()
+    assert page.count("<svg") == 4
+    # It loads nothing from anywhere.
+    assert "src=" not in page
+    assert "<link" not in page
+
+
+@pytest.mark.parametrize("method", ["pinfold", "paper", "regret-tree"])
+def test_a_policy_is_trained_that_says_what_it_was_trained_on(
+    binary: Path, data: Path, tmp_path: Path, method: str
+) -> None:
+    policy = tmp_path / "policy.json"
+    done = learn(binary, "train", "hints", "--data", data, "--threads", str(THREADS), "--method", method, "-o", policy)
+    assert done.returncode == 0, done.stderr
+    written = json.loads(policy.read_text())
+    assert written["trained"]["programs"] == sorted(PROGRAMS)
+    assert written["trained"]["simulated"] is True
+    normalised = "per_instruction" if method == "pinfold" else "per_thread_and_second"
+    assert all(metric["normalised"] == normalised for metric in written["metrics"])
+    # The rules are told as well.
+    assert "otherwise => " + written["default"]["class"] in done.stderr
+
+
+def test_what_cannot_be_learned_from_is_named(binary: Path, data: Path, tmp_path: Path) -> None:
+    def refused(*words: str | Path) -> str:
+        done = learn(binary, "evaluate", "hints", *words)
+        assert done.returncode == 125
+        return done.stderr
+
+    assert "no program has 8 threads, only 4: see --threads" in refused("--data", data)
+    missing = tmp_path / "missing.parquet"
+    assert f"{missing} cannot be read as a data set" in refused("--data", missing)
+    text = tmp_path / "text.parquet"
+    text.write_text("no Parquet")
+    assert "`pinfold sweep -o` writes one" in refused("--data", text)
+
+
+def test_help_and_exit_status_are_those_of_the_learner(binary: Path) -> None:
+    assert "pinfold learn evaluate hints" in learn(binary, "evaluate", "hints", "--help").stdout
+    assert learn(binary, "evaluate", "hunts").returncode == 2
+
+
+def test_without_the_python_package_the_remedy_is_named(binary: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "pinfold"
+    alone.write_bytes(binary.read_bytes())
+    alone.chmod(0o755)
+    command = [str(alone), "learn", "train"]
+    done = subprocess.run(
+        command, env=os.environ | {"PATH": "/nowhere"}, check=False, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 125
+    assert "`pinfold-learn` is not installed" in done.stderr
+    assert "pip install" in done.stderr
