@@ -145,8 +145,8 @@ def unscaled(values: Floats, recipe: Recipe) -> Floats:
 def learn_best_observed(cases: Sequence[Case], seed: int = 0) -> HintPolicy:
     """Learn a policy of cases that were observed in some placements only, as a behaviour database has them.
 
-    An action table of few programs has a handful of rows, of which RIPPER learns nothing. So each sample is a row here, with
-    the hint under which its program was fastest of those that were tried.
+    An action table of few programs has a handful of rows, of which RIPPER learns nothing. So each sample is a row here,
+    with the hint under which its program was fastest of those that were tried.
 
     Args:
         cases: one at least.
