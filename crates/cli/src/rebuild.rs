@@ -39,8 +39,8 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     command.args([
         "train",
         "hints",
-        "--learner",
-        "ripper",
+        "--method",
+        "paper",
         "--threads",
         "all",
         "--incomplete",
