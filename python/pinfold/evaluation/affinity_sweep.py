@@ -25,7 +25,7 @@ THREADS = (4, 8, 16, 24)
 """The paper's thread counts (Moore and Childers, 2012, section 3.6)."""
 
 RESULTS = Path("target/evaluation/autofinity")
-ATTEMPTS = 3
+ATTEMPTS = 5
 """How often a program is recorded anew of which not all threads lived at the same time."""
 
 
@@ -92,7 +92,7 @@ WORKLOADS = (
     Workload("multigrid", 2, "--size 512k --iterations 4", quick=True),
     Workload("multigrid", 2, "--size 9M --iterations 1"),
     Workload("nbody", 1, "--size 32k --iterations 2"),
-    Workload("pairs", None, "--size 64k --iterations 16", quick=True),
+    Workload("pairs", None, "--size 64k --iterations 64", quick=True),
     Workload("pipeline", None, "--size 64k --iterations 20", quick=True),
     Workload("pipeline", None, "--size 256k --iterations 8"),
     Workload("random_access", 1, "--mode dependent --size 2M --iterations 1", quick=True),
