@@ -145,7 +145,7 @@ def test_a_parameter_that_cannot_be_used_is_named() -> None:
     with pytest.raises(ValueError, match="leeway is -1"):
         table(seen, leeway=-1)
     with pytest.raises(ValueError, match="method is 'entropy': it must be one of equal_width"):
-        thresholds(seen, "entropy")  # type: ignore[arg-type]
+        thresholds(seen, "entropy")
     with pytest.raises(ValueError, match="there are no observations"):
         thresholds([])
     with pytest.raises(ValueError, match="0 bins are asked for"):

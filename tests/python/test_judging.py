@@ -24,7 +24,9 @@ from pinfold.learn.regret_tree import learn_tree, rows_of
 from pinfold.learn.ripper import first_that_holds
 from pinfold.learn.variants import DEFAULT, PAPER, faster, several, static, verified
 
-TOGETHER, APART, UNEVEN = ((4,), (0,)), ((2,), (2,)), ((3,), (1,))
+TOGETHER: Loads = ((4,), (0,))
+APART: Loads = ((2,), (2,))
+UNEVEN: Loads = ((3,), (1,))
 MATCHES = {DISTRIBUTED: APART, PACKED: TOGETHER}
 SHARING, STREAMING = 1e7, 1e3
 #: With four threads on two caches, every placement is two moved threads from every other one.
@@ -124,7 +126,7 @@ def test_the_score_has_geometric_means_of_the_learned_threads_and_interesting_ca
 def test_cases_are_labelled_by_what_tells_them_apart() -> None:
     observations = observed("fft", 1.0, 1.0, 2.0, arguments=" --size 1M")
     observations += observed("fft", 1.0, 1.0, 2.0, arguments=" --size 2M") + observed("lu", 1.0, 1.0, 2.0)
-    assert [case.label for case in cases(observations, best_matches)] == ["fft size 1M", "fft size 2M", "lu"]
+    assert [case.label for case in cases(observations, best_matches)] == ["fft 1M", "fft 2M", "lu"]
 
 
 @pytest.mark.parametrize("recipe", [EXACT, replace(DEFAULT, leeway=0), Recipe(learner="regret_tree", depth=1)])

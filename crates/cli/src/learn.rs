@@ -37,8 +37,8 @@ pub(crate) fn command() -> Result<Command> {
     let places = places(&own, env::split_paths(&path));
     let Some(learner) = places.iter().find(|place| is_executable(place)) else {
         bail!(
-            "`{NAME}` is not installed: it is neither beside {}, nor in the `.venv` of a checkout, nor in PATH; install pinfold's Python package (`pip install .` in \
-             its source, or `make setup` to use it from there)",
+            "`{NAME}` is not installed: it is neither beside {}, nor in the `.venv` of a checkout, nor in PATH; install pinfold's \
+             Python package (`pip install .` in its source, or `make setup` to use it from there)",
             own.display()
         );
     };

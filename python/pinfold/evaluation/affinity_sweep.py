@@ -3,7 +3,7 @@
 Each workload is recorded once for each number of threads, only the parallel region that is its work, and swept: with 8
 threads in all placements, with others in those of the affinity hints, packed and distributed among them. A result is a
 file of its own in ``target/evaluation/autofinity``, in a folder for each build of pinfold, so what is there is not done
-again. At the end all of it is one data set.
+again. At the end all of it is one data set, ``target/evaluation/autofinity.parquet``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THREADS = (4, 8, 16, 24)
 """The paper's thread counts (Moore and Childers, 2012, section 3.6)."""
 
 RESULTS = Path("target/evaluation/autofinity")
-ATTEMPTS = 3
+ATTEMPTS = 5
 """How often a program is recorded anew of which not all threads lived at the same time."""
 
 
@@ -92,7 +92,7 @@ WORKLOADS = (
     Workload("multigrid", 2, "--size 512k --iterations 4", quick=True),
     Workload("multigrid", 2, "--size 9M --iterations 1"),
     Workload("nbody", 1, "--size 32k --iterations 2"),
-    Workload("pairs", None, "--size 64k --iterations 16", quick=True),
+    Workload("pairs", None, "--size 64k --iterations 64", quick=True),
     Workload("pipeline", None, "--size 64k --iterations 20", quick=True),
     Workload("pipeline", None, "--size 256k --iterations 8"),
     Workload("random_access", 1, "--mode dependent --size 2M --iterations 1", quick=True),
@@ -113,11 +113,12 @@ WORKLOADS = (
 
 
 def commands() -> list[str]:
-    """Give what anyone can run to get one program's part of the data set."""
+    """Give what anyone can run to get one program's part of the data set, and of all of it the figures."""
     first = WORKLOADS[0]
     return [
         f"pinfold record --region {first.region} -o {first.program}.pft -- {' '.join(first.command(TRAINING_THREADS))}",
         f"pinfold sweep --machine {MACHINE} --space threads -o {first.program}.parquet {first.program}.pft",
+        f"pinfold learn evaluate hints --data {RESULTS.with_name('autofinity.parquet')} --report report.html",
     ]
 
 
@@ -133,7 +134,7 @@ def data_set(quick: bool) -> Path:
     for number, (threads, workload) in enumerate(jobs, 1):
         print(f"autofinity: sweep {number} of {len(jobs)}: {workload.name}, {threads} threads", file=sys.stderr)
         files.append(swept(folder, workload, threads))
-    together = folder / f"{'quick' if quick else 'all'}.parquet"
+    together = RESULTS.with_name("autofinity-quick.parquet" if quick else "autofinity.parquet")
     pyarrow.parquet.write_table(concatenated(files), together, compression="zstd")
     return together
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation import plot
@@ -19,6 +20,8 @@ from pinfold.learn import hint_report
 from pinfold.learn.data_set import read
 from pinfold.learn.hint_evaluation import Evaluation, Spread, document, evaluate
 from pinfold.learn.variants import OURS
+
+PAGE = Path("evaluation/autofinity.html")
 
 # What the paper's shapes of figure 1 are taken to be: the worst placement at least so many times as slow as the best;
 # at most this share of the placements as good as the best; at least that.
@@ -53,10 +56,11 @@ def autofinity(quick: bool) -> Section:
     )
     text = (
         f"{reduced}{hint_report.summary(evaluation)}\n\n{ABOUT}\n\n{learners.text}\n\n{policies}\n\n"
-        "To make it for data of your own, from any sweep:"
+        f"All of it is also a page of its own, `{PAGE}`. The last command makes it of any sweep, of your own programs, "
+        "too; the others are how each of the workloads came into this one:"
     )
     plots = [plot.save(drawn, f"autofinity-{name}") for name, drawn in hint_report.figures(evaluation).items()]
-    shell = [*commands(), f"pinfold learn evaluate hints --data {BARRIERS}.parquet --data ... --report report.html"]
+    PAGE.write_text(hint_report.page(evaluation), encoding="utf-8")
     tables = [checks_table(checks, "What is to be reached:"), *hint_report.tables(evaluation), learners.table]
     data = {
         "reduced": quick,
@@ -65,7 +69,7 @@ def autofinity(quick: bool) -> Section:
         **document(evaluation),
         **learners.data,
     }
-    return Section("autofinity", "AutoFinity's affinity hints", text, shell, tables, data, plots)
+    return Section("autofinity", "AutoFinity's affinity hints", text, commands(), tables, data, plots)
 
 
 ABOUT = """\
@@ -76,10 +80,16 @@ oracle is the best of these. A window is a few milliseconds with warm caches, wh
 
 Pinfold's policy has the paper's steps but for two changes: events are counted an instruction and not a second, and
 bins are cut on a logarithmic scale. After the change a second sample tells whether the program got faster than
-distributed, by a progress metric, and if not, threads go back. These were chosen among the variants below by the
-same programs that they are judged by, so some of their lead is luck; each was judged on programs that its own rules
-were not learned of. What waits uses no cycles in the simulator, so that what a second sample tells of instructions
-is better there than on a machine on which threads spin."""
+distributed, by a progress metric, and if not, threads go back. These were chosen among the variants below by
+earlier recordings of the same programs, so some of their lead is luck; each was judged on programs that its own
+rules were not learned of.
+
+Of what the paper leaves open, looking whether a change helped does: it takes back what was wrong, with any policy.
+To sample packed and distributed and keep the faster one, without learning anything, is in interesting cases the
+better static policy by definition; it needs two samples of every program, where a policy needs the second only
+after a change. Neither asking a policy again where it sent a program nor another learner helps. What waits uses no
+cycles in the simulator, so that what a second sample tells of instructions is better there than on a machine on
+which threads spin."""
 
 
 def _targets(evaluation: Evaluation) -> list[Check]:

@@ -206,7 +206,7 @@ def _draw_behaviours(evaluation: Evaluation) -> Figure:
 
 
 def _draw_bars(judgements: Sequence[Judgement], title: str, *, marked: bool) -> Figure:
-    drawn = plot.figure(width=max(plot.SIZE[0], 2 + 0.2 * len(judgements)), height=4.6)
+    drawn = plot.figure(width=max(plot.SIZE[0], 2 + 0.2 * len(judgements)), height=4.2)
     axes = drawn.add_subplot()
     kinds = ("packed", "distributed", "learned")
     width = 0.8 / len(kinds)
@@ -215,7 +215,8 @@ def _draw_bars(judgements: Sequence[Judgement], title: str, *, marked: bool) -> 
         axes.bar(places, [getattr(one, kind) / one.case.oracle for one in judgements], width, label=kind)
     if marked:
         for place, one in enumerate(judgements):
-            axes.annotate("✓" if one.good else "!", (place, one.learned / one.case.oracle), ha="center", va="bottom")
+            height = max(one.packed, one.distributed, one.learned) / one.case.oracle
+            axes.annotate("✓" if one.good else "!", (place, height), ha="center", va="bottom")
     axes.set_yscale("log")
     labels = [f"{one.case.label}, {one.case.program.threads}" for one in judgements]
     axes.set_xticks(range(len(judgements)), labels, rotation=90, fontsize=6)

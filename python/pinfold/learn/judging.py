@@ -14,7 +14,8 @@ The comparison is that of AutoFinity (Moore and Childers, 2012, section 3.6), in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,7 @@ class Case:
 
     program: Program
     label: str
-    """What tells it from the other cases: the program, and where it is there several times its arguments."""
+    """What tells it from others: the program, and the arguments in which it differs where it is there several times."""
     matches: Mapping[Hint, Loads]
     """The placement of each hint."""
     observed: Mapping[Loads, Observation]
@@ -158,25 +159,37 @@ def cases(
 
 def _labels(programs: Sequence[Program]) -> dict[Program, str]:
     """Name programs as briefly as tells them apart, whatever the number of threads."""
-    arguments = {program: _without_threads(program.command) for program in programs}
-    variants: dict[str, set[str]] = {}
-    for program in programs:
-        variants.setdefault(program.name, set()).add(arguments[program])
+    words = {program: tuple(_without_threads(program.command)) for program in programs}
     machines = {program.machine for program in programs}
     labels = {}
-    for program in programs:
-        label = program.name if len(variants[program.name]) == 1 else f"{program.name} {arguments[program]}"
-        labels[program] = label if len(machines) == 1 else f"{label}, {program.machine}"
+    for name in {program.name for program in programs}:
+        telling = _telling({words[program] for program in programs if program.name == name})
+        for program in programs:
+            if program.name == name:
+                kept = (words[program][place] for place in telling if place < len(words[program]))
+                label = " ".join((name, *kept))
+                labels[program] = label if len(machines) == 1 else f"{label}, {program.machine}"
     return labels
 
 
-def _without_threads(command: str) -> str:
-    """Give a command's arguments, briefly: without the number of threads and the dashes of options."""
+def _without_threads(command: str) -> list[str]:
+    """Give a command's arguments without the number of threads."""
     _, *words = command.split()
     if "--threads" in words:
         place = words.index("--threads")
         del words[place : place + 2]
-    return " ".join(word.removeprefix("--") for word in words)
+    return words
+
+
+def _telling(variants: Collection[tuple[str, ...]]) -> tuple[int, ...]:
+    """Return the places of the fewest arguments that tell variants of a program apart."""
+    places = range(max(map(len, variants)))
+    for number in range(len(places) + 1):
+        for chosen in itertools.combinations(places, number):
+            told = {tuple(words[place] if place < len(words) else None for place in chosen) for words in variants}
+            if len(told) == len(variants):
+                return chosen
+    return tuple(places)
 
 
 def leave_one_program_out(all_cases: Sequence[Case], learn: Learn, training_threads: int) -> list[Judgement]:

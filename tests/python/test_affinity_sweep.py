@@ -1,0 +1,37 @@
+"""The sweep that AutoFinity is judged on is of programs that are there, as many as in the paper at least."""
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+from pinfold.evaluation.affinity_sweep import TRAINING_THREADS, WORKLOADS, commands, concatenated
+
+#: Moore and Childers (2012), section 3.
+PROGRAMS_OF_THE_PAPER = 18
+SOURCES = Path(__file__).resolve().parents[2] / "workloads"
+
+
+def test_there_are_as_many_programs_as_in_the_paper_and_each_is_one_of_ours() -> None:
+    programs = {workload.program for workload in WORKLOADS}
+    assert len(programs) >= PROGRAMS_OF_THE_PAPER
+    assert all((SOURCES / program / f"{program}.c").exists() for program in programs)
+
+
+def test_no_two_workloads_share_a_file() -> None:
+    assert len({workload.name for workload in WORKLOADS}) == len(WORKLOADS)
+
+
+def test_the_commands_that_are_shown_name_the_training_threads() -> None:
+    assert f"--threads {TRAINING_THREADS}" in commands()[0]
+
+
+def test_data_sets_are_put_one_after_the_other_with_what_they_say_of_themselves(tmp_path: Path) -> None:
+    files = []
+    for number in range(2):
+        schema = pyarrow.schema([("time_s", pyarrow.float64())], metadata={"pinfold.dataset": "1"})
+        files.append(tmp_path / f"{number}.parquet")
+        pyarrow.parquet.write_table(pyarrow.table({"time_s": [float(number)]}, schema=schema), files[-1])
+    together = concatenated(files)
+    assert together["time_s"].to_pylist() == [0, 1]
+    assert together.schema.metadata[b"pinfold.dataset"] == b"1"
