@@ -234,6 +234,33 @@ def test_rules_that_cannot_be_used_are_refused_before_the_program_starts(
     assert expected in run.err
 
 
+def test_rules_for_another_machines_counters_are_named(learning: Learning) -> None:
+    other = json.loads(json.dumps(RULES))
+    other["trained"]["machines"] = ["opteron-6164x4"]
+    other["metrics"][0]["name"] = "event:PROBE:HIT"
+    other["rules"][0]["conditions"][0]["metric"] = "event:PROBE:HIT"
+    learning.rules.write_text(json.dumps(other))
+    record, told = learning.run("--rules", str(learning.rules))
+    assert "The rules look at event:PROBE:HIT, which is not counted here; they were made for opteron-6164x4" in told
+    assert record["samples"][0]["says"] == "SLP"
+    assert "which is missing" in record["samples"][0]["why"]
+
+
+def test_rules_of_a_newer_version_are_refused(learning: Learning) -> None:
+    learning.rules.write_text(json.dumps({**RULES, "rule_policy": 2}))
+    run = learning.pinfold.run("--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db,
+                               "--rules", learning.rules)  # fmt: skip
+    assert run.status == 125
+    assert "2" in run.err
+    assert str(learning.rules) in run.err
+
+
+def test_the_rules_events_are_no_reason_to_fail_where_nothing_counts_them(learning: Learning) -> None:
+    run = learning.pinfold.run("--policy", "hints", "--db", learning.db, "--rules", learning.rules, "-t", "100ms", "--",
+                               "sleep", "0.3")  # fmt: skip
+    assert run.status == 0, run.err
+
+
 def test_rules_are_for_the_policy_that_asks_them(learning: Learning) -> None:
     run = learning.pinfold.run("--rules", learning.rules, "--", "true")
     assert run.status == 125

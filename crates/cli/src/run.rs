@@ -379,6 +379,9 @@ fn drive_about<M: Machine>(
     if let Some(events) = about.events.take() {
         report.only(events);
     }
+    if let Some(note) = plan.about_rules(machine.metrics()) {
+        report.say(&note);
+    }
     let mut recorders = (&mut record, (&mut report, (&mut about.ending, &mut about.learner)));
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
     // Rules that were named are the user's, and not made of the database.

@@ -11,8 +11,8 @@ use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, PageOptions};
 use pinfold_policy::{
-    Autopin, Candidates, Fixed, Given, HintOptions, Hints, Kept, MetricRequest, Options, Policy, Search, Skip, Times,
-    Watch, candidates,
+    Autopin, Candidates, Fixed, Given, HintOptions, Hints, Kept, MetricRequest, Normalised, Options, Policy,
+    RuleMetric, Rules, Search, Skip, Times, Watch, candidates,
 };
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// The metrics that the program itself and the agent report.
 const OWN_METRICS: [&str; 3] = ["heartbeat", "regions", "barriers"];
+
+/// By what metrics of rules are divided.
+const INSTRUCTIONS: &str = "event:instructions";
 
 /// Where the program is going to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,6 +154,9 @@ impl Plan {
             rules: rules.as_ref().map(|learned| learned.rules.clone()),
         };
         options.check()?;
+        if let (Some(rules), None) = (&options.rules, simulated) {
+            self.count_for(rules);
+        }
         if options.rules.is_none() {
             self.notes.push(format!(
                 "There are no learned rules in `{}`, so a program that is not known stays distributed. `pinfold db rebuild` makes \
@@ -160,6 +166,38 @@ impl Plan {
         }
         self.hints = Some(options);
         Ok(Learner::new(store, key, rules.as_ref()))
+    }
+
+    /// Has the events counted that rules look at, where they can be counted here.
+    fn count_for(&mut self, rules: &Rules) {
+        let event = |name: &str| {
+            name.strip_prefix("event:")
+                .map(|event| Request::Event(event.to_owned()))
+        };
+        let mut requests = self.requests.clone();
+        for request in looked_at(rules).into_iter().filter_map(event) {
+            if !requests.contains(&request) {
+                requests.push(request);
+            }
+        }
+        // What cannot be counted is told when it is known what the machine counts.
+        if matches!(counters::hardware_counters(), Availability::Available) && counters::Plan::new(&requests).is_ok() {
+            self.requests = requests;
+        }
+    }
+
+    /// What the user should know of rules that look at what is not counted.
+    pub(super) fn about_rules(&self, metrics: &[Metric]) -> Option<String> {
+        let rules = self.hints.as_ref()?.rules.as_ref()?;
+        let counted = |name: &str| !name.starts_with("event:") || metrics.iter().any(|metric| metric.name == name);
+        let lacking: Vec<&str> = looked_at(rules).into_iter().filter(|name| !counted(name)).collect();
+        (!lacking.is_empty()).then(|| {
+            format!(
+                "The rules look at {}, which is not counted here; they were made for {}. A condition on it never holds.",
+                lacking.join(" and "),
+                rules.trained().machines.join(", ")
+            )
+        })
     }
 
     /// Where pages are to be; `None` where nobody said.
@@ -277,6 +315,16 @@ impl Plan {
             Candidates::Topology { .. } => Pinning::new(candidates::distributed(&self.topology)),
         }
     }
+}
+
+/// The metrics that rules look at, and that they are divided by.
+fn looked_at(rules: &Rules) -> Vec<&str> {
+    let mut names: Vec<&str> = rules.metrics().iter().map(|metric| metric.name.as_str()).collect();
+    let divided = |metric: &RuleMetric| metric.normalised == Normalised::PerInstruction;
+    if rules.metrics().iter().any(divided) && !names.contains(&INSTRUCTIONS) {
+        names.push(INSTRUCTIONS);
+    }
+    names
 }
 
 /// What was given to `--metric` may have been meant for an event or for one of our own metrics.
