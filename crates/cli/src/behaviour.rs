@@ -1,6 +1,7 @@
 //! Where the behaviour database is, by what a program is known in it, and what a run of `--policy hints` adds.
 
 use crate::rebuild;
+use crate::sweep::hash;
 use anyhow::{Context, Result};
 use clap::Args;
 use object::Object;
@@ -15,7 +16,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use twox_hash::XxHash3_128;
 
 /// Where the database is.
 #[derive(Args)]
@@ -83,7 +83,7 @@ pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<Le
 
 /// By what rules are told from others: a hash of their file.
 pub(crate) fn version(text: &str) -> String {
-    format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
+    format!("{:032x}", hash(text.as_bytes()))
 }
 
 /// The machine as the database knows it; `simulated` is what `--machine` is for one that is simulated.
@@ -96,7 +96,7 @@ pub(crate) fn machine(topology: &Topology, simulated: Option<&str>) -> Result<Ma
         simulated.is_some(),
     ))?;
     Ok(Machine {
-        fingerprint: format!("{:032x}", XxHash3_128::oneshot(shape.as_bytes())),
+        fingerprint: format!("{:032x}", hash(shape.as_bytes())),
         name: simulated.unwrap_or(topology.name()).to_owned(),
         simulated: simulated.is_some(),
     })
@@ -111,7 +111,7 @@ pub(crate) fn program_key(file: &Path, command: &[String], machine: Machine) -> 
         Some(id) => id
             .iter()
             .fold("build-id:".to_owned(), |text, byte| text + &format!("{byte:02x}")),
-        None => format!("xxh3:{:032x}", XxHash3_128::oneshot(&bytes)),
+        None => format!("xxh3:{:032x}", hash(&bytes)),
     };
     Ok(ProgramKey {
         identity,
@@ -244,9 +244,7 @@ impl Learning {
         let written = self.store.choose(&self.key, &choice);
         self.keep(written);
     }
-}
 
-impl Learning {
     fn finding(&mut self, finding: &Finding) {
         match finding {
             Finding::MetricChosen { metric, .. } => self.metric.clone_from(metric),

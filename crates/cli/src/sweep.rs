@@ -14,6 +14,7 @@ mod spaces;
 mod workers;
 
 pub(crate) use dataset::VERSION as DATA_SET_VERSION;
+pub(crate) use plan::hash;
 
 use crate::recorded;
 use crate::run::{json, number};

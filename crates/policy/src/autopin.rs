@@ -20,6 +20,7 @@
 //! program whose phases differ more than its pinnings, and last about as long as a probe, is judged by its phases.
 
 use crate::Policy;
+use crate::asked::Asked;
 use crate::candidates;
 use crate::contest::{Contest, Heat, Outcome};
 use crate::meter::{Measurement, Meter};
@@ -29,7 +30,7 @@ use crate::race::{self, Look, Race};
 use crate::roster::{Judgement, Roster};
 use crate::times;
 use crate::watch::Watcher;
-use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, Sample, Topology};
+use pinfold_core::{Applied, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
 /// How often a probe that was disturbed by beginning or ending threads is repeated before it is accepted as it is.
@@ -82,7 +83,7 @@ pub struct Autopin {
     /// The pinning that should be in force, since when another was not, and the configuration that was last asked for.
     pinning: Option<Pinning>,
     pinned_at: Option<Duration>,
-    configuration: Option<Configuration>,
+    asked: Asked,
     choice: Option<usize>,
     watcher: Watcher,
     told_crowded: bool,
@@ -104,7 +105,7 @@ impl Autopin {
             restless: false,
             pinning: None,
             pinned_at: None,
-            configuration: None,
+            asked: Asked::default(),
             choice: None,
             watcher: Watcher::new(options.watch.unwrap_or_default()),
             told_crowded: false,
@@ -195,7 +196,7 @@ impl Autopin {
     fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         match self.opening.look(sample, &mut self.roster, findings) {
             Opened::NotYet => {}
-            Opened::WithoutMetric => self.affirm(),
+            Opened::WithoutMetric => self.asked.affirm(),
             Opened::With { meter, reading } => {
                 self.meter = Some(meter);
                 self.reading = reading;
@@ -250,7 +251,7 @@ impl Autopin {
     /// Begins to search among the candidates of the contest.
     fn begin_search(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         self.restless = false;
-        self.affirm();
+        self.asked.affirm();
         if self.options.search == Search::Racing && self.contest.pinnings.len() > 1 {
             self.contest.race();
             self.next_heat(sample, findings);
@@ -404,7 +405,7 @@ impl Autopin {
     }
 
     fn begin_probe(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
-        self.affirm();
+        self.asked.affirm();
         self.restart_meter();
         self.roster.begin_window(sample);
         findings.push(Finding::Probing {
@@ -509,7 +510,7 @@ impl Autopin {
     }
 
     fn begin_line(&mut self, sample: &Sample) {
-        self.affirm();
+        self.asked.affirm();
         self.restart_meter();
         self.roster.begin_window(sample);
         self.phase = Phase::Watching {
@@ -557,12 +558,6 @@ impl Autopin {
         }
     }
 
-    /// Asks for the configuration once more, so that it is in force for tasks too that the machine left to themselves
-    /// when they began.
-    fn affirm(&mut self) {
-        self.configuration = None;
-    }
-
     fn restart_meter(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.restart();
@@ -584,17 +579,8 @@ impl Autopin {
                 times::wait(now, began + times.probe, self.reading)
             }
         };
-        let wanted = Configuration {
-            pinning: self.pinning.clone(),
-            left_alone: self.roster.left_alone(),
-            ..Configuration::default()
-        };
-        let asked = self.configuration.as_ref() != Some(&wanted);
-        if asked {
-            self.configuration = Some(wanted);
-        }
         Decision {
-            configuration: self.configuration.clone().filter(|_| asked),
+            configuration: self.asked.configuration(self.pinning.as_ref(), &self.roster),
             wait,
             findings,
         }

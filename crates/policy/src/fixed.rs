@@ -3,6 +3,7 @@
 //! lines can be compared with its own.
 
 use crate::Policy;
+use crate::asked::Asked;
 use crate::candidates;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
@@ -10,7 +11,7 @@ use crate::opening::{Opened, Opening};
 use crate::roster::{Roster, Skip};
 use crate::times::{self, Times};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, Sample, Topology};
+use pinfold_core::{Applied, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
 /// What is kept.
@@ -64,7 +65,7 @@ pub struct Fixed {
     roster: Roster,
     /// The meter, how far apart it is read, and when the present rate line began.
     line: Option<(Meter, Duration, Duration)>,
-    configuration: Option<Configuration>,
+    asked: Asked,
 }
 
 impl Fixed {
@@ -78,14 +79,8 @@ impl Fixed {
             opening: Opening::new(times, metric),
             roster: Roster::new(skip),
             line: None,
-            configuration: None,
+            asked: Asked::default(),
         }
-    }
-
-    /// Asks for the configuration once more, so that it is in force for tasks too that the machine left to themselves
-    /// when they began.
-    fn affirm(&mut self) {
-        self.configuration = None;
     }
 
     /// Places the threads that work by the hint, where their number was not given and is another than before.
@@ -110,21 +105,12 @@ impl Fixed {
     }
 
     fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
-        let wanted = Configuration {
-            pinning: self.pinning.clone(),
-            left_alone: self.roster.left_alone(),
-            ..Configuration::default()
-        };
-        let asked = self.configuration.as_ref() != Some(&wanted);
-        if asked {
-            self.configuration = Some(wanted);
-        }
         let wait = match &self.line {
             None => self.opening.wait(now),
             Some((_, reading, began)) => times::wait(now, *began + self.times.probe, *reading),
         };
         Decision {
-            configuration: self.configuration.clone().filter(|_| asked),
+            configuration: self.asked.configuration(self.pinning.as_ref(), &self.roster),
             wait,
             findings,
         }
@@ -171,18 +157,18 @@ impl Policy for Fixed {
                 meter.restart();
                 *began = sample.at;
                 self.place(topology, &mut findings);
-                self.affirm();
+                self.asked.affirm();
             }
         } else {
             match self.opening.look(sample, &mut self.roster, &mut findings) {
                 Opened::NotYet => {}
                 Opened::WithoutMetric => {
                     self.place(topology, &mut findings);
-                    self.affirm();
+                    self.asked.affirm();
                 }
                 Opened::With { meter, reading } => {
                     self.place(topology, &mut findings);
-                    self.affirm();
+                    self.asked.affirm();
                     self.roster.begin_window(sample);
                     self.line = Some((meter, reading, sample.at));
                 }

@@ -16,6 +16,7 @@
 //! Without rules nothing is moved: the program is sampled and stays distributed.
 
 use crate::Policy;
+use crate::asked::Asked;
 use crate::candidates;
 use crate::fixed::placed;
 use crate::meter::{self, Measurement, Meter};
@@ -26,9 +27,7 @@ use crate::rules::{Normalised, RuleMetric, Rules};
 use crate::statistics;
 use crate::times::{self, Times};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{
-    Applied, Configuration, Decision, Finding, Metric, Observed, Pinning, Sample, Scope, TaskId, Topology,
-};
+use pinfold_core::{Applied, Decision, Finding, Metric, Observed, Pinning, Sample, Scope, TaskId, Topology};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -155,7 +154,7 @@ pub struct Hints {
     /// How many threads the pinning is for.
     threads: usize,
     pinning: Option<Pinning>,
-    configuration: Option<Configuration>,
+    asked: Asked,
     phase: Phase,
     sampled: bool,
 }
@@ -172,7 +171,7 @@ impl Hints {
             hint: options.first_hint(),
             threads: 0,
             pinning: None,
-            configuration: None,
+            asked: Asked::default(),
             phase: Phase::Opening,
             sampled: false,
             options,
@@ -249,7 +248,7 @@ impl Hints {
     fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         match self.opening.look(sample, &mut self.roster, findings) {
             Opened::NotYet => {}
-            Opened::WithoutMetric => self.affirm(),
+            Opened::WithoutMetric => self.asked.affirm(),
             Opened::With { meter, reading } => {
                 self.meter = Some((meter, reading));
                 let threads = self.options.threads.unwrap_or(self.roster.working()).max(1);
@@ -484,25 +483,10 @@ impl Hints {
             meter.share(sample, |id| !self.roster.is_left_alone(id));
             meter.restart();
         }
-        self.affirm();
-    }
-
-    /// Asks for the configuration once more, so that it is in force for tasks too that the machine left to themselves
-    /// when they began.
-    fn affirm(&mut self) {
-        self.configuration = None;
+        self.asked.affirm();
     }
 
     fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
-        let wanted = Configuration {
-            pinning: self.pinning.clone(),
-            left_alone: self.roster.left_alone(),
-            ..Configuration::default()
-        };
-        let asked = self.configuration.as_ref() != Some(&wanted);
-        if asked {
-            self.configuration = Some(wanted);
-        }
         let reading = self
             .meter
             .as_ref()
@@ -515,7 +499,7 @@ impl Hints {
             }
         };
         Decision {
-            configuration: self.configuration.clone().filter(|_| asked),
+            configuration: self.asked.configuration(self.pinning.as_ref(), &self.roster),
             wait,
             findings,
         }

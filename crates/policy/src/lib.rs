@@ -4,6 +4,7 @@
 
 pub mod candidates;
 
+mod asked;
 mod autopin;
 mod contest;
 mod fixed;

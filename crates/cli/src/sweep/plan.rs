@@ -272,8 +272,9 @@ fn build_id() -> Result<u128> {
     hash_of_file(Path::new("/proc/self/exe")).context("this program's own file cannot be read")
 }
 
-/// The first half of XXH3's hash, which has no cryptographic strength: nobody has a reason to forge a recording here.
-pub(super) fn hash(bytes: &[u8]) -> u128 {
+/// The first half of XXH3's hash, which has no cryptographic strength: nobody has a reason to forge a recording or a
+/// program here.
+pub(crate) fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 

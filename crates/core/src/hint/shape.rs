@@ -38,18 +38,7 @@ pub(super) struct Likeness {
 impl Shape {
     /// The shape for so many threads.
     pub(super) fn new(topology: &Topology, threads: usize) -> Result<Self, PlacementError> {
-        let allowed = topology.allowed_pus().len();
-        let machine = topology.name().to_owned();
-        if threads == 0 {
-            return Err(PlacementError::NoThreads { machine, allowed });
-        }
-        if threads > allowed {
-            return Err(PlacementError::TooManyThreads {
-                threads,
-                machine,
-                allowed,
-            });
-        }
+        PlacementError::check(topology, threads)?;
         let cores = cores(topology);
         let share = threads > cores.len();
         let packages = topology

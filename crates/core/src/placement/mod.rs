@@ -66,21 +66,29 @@ pub enum PlacementError {
     },
 }
 
-impl Placements {
-    /// The placements of `threads` threads: at least one, and no more than there are allowed PUs.
-    pub fn new(topology: &Topology, threads: usize) -> Result<Self, PlacementError> {
+impl PlacementError {
+    /// Whether so many threads have placements: at least one, and no more than there are allowed PUs.
+    pub(crate) fn check(topology: &Topology, threads: usize) -> Result<(), Self> {
         let allowed = topology.allowed_pus().len();
         let machine = topology.name().to_owned();
         if threads == 0 {
-            return Err(PlacementError::NoThreads { machine, allowed });
+            return Err(Self::NoThreads { machine, allowed });
         }
         if threads > allowed {
-            return Err(PlacementError::TooManyThreads {
+            return Err(Self::TooManyThreads {
                 threads,
                 machine,
                 allowed,
             });
         }
+        Ok(())
+    }
+}
+
+impl Placements {
+    /// The placements of `threads` threads: at least one, and no more than there are allowed PUs.
+    pub fn new(topology: &Topology, threads: usize) -> Result<Self, PlacementError> {
+        PlacementError::check(topology, threads)?;
         Ok(Self {
             tree: Tree::new(topology),
             threads,
