@@ -3,7 +3,7 @@
 //!
 //! - [`model`] describes a machine; [`window`] simulates a piece of a program on it in detail;
 //! - [`RecordedProgram`] makes such a piece of a recording;
-//! - `timeline` strings repetitions of the piece together at the rates of windows;
+//! - `timeline` strings repetitions of the pieces of one program, or of several side by side, together at the rates of windows;
 //! - [`sweep`] simulates a program in many configurations, one at a time;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
@@ -20,7 +20,7 @@ mod timeline;
 pub mod window;
 
 pub use events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
-pub use machine::{EndSwitch, Repeat, Run, SimulatedMachine};
+pub use machine::{EndSwitch, NamedProgram, ProgramProgress, Repeat, Run, SimulatedMachine};
 pub use recorded::RecordedProgram;
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
