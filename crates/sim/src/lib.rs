@@ -5,6 +5,7 @@
 //! - [`RecordedProgram`] makes such a piece of a recording;
 //! - `timeline` strings repetitions of the pieces of one program, or of several side by side, together at the rates of windows;
 //! - [`sweep`] simulates a program in many configurations, one at a time;
+//! - [`thresholds`] has the microbenchmarks of SAM;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
 mod events;
@@ -16,6 +17,7 @@ mod recorded;
 mod script;
 mod scripted;
 pub mod sweep;
+pub mod thresholds;
 mod timeline;
 pub mod window;
 
