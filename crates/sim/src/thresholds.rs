@@ -8,10 +8,12 @@
 //!
 //! Each runs once for the caches to fill, and then is counted.
 //!
-//! What is counted are the events that SAM counts: lines that another last-level cache served, and accesses that the last-level
-//! cache did not hold. As on Intel's processors, the latter does not count lines that a prefetcher had brought before. Rows of
-//! memory chips are not modelled; what makes copying with low locality slower are prefetches that are of no use.
+//! What is counted are the events by which SAM tells coherence and demand for memory on this processor (`[[metric]]` in events/*.toml);
+//! where none are known, lines that another last-level cache served, and accesses that the last-level cache did not hold. Whether
+//! lines that prefetchers bring are among the latter differs between processors. Rows of memory chips are not modelled; what makes
+//! copying with low locality slower are prefetches that are of no use.
 
+use crate::events::EventSet;
 use crate::microbenchmarks::{cache_of_core, filled, place, pu_of_core};
 use crate::model::{LINE_BYTES, Model, PAGE_BYTES};
 use crate::timeline::Counter;
@@ -75,14 +77,15 @@ pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> 
     ) else {
         return Ok(None);
     };
+    let otherwise = [Counter::OtherLlcClean, Counter::OtherLlcModified];
+    let coherence = Metric::of(model, "inter_package_coherence", &otherwise);
     let work = (0..HALVINGS).map(|halvings| MOST_WORK >> halvings).chain([0]);
     let point = |instructions: u32| {
         let together = share(model, [0, near], instructions)?;
         let apart = share(model, [0, far], instructions)?;
-        let events = apart.sum(&[Counter::OtherLlcClean, Counter::OtherLlcModified]);
         Ok(SharingPoint {
             instructions,
-            events_per_cycle: events / apart.sum(&[Counter::Cycles]),
+            events_per_cycle: apart.per_cycle(&coherence) / 2.0,
             gain: apart.seconds / together.seconds - 1.0,
         })
     };
@@ -109,6 +112,34 @@ fn numbers_of_tasks(cores: usize) -> impl Iterator<Item = usize> {
     (1..=cores).filter(move |&tasks| tasks <= 8 || tasks % (cores / 8).max(2) == 0 || tasks == cores)
 }
 
+/// What SAM counts on a processor.
+struct Metric {
+    add: Vec<Counter>,
+    subtract: Vec<Counter>,
+}
+
+impl Metric {
+    /// The metric `name` of the model's processor, and where none is known the sum of `otherwise`.
+    fn of(model: &Model, name: &str, otherwise: &[Counter]) -> Self {
+        let unknown = || Self {
+            add: otherwise.to_vec(),
+            subtract: vec![],
+        };
+        let set = EventSet::of_processor(&model.name);
+        let Some((set, metric)) = set.as_ref().and_then(|set| Some((set, set.metric(name)?))) else {
+            return unknown();
+        };
+        let counters = |events: &[String]| {
+            let defined = set.events.iter().filter(|event| events.contains(&event.name));
+            defined.flat_map(|event| event.counters.clone()).collect()
+        };
+        Self {
+            add: counters(&metric.add),
+            subtract: counters(&metric.subtract),
+        }
+    }
+}
+
 /// What threads did between two marks.
 struct Counted {
     seconds: f64,
@@ -131,10 +162,13 @@ impl Counted {
         }
     }
 
-    fn sum(&self, counters: &[Counter]) -> f64 {
-        let thread =
-            |counts: &[f64; Counter::NUMBER]| counters.iter().map(|&counter| counts[counter as usize]).sum::<f64>();
-        self.counts.iter().map(thread).sum()
+    /// A metric per unhalted cycle, added up over the threads.
+    fn per_cycle(&self, metric: &Metric) -> f64 {
+        let rate = |counts: &[f64; Counter::NUMBER]| {
+            let sum = |counters: &[Counter]| counters.iter().map(|&counter| counts[counter as usize]).sum::<f64>();
+            (sum(&metric.add) - sum(&metric.subtract)) / counts[Counter::Cycles as usize]
+        };
+        self.counts.iter().map(rate).sum()
     }
 }
 
@@ -211,14 +245,10 @@ fn copy(model: &Model, cores: &[usize], high: bool) -> Result<Copied, WindowErro
         }));
     }
     let counted = run(model, cores, &placed, streams)?;
-    let cycles = Counter::Cycles as usize;
-    let misses = counted
-        .counts
-        .iter()
-        .map(|counts| counts[Counter::LlcMisses as usize] / counts[cycles]);
+    let memory = Metric::of(model, "memory_bandwidth", &[Counter::LlcMisses]);
     Ok(Copied {
         bytes_per_second: (cores.len() as u64 * COPIED) as f64 / counted.seconds,
-        misses_per_cycle: misses.sum(),
+        misses_per_cycle: counted.per_cycle(&memory),
     })
 }
 
@@ -227,11 +257,11 @@ const PAGES: u64 = 256;
 /// Their bytes.
 const BLOCK: u64 = PAGES * PAGE_BYTES;
 
-/// Bytes that a vector move of memcpy() reads or writes.
-const MOVE: u64 = 16;
+/// Bytes that a move of memcpy() reads or writes, and its instructions: as `workloads/membench` has them when it is recorded, which
+/// stands for the paper's MemBench. How far a core is ahead of its prefetchers follows from both, and so what share of the lines
+/// counts as misses where lines that were prefetched do not.
+const MOVE: u64 = 8;
 const MOVES: u64 = LINE_BYTES / MOVE;
-/// Instructions of a move: as many as `workloads/membench` has, recorded, which stands for the paper's MemBench. How far a core
-/// is ahead of its prefetchers follows from it, and so what share of the lines counts as misses.
 const MOVE_INSTRUCTIONS: u32 = 23;
 
 /// Copies `bytes`, whole blocks of them, line by line: in ascending order, or one line of each page of a block at a time. Each
@@ -249,9 +279,9 @@ fn lines(from: u64, to: u64, bytes: u64, high: bool) -> Box<dyn Stream> {
         next += 1;
         (line * LINE_BYTES < bytes).then(|| {
             if step < MOVES {
-                Event::read(from + offset + step * MOVE, 16, MOVE_INSTRUCTIONS)
+                Event::read(from + offset + step * MOVE, 8, MOVE_INSTRUCTIONS)
             } else {
-                Event::write(to + offset + (step - MOVES) * MOVE, 16, MOVE_INSTRUCTIONS)
+                Event::write(to + offset + (step - MOVES) * MOVE, 8, MOVE_INSTRUCTIONS)
             }
         })
     }))
