@@ -8,6 +8,7 @@ mod mover;
 mod page_map;
 mod policy;
 mod process;
+mod run;
 mod sampling;
 mod system;
 
