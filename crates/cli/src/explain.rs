@@ -137,6 +137,11 @@ struct HintSample {
 #[derive(Deserialize)]
 struct Sampling {
     at: f64,
+    /// Of what; absent in records of pinfolds that knew page faults alone.
+    #[serde(default)]
+    events: Option<Vec<String>>,
+    #[serde(default)]
+    throttled: Option<u64>,
     lasted: f64,
     samples: u64,
     pages: u64,
@@ -350,15 +355,22 @@ impl Sampling {
             self.samples,
             self.pages
         );
+        if let Some(events) = &self.events {
+            let _ = write!(text, " by {}", events.join(" and "));
+        }
         if self.lost > 0 {
             let _ = write!(text, ", {} more were lost", self.lost);
         }
+        if let Some(throttled @ 1..) = self.throttled {
+            let _ = write!(text, ", and the kernel held them back {throttled} times");
+        }
         if let Some(overhead) = self.overhead {
-            let _ = write!(
-                text,
-                "; page faults took {:.1} % of the threads' time",
-                overhead * 100.0
-            );
+            let by = if self.events.is_some() {
+                "taking them took about"
+            } else {
+                "page faults took"
+            };
+            let _ = write!(text, "; {by} {:.1} % of the threads' time", overhead * 100.0);
         }
         text.push_str(".\n");
     }
@@ -514,7 +526,9 @@ mod tests {
         "chosen": {"candidate": 1, "gain_over_first": 0.25, "gain_over_worst": 0.6667, "at": 75.0},
         "earlier_searches": [], "rates": [{"rate": 99.0}, {"rate": null}],
         "notes": [{"at": 2.0, "text": "A note."}], "refused": [{"task": null, "why": "pages stay where they are"}],
-        "page_samples": [{"at": 11.0, "lasted": 3.0, "samples": 90, "pages": 4, "lost": 2, "overhead": 0.05}],
+        "page_samples": [{"at": 11.0, "lasted": 3.0, "samples": 90, "pages": 4, "lost": 2, "overhead": 0.05},
+            {"at": 21.0, "lasted": 3.0, "samples": 80, "pages": 5, "lost": 0, "overhead": 0.01,
+            "events": ["cpu/mem-loads/", "cpu/mem-stores/"], "throttled": 7}],
         "page_moves": [{"at": 12.0, "goal": "after their threads", "processes": 1, "moved": {"pages": 3, "bytes": 12288},
             "in_place": {"pages": 1, "bytes": 4096}, "left": [{"why": "busy", "errno": "EBUSY", "node": null, "pages": 2,
             "bytes": 8192, "text": "the kernel could not take them out of use"}], "lasted": 0.1, "broken_off": null}],
@@ -537,6 +551,8 @@ mod tests {
             "after the choice the rate was 99 a second on average, 1.0 % lower than when it was tried.",
             "At 11 s accesses had been sampled for 3 s: 90 samples of 4 pages, 2 more were lost; page faults took 5.0 % of the \
              threads' time.",
+            "At 21 s accesses had been sampled for 3 s: 80 samples of 5 pages by cpu/mem-loads/ and cpu/mem-stores/, and the \
+             kernel held them back 7 times; taking them took about 1.0 % of the threads' time.",
             "At 12 s pages were to be after their threads: 3 pages (12 KiB) moved, 1 page (4 KiB) were there already.",
             "2 pages stayed: The kernel could not take them out of use.",
             "Ended early: The second search was not done. The best so far was candidate 2.",

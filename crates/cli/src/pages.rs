@@ -7,7 +7,7 @@ use pinfold_core::memory::{MemoryArea, PageGoal, PageMoves, Sampled, memory_node
 use pinfold_core::{NodeId, NodeSet, PageMapping, PuId, Topology, size_text};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::memory::{
-    Accesses, Areas, Calls, Limits, OtherProcess, Sampling, System, Target, move_pages, page_size, sample,
+    Accesses, Areas, Calls, Limits, OtherProcess, SampledMachine, Sampling, System, Target, move_pages, page_size,
 };
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::topology::{self, Source};
@@ -126,7 +126,7 @@ fn by_address(mapping: PageMapping, topology: &Topology, process: i32) -> Result
 /// Who accesses what, found out now.
 fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) -> Result<Accesses> {
     let targets: [(&dyn Target, &[MemoryArea]); 1] = [(process, areas)];
-    let mut sampled = sample(&targets, Path::new(PROCFS), page_size(), sampling);
+    let mut sampled = SampledMachine::here().sample(&targets, sampling)?;
     let accesses = sampled.pop().context("the process was not sampled")??;
     if accesses.profile.is_empty() {
         bail!(

@@ -6,8 +6,7 @@ use clap::ValueEnum;
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{NodeSet, PageMapping, Pinning, Topology};
 use pinfold_linux::launch::PageOptions;
-use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, System, check_sampling, page_size};
-use std::path::Path;
+use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, SampledMachine, System};
 use std::time::Duration;
 
 /// What to do about automatic NUMA balancing.
@@ -34,7 +33,9 @@ pub(super) fn options(
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
     if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses()) {
-        check_sampling(Path::new("/proc"), page_size()).with_context(|| format!("--page-map {mapping}"))?;
+        SampledMachine::here()
+            .check(arguments.sampling.sampling(Some(mapping))?)
+            .with_context(|| format!("--page-map {mapping}"))?;
     }
     let balancing = match arguments.numa_balancing {
         BalancingName::Keep => Balancing::Keep,

@@ -20,7 +20,7 @@ pub use following::{Followed, Following, PinnedTask};
 pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
 pub use moves::{Left, PageCount, PageMoves};
 pub use profile::{AccessProfile, PagePlaces};
-pub use sampled::{Sampled, Seen};
+pub use sampled::{EventSampling, FaultSampling, Sampled, Seen};
 pub use sampling::SampledAccesses;
 pub use spread::{Spread, Turns};
 

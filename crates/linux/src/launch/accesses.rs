@@ -1,13 +1,12 @@
 //! Who accesses which pages of the program that is followed: sampled once for each process, when its initialisation is over,
 //! and kept. Accesses belong to threads, so that they are as true of another pinning.
 
-use super::pages::{FollowedProcess, PROCFS};
+use super::pages::FollowedProcess;
 use super::{Ranked, Shared};
-use crate::memory::{Accesses, Sampling, SamplingError, Target, sample};
+use crate::memory::{Accesses, SampledMachine, Sampling, SamplingError, Target};
 use pinfold_core::memory::{MemoryArea, PagePlaces, Sampled, memory_nodes, node_of_pu};
 use pinfold_core::{NodeId, PageMapping, Topology};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// What is known of each process's accesses.
 #[derive(Default)]
@@ -32,7 +31,6 @@ impl ProgramAccesses {
         &mut self,
         shared: &Shared,
         processes: &[(i32, Vec<MemoryArea>)],
-        page_size: u64,
         sampling: Sampling,
     ) -> (Option<Sampled>, Vec<SamplingError>) {
         let targets: Vec<FollowedProcess<'_>> = processes
@@ -46,7 +44,10 @@ impl ProgramAccesses {
             .collect();
         let mut whole: Option<Sampled> = None;
         let mut errors = vec![];
-        let results = sample(&with_areas, Path::new(PROCFS), page_size, sampling);
+        let results = match SampledMachine::here().sample(&with_areas, sampling) {
+            Ok(results) => results,
+            Err(error) => return (None, vec![error]),
+        };
         for (result, &(process, _)) in results.into_iter().zip(processes) {
             match result {
                 Ok(accesses) => {

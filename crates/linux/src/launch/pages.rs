@@ -29,7 +29,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// Where the followed processes are.
-pub(super) const PROCFS: &str = "/proc";
+const PROCFS: &str = "/proc";
 
 /// The process's memory policies under which a page is where the thread is that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
@@ -165,9 +165,7 @@ impl ProgramPages {
             .filter_map(|&process| Some((process, self.areas(shared, process, applied)?)))
             .collect();
         if !unknown.is_empty() {
-            let (sampled, errors) = self
-                .accesses
-                .sample(shared, &unknown, self.page_size, self.options.sampling);
+            let (sampled, errors) = self.accesses.sample(shared, &unknown, self.options.sampling);
             if sampled.as_ref().is_some_and(|sampled| sampled.samples == 0) {
                 applied.refused.push(refusal(&format_args!(
                     "no access to memory was seen within {:?}, as of a program that idles; --sample-time samples for longer",

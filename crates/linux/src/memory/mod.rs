@@ -18,5 +18,5 @@ pub use mover::{Limits, MoveCalls, Progress, move_pages};
 pub use page_map::{Entry, PageMap};
 pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};
 pub use process::{OtherProcess, ProcessError};
-pub use sampling::{Accesses, Sampling, SamplingError, check_sampling, sample};
+pub use sampling::{Accesses, NoMemoryEvents, SampleBy, SampledMachine, Sampling, SamplingError};
 pub use system::System;
