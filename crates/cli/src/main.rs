@@ -5,6 +5,7 @@
 
 mod behaviour;
 mod calibrate;
+mod daemon;
 mod db;
 mod events;
 mod explain;
@@ -23,6 +24,7 @@ mod reset;
 mod run;
 mod sampling;
 mod sweep;
+mod top;
 mod topo;
 mod trace;
 
@@ -58,6 +60,8 @@ enum Command {
     Sweep(Box<sweep::Arguments>),
     Db(db::Arguments),
     Learn(learn::Arguments),
+    Daemon(Box<daemon::Arguments>),
+    Top(top::Arguments),
     Reset(reset::Arguments),
 }
 
@@ -80,6 +84,8 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Learn(arguments) => learn::run(&arguments),
+        Command::Daemon(arguments) => daemon::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {
