@@ -3,6 +3,7 @@
 //! `main` parses, hands over to one command and turns what comes back into an exit status. Each command is a module
 //! of the same name.
 
+mod activities;
 mod behaviour;
 mod calibrate;
 mod daemon;

@@ -18,6 +18,7 @@ mod prefetchers;
 mod pu_set;
 mod sample;
 mod summary;
+mod task_move;
 mod topology;
 
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
@@ -32,6 +33,7 @@ pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};
 pub use pu_set::{ParsePuSetError, PuSet};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
+pub use task_move::{Activity, MoveReason, TaskMove};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
     TopologyError,

@@ -8,7 +8,9 @@ mod recorder;
 mod run;
 mod totals;
 
-pub use record::{Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, Record, Search, TimedNote};
+pub use record::{
+    Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedNote,
+};
 pub use recorder::Recorder;
 pub use run::run;
 pub use totals::{MetricRate, Totals};

@@ -6,8 +6,8 @@
 //! the increase in bandwidth utilization after every migration", section 3.1). Then the next `j`. Sharers stay.
 
 use super::board::Class;
-use super::rates::{Activity, Reason};
 use super::round::{Cause, Round};
+use super::{Activity, Reason};
 
 /// The step.
 pub(super) fn balance(round: &mut Round<'_>) {

@@ -21,8 +21,8 @@
 
 use super::board::Class;
 use super::options::LOSS_AT_THRESHOLD;
-use super::rates::{Activity, Reason};
 use super::round::{Cause, Round};
+use super::{Activity, Reason};
 use std::collections::HashMap;
 
 /// How many intervals a gain is expected to last: at least one, and no longer than a second of the paper's 100 ms.

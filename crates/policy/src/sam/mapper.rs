@@ -1,11 +1,12 @@
 //! The mapper: the state that is kept from one decision to the next, and the order of the steps.
 
+use super::Move;
 use super::bandwidth;
 use super::board::{Board, Class};
 use super::coherence::{self, Groups};
 use super::memory::Memory;
 use super::options::{MapperOptions, Thresholds};
-use super::rates::{Move, TaskRates};
+use super::rates::TaskRates;
 use super::remote;
 use super::round::Round;
 use super::shape::Shape;

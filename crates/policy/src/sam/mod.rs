@@ -8,6 +8,8 @@
 //! 2. `remote`: tasks that use another node's memory go back to it;
 //! 3. `bandwidth`: where a domain's memory is saturated, memory-intensive tasks go to others.
 //!
+//! `Sam` is the policy that has the mapper decide in the loop, for one program; `observe` makes rates of two samples.
+//!
 //! Each file says how the figure is read where it is open or has misprints. `shape` says what the domains are on a machine that
 //! has more than the paper's two packages, `board` has the sets of figure 3, `memory` what is kept of a task between decisions,
 //! `trial` how moves are validated, `options` the thresholds and what can be switched off of what the paper does not have.
@@ -22,6 +24,7 @@ mod mapper;
 mod memory;
 mod observe;
 mod options;
+mod policy;
 mod rates;
 mod remote;
 mod round;
@@ -31,4 +34,7 @@ mod trial;
 pub use mapper::Mapper;
 pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer};
 pub use options::{MapperOptions, Thresholds, ThresholdsError};
-pub use rates::{Activity, Move, Reason, TaskRates};
+pub use policy::{Sam, SamOptions};
+pub use rates::TaskRates;
+
+pub use pinfold_core::{Activity, MoveReason as Reason, TaskMove as Move};

@@ -4,7 +4,8 @@
 //! be had is `None`: a counter that never ran, a total that runs backwards, an interval in which the clock did not advance, a
 //! task that began in it. Such a task is there, holds its PU and is not moved.
 
-use super::rates::{Activity, TaskRates};
+use super::Activity;
+use super::rates::TaskRates;
 use pinfold_core::{Metric, PuSet, Sample, TaskId, TaskSample};
 use std::sync::Arc;
 use std::time::Duration;

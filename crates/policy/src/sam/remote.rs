@@ -13,11 +13,12 @@
 //! moves tasks, too.
 
 use super::board::Class;
-use super::rates::{Activity, Reason};
 use super::round::{Cause, Round};
+use super::{Activity, Reason};
 
 /// The step.
 pub(super) fn bring_home(round: &mut Round<'_>) {
+    let exiles = Exiles::new(round);
     for task in 0..round.board.seats.len() {
         let seat = round.board.seats[task];
         if !seat.movable || seat.remote <= round.thresholds.remote || matches!(seat.class, Class::Inter | Class::Intra)
@@ -28,12 +29,37 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
         let learned = remembered.home.filter(|_| round.options.learn_homes);
         let Some(place) = round.place(task) else { continue };
         if let Some(home) = remembered.original.or(learned).filter(|&home| home != place.memory) {
-            return_to(round, task, home);
+            return_to(round, &exiles, task, home);
         }
     }
 }
 
-fn return_to(round: &mut Round<'_>, task: usize, home: usize) {
+/// Between which memory domains tasks were migrated reluctantly. It may only grow old by moves of the same decision, and whoever is
+/// looked for is looked at.
+struct Exiles {
+    /// By the domain of origin and the present one.
+    any: Vec<bool>,
+    domains: usize,
+}
+
+impl Exiles {
+    fn new(round: &Round<'_>) -> Self {
+        let domains = round.shape.memories.len();
+        let mut any = vec![false; domains * domains];
+        for (task, remembered) in round.memory.tasks().iter().enumerate() {
+            if let (Some(original), Some(place)) = (remembered.original, round.place(task)) {
+                any[original * domains + place.memory] = true;
+            }
+        }
+        Self { any, domains }
+    }
+
+    fn any(&self, from: usize, to: usize) -> bool {
+        self.any[from * self.domains + to]
+    }
+}
+
+fn return_to(round: &mut Round<'_>, exiles: &Exiles, task: usize, home: usize) {
     let Some(here) = round.place(task).map(|place| place.memory) else {
         return;
     };
@@ -49,7 +75,8 @@ fn return_to(round: &mut Round<'_>, task: usize, home: usize) {
         round.memory.tasks()[other].original == Some(here)
             && !matches!(round.board.seats[other].class, Class::Inter | Class::Intra)
     };
-    for class in [Class::Memory, Class::Cpu] {
+    let classes = [Class::Memory, Class::Cpu].into_iter();
+    for class in classes.filter(|_| exiles.any(here, home)) {
         if let Some(other) = round
             .board
             .partner_where(shape, round.tasks, class, cells, task, |other| exile(round, other))

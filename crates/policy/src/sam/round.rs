@@ -3,8 +3,9 @@
 use super::board::Board;
 use super::memory::Memory;
 use super::options::{MapperOptions, Thresholds};
-use super::rates::{Activity, Move, Reason, TaskRates};
+use super::rates::TaskRates;
 use super::shape::{Place, Shape};
+use super::{Activity, Move, Reason};
 
 /// What a step works with. Tasks are numbered in the order of their ids.
 pub(super) struct Round<'a> {

@@ -13,8 +13,8 @@
 use super::board::Class;
 use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
-use super::rates::{Activity, Move, Reason};
 use super::round::{Cause, Round};
+use super::{Activity, Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
 /// By this share the mean of what tasks get done may fall before their moves are undone: readings of 100 ms scatter.
