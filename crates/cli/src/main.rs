@@ -16,6 +16,7 @@ mod page_mapping;
 mod pages;
 mod parquet_table;
 mod placements;
+mod profile;
 mod rebuild;
 mod record;
 mod recorded;
