@@ -1,10 +1,14 @@
 //! How accesses are sampled for the page mappings that need to know them.
 
+use crate::profile;
 use crate::run::duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use pinfold_core::PageMapping;
+use pinfold_core::memory::RecordedProfile;
 use pinfold_linux::memory::{SampleBy, Sampling};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How it is found out who accesses what, for `--page-map locality` and `balance`.
@@ -28,6 +32,11 @@ pub(crate) struct Arguments {
     /// For locality and balance: sample accesses for so long [default: 3s].
     #[arg(long = "sample-time", value_parser = duration::parse_probe, value_name = "TIME")]
     time: Option<Duration>,
+
+    /// For locality and balance: take the accesses from this recording of the same program, and sample none. Its threads are
+    /// matched by rank, its memory by what backs it.
+    #[arg(long, value_name = "FILE.pft")]
+    profile: Option<PathBuf>,
 }
 
 /// Where samples come from.
@@ -49,6 +58,9 @@ impl Arguments {
             bail!(
                 "{option} is about the page mappings locality and balance; give one of them by --page-map, or leave it out"
             );
+        }
+        if let (Some(option), true) = (self.about_samples(), self.profile.is_some()) {
+            bail!("{option} is about samples, and with --profile none are taken; leave one of the two out");
         }
         let by = match self.source {
             SourceName::Auto => SampleBy::Auto,
@@ -81,8 +93,20 @@ impl Arguments {
         Ok(sampling)
     }
 
+    /// The accesses of another run, where they are to be taken from there.
+    pub(crate) fn profile(&self) -> Result<Option<Arc<RecordedProfile>>> {
+        self.profile
+            .as_deref()
+            .map(|file| profile::read(file).map(Arc::new))
+            .transpose()
+    }
+
     /// The first option that was given, if any.
     pub(crate) fn given(&self) -> Option<&'static str> {
+        self.about_samples().or(self.profile.is_some().then_some("--profile"))
+    }
+
+    fn about_samples(&self) -> Option<&'static str> {
         let given = [
             (self.source != SourceName::Auto, "--sample-by"),
             (self.period.is_some(), "--sample-period"),
@@ -102,6 +126,7 @@ mod tests {
         period: None,
         events: None,
         time: None,
+        profile: None,
     };
 
     #[test]
@@ -119,9 +144,19 @@ mod tests {
             period: other.period,
             events: other.events,
             time: other.time,
+            profile: None,
         };
         let short = Arguments {
             time: Some(Duration::from_millis(10)),
+            ..NONE
+        };
+        let recorded = Arguments {
+            profile: Some("a.pft".into()),
+            ..NONE
+        };
+        let recorded_and_sampled = Arguments {
+            profile: Some("a.pft".into()),
+            events: Some(5000),
             ..NONE
         };
         let balance = Some(PageMapping::Balance);
@@ -133,6 +168,8 @@ mod tests {
             (&by(SourceName::PageFaults, &events), balance),
             (&by(SourceName::PageFaults, &short), balance),
             (&short, balance),
+            (&recorded, None),
+            (&recorded_and_sampled, balance),
         ] {
             assert!(
                 arguments.sampling(mapping).is_err(),

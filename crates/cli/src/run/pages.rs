@@ -32,9 +32,11 @@ pub(super) fn options(
         Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
-    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses()) {
+    let sampling = arguments.sampling.sampling(mapping)?;
+    let profile = arguments.sampling.profile()?;
+    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses() && profile.is_none()) {
         SampledMachine::here()
-            .check(arguments.sampling.sampling(Some(mapping))?)
+            .check(sampling)
             .with_context(|| format!("--page-map {mapping}"))?;
     }
     let balancing = match arguments.numa_balancing {
@@ -60,7 +62,8 @@ pub(super) fn options(
         policy,
         selection: arguments.migration.selection(arguments.overrides)?,
         rate: arguments.migration.rate(),
-        sampling: arguments.sampling.sampling(mapping)?,
+        sampling,
+        profile,
         sampled_from: initialisation,
         progress: Some(crate::page_mapping::progress(arguments.quiet)),
     })

@@ -1,8 +1,9 @@
 //! Memory on NUMA nodes, by the kernel's calls: the memory policy that a program begins with (`policy`), what a running
-//! process's memory looks like (`maps`, `page_map`), who accesses what (`sampling`), and moving pages (`mover`, `calls`). Where each page belongs is
+//! process's memory looks like (`maps`, `page_map`, `mapped`), who accesses what (`sampling`), and moving pages (`mover`, `calls`). Where each page belongs is
 //! decided in `pinfold_core::memory`.
 
 mod calls;
+mod mapped;
 mod maps;
 mod mover;
 mod page_map;
@@ -13,6 +14,7 @@ mod sampling;
 mod system;
 
 pub use calls::{Calls, Halt, Target, may_move_shared, page_size};
+pub use mapped::{ProfileError, on_process};
 pub use maps::{Areas, MapsError};
 pub use mover::{Limits, MoveCalls, Progress, move_pages};
 pub use page_map::{Entry, PageMap};
