@@ -18,6 +18,7 @@ mod page_mapping;
 mod pages;
 mod parquet_table;
 mod placements;
+mod profile;
 mod rebuild;
 mod record;
 mod recorded;

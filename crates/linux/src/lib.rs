@@ -15,6 +15,7 @@ pub mod machine;
 pub mod memory;
 mod nearest;
 pub mod own;
+mod perf_event;
 pub mod pfm;
 pub mod prefetchers;
 pub mod procfs;
