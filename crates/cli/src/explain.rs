@@ -7,11 +7,8 @@ mod moved;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-<<<<<<< HEAD
 use moved::Moved;
-=======
 use pinfold_core::memory::Mismatch;
->>>>>>> profiles
 use pinfold_core::size_text;
 use serde::Deserialize;
 use std::fmt::Write as _;

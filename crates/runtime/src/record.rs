@@ -2,13 +2,8 @@
 
 use crate::{MetricRate, Recorder, Totals};
 use pinfold_core::hint::AffinityHint;
-<<<<<<< HEAD
-use pinfold_core::memory::{PageMoves, Sampled};
-use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope, TaskMove};
-=======
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
-use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope};
->>>>>>> profiles
+use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope, TaskMove};
 use serde::Serialize;
 use std::time::Duration;
 
