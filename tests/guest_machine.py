@@ -61,7 +61,7 @@ MODULES = (
 )
 
 #: Programs of tests/programs that are of use here too; each is one file of C with POSIX threads.
-SHARED_PROGRAMS = ("heir", "own_mask", "spin")
+SHARED_PROGRAMS = ("heir", "own_mask", "owners", "spin")
 
 #: Seconds for a boot. One takes about ten; a busy host makes it longer.
 BOOT = 90

@@ -62,6 +62,31 @@ def test_a_mapping_that_needs_samples_says_when_it_takes_them_or_that_it_cannot(
         assert "its accesses are sampled for 3s" in run.err
 
 
+def test_memory_events_that_are_not_there_are_an_error_with_the_other_source(pinfold: Pinfold) -> None:
+    devices = Path("/sys/bus/event_source/devices")
+    if (devices / "ibs_op").exists() or list(devices.glob("*/events/mem-loads")):
+        pytest.skip("this machine has memory events")
+    run = pinfold.run("--page-map", "balance", "--sample-by", "memory-events", "--", "echo", "it ran")
+    assert run.status == FAILURE
+    assert "neither a PMU with mem-loads or mem-stores (Intel's PEBS) nor ibs_op (AMD's IBS)" in run.err
+    assert "--sample-by page-faults" in run.err
+    assert run.out == ""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--page-map", "balance", "--sample-by", "page-faults", "--sample-events", "5000"],
+        ["--page-map", "balance", "--sample-by", "memory-events", "--sample-period", "10ms"],
+    ],
+)
+def test_a_period_of_the_other_source_is_refused(pinfold: Pinfold, options: list[str]) -> None:
+    run = pinfold.run(*options, "--", "echo", "it ran")
+    assert run.status == FAILURE
+    assert "or leave it out" in run.err
+    assert run.out == ""
+
+
 @pytest.mark.parametrize("options", [["--sample-period", "10ms"], ["--interleave", "all", "--sample-time", "1s"]])
 def test_options_of_sampling_without_a_mapping_that_samples_are_refused(pinfold: Pinfold, options: list[str]) -> None:
     run = pinfold.run(*options, "--", "echo", "it ran")

@@ -1,12 +1,17 @@
 """Who accesses which pages, found out by sampling, and pages placed by it: locality and balance."""
 
+import base64
 import json
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_machine import NODES, Guest
+from conftest import PATIENCE, environment
+from guest_machine import FOLDER, NODES, Guest
 
 #: Where the program leaves its own reports.
 REPORT = "/tmp/accesses"
@@ -136,6 +141,39 @@ def test_locality_puts_pages_on_the_node_of_the_threads_that_use_them(start: Sta
     assert homes(program) == [{1}, {3}, {2}]
     assert document["moves"]["moved"]["pages"] >= 3 * 64
     assert program.report().failures == 0
+
+
+def test_locality_puts_pages_where_a_recording_says_who_uses_them(guest: Guest, binary: Path, tmp_path: Path) -> None:
+    if shutil.which("qemu-x86_64") is None:
+        pytest.skip("qemu-x86_64 is not installed (apt install qemu-user)")
+    guest.check("true")
+    program = FOLDER / "tree/programs/owners"
+    recording = tmp_path / "owners.pft"
+    words: list[str | Path] = [binary, "record", "-o", recording, "--", program, "20", "3"]
+    subprocess.run(words, check=True, capture_output=True, env=environment(), timeout=PATIENCE)
+    # A recording knows its program by its place and time; in the guest it lies elsewhere.
+    modified = int(program.stat().st_mtime)
+    guest.check(f"mkdir -p {program.parent}; cp /programs/owners {program}; touch -d @{modified} {program}")
+    guest.check(f"echo {base64.b64encode(recording.read_bytes()).decode()} | base64 -d > /tmp/owners.pft")
+    said = guest.check(
+        f"rm -f /tmp/memory; taskset 1 {program} 0 3 /tmp/memory & while [ ! -e /tmp/memory ]; do sleep 0.05; done\n"
+        "while [ $(ls /proc/$!/task | wc -l) -lt 4 ]; do sleep 0.05; done; echo $!; ls /proc/$!/task"
+    )
+    process, *tasks = map(int, said.split())
+    threads = sorted(set(tasks) - {process})
+    try:
+        for thread, cpu in zip(threads, [2, 6, 4], strict=True):
+            guest.check(f"taskset -p {1 << cpu:x} {thread}")
+        options = "--page-map locality --profile /tmp/owners.pft --json /tmp/moves.json"
+        guest.check(f"pinfold pages {process} {options}")
+        document = json.loads(guest.check("cat /tmp/moves.json"))
+    finally:
+        guest.check(f"kill -9 {process}")
+    assert document["profiled"]["matched"] > 0.99 * document["profiled"]["accesses"], document["profiled"]
+    # Each thread has 16 pages of three kinds, and of the fourth 16, 32 or 48; its stack and the like are a few.
+    pages = {node: after // 4096 for node, after in document["after"].items()}
+    for node, its in (("1", 64), ("3", 80), ("2", 96)):
+        assert its <= pages[node] < its + 16, pages
 
 
 def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: Start) -> None:

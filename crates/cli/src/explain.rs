@@ -8,6 +8,7 @@ mod moved;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use moved::Moved;
+use pinfold_core::memory::Mismatch;
 use pinfold_core::size_text;
 use serde::Deserialize;
 use std::fmt::Write as _;
@@ -69,6 +70,8 @@ struct Run {
     refused: Vec<Refusal>,
     #[serde(default)]
     page_samples: Vec<Sampling>,
+    #[serde(default)]
+    page_profiles: Vec<Profile>,
     #[serde(default)]
     page_moves: Vec<Moves>,
     #[serde(default)]
@@ -142,11 +145,33 @@ struct HintSample {
 #[derive(Deserialize)]
 struct Sampling {
     at: f64,
+    /// Of what; absent in records of pinfolds that knew page faults alone.
+    #[serde(default)]
+    events: Option<Vec<String>>,
+    #[serde(default)]
+    throttled: Option<u64>,
     lasted: f64,
     samples: u64,
     pages: u64,
     lost: u64,
     overhead: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    at: f64,
+    recording: String,
+    accesses: u64,
+    matched: u64,
+    pages: u64,
+    unmatched: Vec<Unmatched>,
+}
+
+#[derive(Deserialize)]
+struct Unmatched {
+    area: String,
+    accesses: u64,
+    why: Mismatch,
 }
 
 #[derive(Deserialize)]
@@ -281,6 +306,9 @@ impl Run {
         for samples in &self.page_samples {
             samples.told(text);
         }
+        for profile in &self.page_profiles {
+            profile.told(text);
+        }
         for moves in &self.page_moves {
             moves.told(text);
         }
@@ -363,17 +391,41 @@ impl Sampling {
             self.samples,
             self.pages
         );
+        if let Some(events) = &self.events {
+            let _ = write!(text, " by {}", events.join(" and "));
+        }
         if self.lost > 0 {
             let _ = write!(text, ", {} more were lost", self.lost);
         }
+        if let Some(throttled @ 1..) = self.throttled {
+            let _ = write!(text, ", and the kernel held them back {throttled} times");
+        }
         if let Some(overhead) = self.overhead {
-            let _ = write!(
-                text,
-                "; page faults took {:.1} % of the threads' time",
-                overhead * 100.0
-            );
+            let by = if self.events.is_some() {
+                "taking them took about"
+            } else {
+                "page faults took"
+            };
+            let _ = write!(text, "; {by} {:.1} % of the threads' time", overhead * 100.0);
         }
         text.push_str(".\n");
+    }
+}
+
+impl Profile {
+    fn told(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "At {} s {} of the {} accesses in {} were brought to {} pages.",
+            number(self.at),
+            self.matched,
+            self.accesses,
+            self.recording,
+            self.pages
+        );
+        for area in &self.unmatched {
+            let _ = writeln!(text, "  {} to {} were not: {}.", area.accesses, area.area, area.why);
+        }
     }
 }
 
@@ -527,7 +579,11 @@ mod tests {
         "chosen": {"candidate": 1, "gain_over_first": 0.25, "gain_over_worst": 0.6667, "at": 75.0},
         "earlier_searches": [], "rates": [{"rate": 99.0}, {"rate": null}],
         "notes": [{"at": 2.0, "text": "A note."}], "refused": [{"task": null, "why": "pages stay where they are"}],
-        "page_samples": [{"at": 11.0, "lasted": 3.0, "samples": 90, "pages": 4, "lost": 2, "overhead": 0.05}],
+        "page_samples": [{"at": 11.0, "lasted": 3.0, "samples": 90, "pages": 4, "lost": 2, "overhead": 0.05},
+            {"at": 21.0, "lasted": 3.0, "samples": 80, "pages": 5, "lost": 0, "overhead": 0.01,
+            "events": ["cpu/mem-loads/", "cpu/mem-stores/"], "throttled": 7}],
+        "page_profiles": [{"at": 5.0, "recording": "a.pft", "threads": 2, "accesses": 100, "matched": 90, "pages": 7, "areas": 3,
+            "unmatched": [{"area": "[heap]", "bytes": 8192, "accesses": 10, "why": "not_mapped"}]}],
         "page_moves": [{"at": 12.0, "goal": "after their threads", "processes": 1, "moved": {"pages": 3, "bytes": 12288},
             "in_place": {"pages": 1, "bytes": 4096}, "left": [{"why": "busy", "errno": "EBUSY", "node": null, "pages": 2,
             "bytes": 8192, "text": "the kernel could not take them out of use"}], "lasted": 0.1, "broken_off": null}],
@@ -550,6 +606,9 @@ mod tests {
             "after the choice the rate was 99 a second on average, 1.0 % lower than when it was tried.",
             "At 11 s accesses had been sampled for 3 s: 90 samples of 4 pages, 2 more were lost; page faults took 5.0 % of the \
              threads' time.",
+            "At 5 s 90 of the 100 accesses in a.pft were brought to 7 pages.\n  10 to [heap] were not: the running program",
+            "At 21 s accesses had been sampled for 3 s: 80 samples of 5 pages by cpu/mem-loads/ and cpu/mem-stores/, and the \
+             kernel held them back 7 times; taking them took about 1.0 % of the threads' time.",
             "At 12 s pages were to be after their threads: 3 pages (12 KiB) moved, 1 page (4 KiB) were there already.",
             "2 pages stayed: The kernel could not take them out of use.",
             "Ended early: The second search was not done. The best so far was candidate 2.",

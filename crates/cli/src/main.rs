@@ -6,6 +6,7 @@
 mod activities;
 mod behaviour;
 mod calibrate;
+mod daemon;
 mod db;
 mod events;
 mod explain;
@@ -17,6 +18,7 @@ mod page_mapping;
 mod pages;
 mod parquet_table;
 mod placements;
+mod profile;
 mod rebuild;
 mod record;
 mod recorded;
@@ -24,6 +26,7 @@ mod reset;
 mod run;
 mod sampling;
 mod sweep;
+mod top;
 mod topo;
 mod trace;
 
@@ -59,6 +62,8 @@ enum Command {
     Sweep(Box<sweep::Arguments>),
     Db(db::Arguments),
     Learn(learn::Arguments),
+    Daemon(Box<daemon::Arguments>),
+    Top(top::Arguments),
     Reset(reset::Arguments),
 }
 
@@ -81,6 +86,8 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Learn(arguments) => learn::run(&arguments),
+        Command::Daemon(arguments) => daemon::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {

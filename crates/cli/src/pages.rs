@@ -3,11 +3,14 @@
 use crate::run::json;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::memory::{MemoryArea, PageGoal, PageMoves, Sampled, memory_nodes, node_of_pu, nodes_of_pus, spread};
+use pinfold_core::memory::{
+    AccessProfile, MemoryArea, PageGoal, PageMoves, Profiled, Sampled, memory_nodes, node_of_pu, nodes_of_pus, spread,
+};
 use pinfold_core::{NodeId, NodeSet, PageMapping, PuId, Topology, size_text};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::memory::{
-    Accesses, Areas, Calls, Limits, OtherProcess, Sampling, System, Target, move_pages, page_size, sample,
+    Accesses, Areas, Calls, Limits, OtherProcess, SampledMachine, Sampling, System, Target, move_pages, on_process,
+    page_size,
 };
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::topology::{self, Source};
@@ -20,7 +23,8 @@ use std::process::ExitCode;
 /// Show on which NUMA nodes the pages of a running process are, and move them.
 ///
 /// With a page mapping, such as --interleave all, what is in memory is moved there; pages that the process touches later come
-/// where its own memory policy puts them. For locality and balance the process's accesses are sampled first; pages of which
+/// where its own memory policy puts them. For locality and balance the process's accesses are sampled first, or taken from a
+/// recording (--profile); pages of which
 /// none is seen stay where they are. Ctrl-C ends the moving and not the process. The exit status is 0 also where pages
 /// had to stay; how many and why is told.
 #[derive(Args)]
@@ -58,14 +62,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mapping = arguments.mapping.mapping(&topology)?;
     let selection = arguments.migration.selection(arguments.overrides)?;
     let sampling = arguments.sampling.sampling(mapping)?;
+    let profile = arguments.sampling.profile()?;
     let json = arguments.json.as_deref().map(json::File::open).transpose()?;
     let process = OtherProcess::hold(arguments.process)?;
     let mut areas = areas(&process)?;
     let before = on_nodes(&areas);
     let mut moves = None;
     let mut sampled = None;
+    let mut profiled = None;
     if let Some(mapping) = mapping {
-        let mut goal: Box<dyn PageGoal> = if mapping.needs_accesses() {
+        let mut goal: Box<dyn PageGoal> = if let Some(profile) = &profile {
+            let (accesses, told) = on_process(profile, arguments.process, &areas, page_size())?;
+            if accesses.is_empty() {
+                bail!("no memory of the process is that of the recording, so the pages stay where they are: {told}");
+            }
+            profiled = Some(told);
+            by_recorded(mapping, &accesses, &topology, arguments.process)
+        } else if mapping.needs_accesses() {
             let accesses = accesses(&process, &areas, sampling)?;
             sampled = Some(accesses.sampled.clone());
             by_accesses(mapping, &accesses, &topology, arguments.process)
@@ -86,6 +99,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let after = on_nodes(&areas);
+    if let Some(profiled) = &profiled {
+        println!("accesses: {profiled}");
+    }
     print!("{}", text(&after, sampled.as_ref(), moves.as_ref()));
     if let Some(json) = json {
         json.write(&Document {
@@ -95,6 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             before: &before,
             after: &after,
             sampled: sampled.as_ref(),
+            profiled: profiled.as_ref(),
             moves: moves.as_ref(),
         })?;
     }
@@ -110,6 +127,7 @@ struct Document<'a> {
     before: &'a BTreeMap<NodeId, u64>,
     after: &'a BTreeMap<NodeId, u64>,
     sampled: Option<&'a Sampled>,
+    profiled: Option<&'a Profiled>,
     moves: Option<&'a PageMoves>,
 }
 
@@ -126,7 +144,7 @@ fn by_address(mapping: PageMapping, topology: &Topology, process: i32) -> Result
 /// Who accesses what, found out now.
 fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) -> Result<Accesses> {
     let targets: [(&dyn Target, &[MemoryArea]); 1] = [(process, areas)];
-    let mut sampled = sample(&targets, Path::new(PROCFS), page_size(), sampling);
+    let mut sampled = SampledMachine::here().sample(&targets, sampling)?;
     let accesses = sampled.pop().context("the process was not sampled")??;
     if accesses.profile.is_empty() {
         bail!(
@@ -138,24 +156,58 @@ fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) ->
     Ok(accesses)
 }
 
-/// Where a mapping puts pages that depends on who accesses them. A thread is on the node on which it may run, or on which it
-/// was seen last where there are several.
+/// Where a mapping puts pages that depends on who accesses them, as was sampled. A thread is on the node on which it may run,
+/// or on which it was seen last where there are several.
 fn by_accesses(mapping: PageMapping, accesses: &Accesses, topology: &Topology, process: i32) -> Box<dyn PageGoal> {
-    let nodes = memory_nodes(topology);
-    if mapping == PageMapping::Balance {
-        return Box::new(accesses.profile.by_balance(&nodes));
-    }
-    let masks = Procfs::default().threads(process).into_iter().filter_map(|thread| {
-        let mask = CpuMask::of_thread(thread).ok()?;
-        let node = nodes_of_pus(topology, mask.pus()).only()?;
-        Some((thread.cast_unsigned(), node))
-    });
-    let bound: BTreeMap<u32, NodeId> = masks.collect();
+    let threads = Procfs::default().threads(process).into_iter();
+    let bound: BTreeMap<u32, NodeId> = threads
+        .filter_map(|thread| Some((thread.cast_unsigned(), bound_to(thread, topology)?)))
+        .collect();
     let node_of = |thread: u32| {
         let seen = || node_of_pu(topology, *accesses.last_pus.get(&thread)?);
         bound.get(&thread).copied().or_else(seen)
     };
-    Box::new(accesses.profile.by_locality(&nodes, node_of))
+    placed(mapping, &accesses.profile, topology, node_of)
+}
+
+/// The same for accesses that were recorded, by the threads' ranks: the order of their births. A thread is on the node on which
+/// it may run, or has run last where there are several.
+fn by_recorded(mapping: PageMapping, profile: &AccessProfile, topology: &Topology, process: i32) -> Box<dyn PageGoal> {
+    let procfs = Procfs::default();
+    let mut threads: Vec<(u64, i32, Option<PuId>)> = procfs
+        .threads(process)
+        .into_iter()
+        .filter_map(|thread| {
+            let stat = procfs.stat(process, thread)?;
+            Some((stat.start, thread, stat.last_pu))
+        })
+        .collect();
+    // Of births within the same clock tick the numbers tell.
+    threads.sort_unstable();
+    let node_of = |rank: u32| {
+        let &(_, thread, last_pu) = threads.get(usize::try_from(rank).ok()?)?;
+        bound_to(thread, topology).or_else(|| node_of_pu(topology, last_pu?))
+    };
+    placed(mapping, profile, topology, node_of)
+}
+
+fn placed(
+    mapping: PageMapping,
+    profile: &AccessProfile,
+    topology: &Topology,
+    node_of: impl Fn(u32) -> Option<NodeId>,
+) -> Box<dyn PageGoal> {
+    let nodes = memory_nodes(topology);
+    Box::new(match mapping {
+        PageMapping::Balance => profile.by_balance(&nodes),
+        _ => profile.by_locality(&nodes, node_of),
+    })
+}
+
+/// The only node on which a thread may run.
+fn bound_to(thread: i32, topology: &Topology) -> Option<NodeId> {
+    let mask = CpuMask::of_thread(thread).ok()?;
+    nodes_of_pus(topology, mask.pus()).only()
 }
 
 fn areas(process: &OtherProcess) -> Result<Vec<MemoryArea>> {

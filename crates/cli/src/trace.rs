@@ -5,7 +5,7 @@ mod misses;
 use crate::record::{self, region_name};
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use pinfold_trace::{Header, Metrics, Recording, Summary, Thread};
+use pinfold_trace::{Area, Header, Metrics, Recording, Summary, Thread};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Question {
-    /// Threads, regions, accesses, footprint and sharing.
+    /// Threads, regions, accesses, footprint, sharing, and what was mapped where.
     Info(File),
     /// What can be said of the program's memory behaviour without a machine: reuse distances, strides, reads and
     /// writes, communication.
@@ -144,6 +144,7 @@ fn print_info(header: &Header, summary: &Summary) {
             thread.futex_waits,
         );
     }
+    print_areas(summary.areas.as_deref());
     if !summary.regions.is_empty() {
         println!(
             "\n{:>6} {:>18} {:>10} {:>8}  function",
@@ -160,6 +161,28 @@ fn print_info(header: &Header, summary: &Summary) {
                 .threads
                 .map_or_else(|| "-".to_owned(), |threads| threads.to_string()),
             region.function.as_deref().unwrap_or("-"),
+        );
+    }
+}
+
+/// The parts of the address space that were accessed.
+fn print_areas(areas: Option<&[Area]>) {
+    let Some(areas) = areas else {
+        println!("\nThe recording does not tell what was mapped where: it is of an older format version.");
+        return;
+    };
+    println!(
+        "\n{:>18} {:>12} {:>14} {:>10}  mapping",
+        "address", "bytes", "accesses", "from byte"
+    );
+    for area in areas {
+        println!(
+            "{:>#18x} {:>12} {:>14} {:>10}  {}",
+            area.start,
+            area.end - area.start,
+            area.accesses,
+            area.offset,
+            area.backing
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Where threads belong, and what of it was really done.
 
-use crate::memory::{PageMoves, Sampled};
+use crate::memory::{PageMoves, Profiled, Sampled};
 use crate::{PageMapping, Prefetchers, PuId, TaskId};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,6 +124,8 @@ pub struct Applied {
     pub pages: Option<PageMoves>,
     /// What came of sampling the program's accesses; `None` where that was not done.
     pub sampled: Option<Sampled>,
+    /// What came of bringing a recording's accesses to the program, of each process for which this was done.
+    pub profiled: Vec<Profiled>,
 }
 
 /// One change that the machine did not make.

@@ -6,6 +6,7 @@
 mod configuration;
 mod decision;
 pub mod hint;
+mod host;
 mod id;
 mod machine;
 pub mod memory;
@@ -22,6 +23,7 @@ mod topology;
 
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use decision::{Decision, Finding, Observed};
+pub use host::{Host, HostSample, LeftAlone, Placed, Standing, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
 pub use metric::{Metric, MetricSource, Scope};

@@ -9,18 +9,21 @@
 //! No state is shared between threads on the path of an access, and no lock is taken there.
 //!
 //! Known limits: what the kernel itself reads and writes for a system call is not recorded. A process that the program
-//! forks is not recorded, nor is a program that takes the process's place by `exec`.
+//! forks is not recorded, nor is a program that takes the process's place by `exec`. Memory that is attached by `shmat` is in no
+//! mapping.
 
 #![expect(
     clippy::cast_possible_truncation,
     reason = "this is for x86-64, and a site's number has 32 bits in the datum"
 )]
 
+mod mapping;
 mod place;
 mod qemu;
 mod recorder;
 mod thread;
 
+use mapping::MemoryCall;
 use pinfold_trace::shared::{self, Status};
 use pinfold_trace::{EventKind, NO_PARENT, Output, Writer};
 use recorder::WINDOW;
@@ -53,10 +56,13 @@ struct Creating {
     child: Option<u32>,
 }
 
-/// The system calls of x86-64 that order threads.
+/// The system calls of x86-64 that order threads or change mappings.
 mod syscall {
     pub(super) const MMAP: i64 = 9;
+    pub(super) const MPROTECT: i64 = 10;
     pub(super) const MUNMAP: i64 = 11;
+    pub(super) const BRK: i64 = 12;
+    pub(super) const MREMAP: i64 = 25;
     pub(super) const MADVISE: i64 = 28;
     pub(super) const CLONE: i64 = 56;
     pub(super) const FORK: i64 = 57;
@@ -66,6 +72,7 @@ mod syscall {
     pub(super) const FUTEX: i64 = 202;
     pub(super) const SET_TID_ADDRESS: i64 = 218;
     pub(super) const EXECVEAT: i64 = 322;
+    pub(super) const PKEY_MPROTECT: i64 = 329;
 }
 
 /// QEMU calls this once, with the arguments from the command line: `memory=FILE`.
@@ -227,6 +234,9 @@ extern "C" fn on_block(vcpu: c_uint, length: *mut c_void) {
 
 #[cold]
 fn look(thread: &mut Thread, begun: u64) {
+    if begun == 0 && thread.number == 0 {
+        mapping::tell_begin(thread);
+    }
     if recorder::window_is_of_instructions() {
         recorder::add_instructions(begun - thread.published);
         thread.published = begun;
@@ -258,6 +268,7 @@ fn on_known_access(thread: &mut Thread, kind: u32, address: u64, datum: u64) {
 #[cold]
 #[inline(never)]
 fn on_unknown_access(thread: &mut Thread, info: u32, address: u64, datum: u64) {
+    mapping::note_access(address);
     // SAFETY: functions of their argument alone.
     let (shift, write) = unsafe {
         (
@@ -318,13 +329,15 @@ extern "C" fn on_syscall(
     a2: u64,
     a3: u64,
     a4: u64,
-    _: u64,
-    _: u64,
+    a5: u64,
+    a6: u64,
     _: u64,
     _: u64,
 ) {
     outside_code(vcpu, |thread| {
+        mapping::tell_stack(thread);
         thread.waits_for = None;
+        thread.memory_call = memory_call(number, [a1, a2, a3, a4, a5, a6]);
         match number {
             syscall::CLONE if makes_thread(a1) => {
                 CREATING.set(Some(Creating {
@@ -360,7 +373,7 @@ extern "C" fn on_syscall(
                 address: a1,
                 length: a2,
             }),
-            syscall::MADVISE if a3 == MADV_DONTNEED => thread.event(EventKind::Unmap {
+            syscall::MADVISE if a3 == MADV_DONTNEED => thread.event(EventKind::Discard {
                 address: a1,
                 length: a2,
             }),
@@ -376,6 +389,32 @@ extern "C" fn on_syscall(
             _ => {}
         }
     });
+}
+
+/// What of the arguments of a system call on mappings is needed when it is over; `None` for other calls.
+fn memory_call(number: i64, arguments: [u64; 6]) -> Option<MemoryCall> {
+    let [address, length, protection, flags, descriptor, offset] = arguments;
+    Some(match number {
+        syscall::MMAP => MemoryCall::Map {
+            length,
+            protection,
+            flags,
+            descriptor,
+            offset,
+        },
+        syscall::MPROTECT | syscall::PKEY_MPROTECT => MemoryCall::Protect {
+            address,
+            length,
+            protection,
+        },
+        syscall::MREMAP => MemoryCall::Remap {
+            from: address,
+            old_length: length,
+            length: protection,
+        },
+        syscall::BRK => MemoryCall::Break,
+        _ => return None,
+    })
 }
 
 /// The agent tells something. The kinds are in agent/marks.h.
@@ -426,6 +465,9 @@ extern "C" fn on_syscall_return(_: qemu::Id, vcpu: c_uint, number: i64, result: 
                 thread: u64::from(child),
             });
             recorder::append(Ok(Writer::thread(child, kernel_id, parent)));
+        }
+        if let Some(call) = thread.memory_call.take() {
+            mapping::tell_result(thread, call, result);
         }
         if let Some(address) = thread.waits_for.take() {
             thread.event(EventKind::FutexWaitEnd {

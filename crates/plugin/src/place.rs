@@ -14,28 +14,60 @@ pub(crate) fn set_guest_base(host: u64, guest: u64) {
     GUEST_BASE.get_or_init(|| host.wrapping_sub(guest));
 }
 
-/// The place of the code at this address; `None` where it is in no file.
-pub(crate) fn of(identity: u64) -> Option<RegionPlace> {
-    let host = identity.wrapping_add(*GUEST_BASE.get()?);
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines().find_map(|line| {
-        // proc_pid_maps(5): from-to, permissions, offset, device, inode, file; the file's name may hold spaces.
+/// A line of our own memory map, at the program's addresses.
+pub(crate) struct MapsLine {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// What may be done there: 1 read, 2 write, 4 execute.
+    pub(crate) protection: u64,
+    pub(crate) offset: u64,
+    /// The file's name; what stands in its place, or nothing, where there is none.
+    pub(crate) file: String,
+}
+
+impl MapsLine {
+    /// `proc_pid_maps(5)`: from-to, permissions, offset, device, inode, file; the file's name may hold spaces.
+    fn parse(line: &str, guest_base: u64) -> Option<Self> {
         let mut fields = line.splitn(6, ' ');
         let (from, to) = fields.next()?.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (from, to) = (number(from)?, number(to)?);
-        if !(from..to).contains(&host) {
-            return None;
-        }
-        let offset = number(fields.nth(1)?)? + (host - from);
-        let file = fields.nth(2)?.trim_start();
-        let metadata = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
-        Some(RegionPlace {
-            identity,
-            file: file.into(),
-            offset,
-            file_size: metadata.size(),
-            file_modified: metadata.mtime(),
+        let permissions = fields.next()?;
+        let bits = [('r', 1), ('w', 2), ('x', 4)].into_iter();
+        Some(Self {
+            start: number(from)?.wrapping_sub(guest_base),
+            end: number(to)?.wrapping_sub(guest_base),
+            protection: bits
+                .filter(|&(letter, _)| permissions.contains(letter))
+                .map(|(_, bit)| bit)
+                .sum(),
+            offset: number(fields.next()?)?,
+            file: fields.nth(2).unwrap_or("").trim_start().to_owned(),
         })
+    }
+}
+
+/// What is mapped now, QEMU's own memory included.
+pub(crate) fn maps() -> Vec<MapsLine> {
+    let Some(&guest_base) = GUEST_BASE.get() else {
+        return vec![];
+    };
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines()
+        .filter_map(|line| MapsLine::parse(line, guest_base))
+        .collect()
+}
+
+/// The place of the code at this address; `None` where it is in no file.
+pub(crate) fn of(identity: u64) -> Option<RegionPlace> {
+    let line = maps()
+        .into_iter()
+        .find(|line| (line.start..line.end).contains(&identity))?;
+    let metadata = fs::metadata(&line.file).ok().filter(fs::Metadata::is_file)?;
+    Some(RegionPlace {
+        identity,
+        offset: line.offset + (identity - line.start),
+        file: line.file.into(),
+        file_size: metadata.size(),
+        file_modified: metadata.mtime(),
     })
 }

@@ -13,6 +13,7 @@
     reason = "sizes are at most WIDEST, and larger counts of instructions are told otherwise"
 )]
 
+use crate::mapping::MemoryCall;
 use crate::recorder::{self, Pc};
 use pinfold_trace::{Encoder, Event, EventKind, Output, Site};
 
@@ -52,6 +53,8 @@ pub(crate) struct Thread {
     pub(crate) clear_at_end: u64,
     /// The futex for which the thread waits.
     pub(crate) waits_for: Option<u64>,
+    /// The system call on mappings that the thread is in.
+    pub(crate) memory_call: Option<MemoryCall>,
     /// Whether it has asked to end.
     pub(crate) ended: bool,
 }
@@ -77,6 +80,7 @@ impl Thread {
             number,
             clear_at_end: 0,
             waits_for: None,
+            memory_call: None,
             ended: false,
         }
     }
@@ -140,8 +144,16 @@ impl Thread {
 
     /// Something other than an access happens.
     pub(crate) fn event(&mut self, kind: EventKind) {
+        self.event_at(self.block_begin + self.block_length, kind);
+    }
+
+    /// Something happened before the present translation block, which has accessed nothing yet.
+    pub(crate) fn event_before_block(&mut self, kind: EventKind) {
+        self.event_at(self.block_begin, kind);
+    }
+
+    fn event_at(&mut self, position: u64, kind: EventKind) {
         self.flush_pending();
-        let position = self.block_begin + self.block_length;
         let event = Event {
             sequence: recorder::next_sequence(),
             instructions: position - self.encoded,

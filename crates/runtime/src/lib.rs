@@ -1,7 +1,8 @@
-//! The loop that every policy runs in, on every machine, and the record that it leaves.
+//! The loop that every policy runs in, on every machine, and the record that it leaves; and the daemon's loop, on any `Host`.
 //!
-//! Nothing here knows which machine or which policy it has: only the traits `Machine` and `Policy`.
+//! Nothing here knows which machine or which policy it has: only the traits `Machine`, `Host` and `Policy`.
 
+pub mod daemon;
 mod record;
 mod recorder;
 mod run;

@@ -2,7 +2,7 @@
 
 use crate::{MetricRate, Recorder, Totals};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::memory::{PageMoves, Sampled};
+use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope, TaskMove};
 use serde::Serialize;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct Record {
     pub moves: Vec<TimedMove>,
     /// What came of sampling accesses, each time that this was done.
     pub page_samples: Vec<TimedSamples>,
+    /// What came of bringing a recording's accesses to the program, each time that this was done.
+    pub page_profiles: Vec<TimedProfile>,
     /// What the program's end cut short.
     pub ended_early: Option<EndedEarly>,
     /// How many tasks the program has had, threads and processes together.
@@ -191,6 +193,16 @@ pub struct TimedSamples {
     pub sampled: Sampled,
 }
 
+/// What came of bringing a recording's accesses to the program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedProfile {
+    /// When it was done.
+    pub at: f64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub profiled: Profiled,
+}
+
 /// What the end of the program cut short.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EndedEarly {
@@ -220,6 +232,7 @@ impl Record {
             samples: vec![],
             moves: vec![],
             page_samples: vec![],
+            page_profiles: vec![],
             ended_early: None,
             tasks: 0,
             ran: None,
@@ -285,6 +298,11 @@ impl Recorder for Record {
                 at: at.as_secs_f64(),
                 sampled,
             }));
+        let profiles = applied.profiled.iter().cloned();
+        self.page_profiles.extend(profiles.map(|profiled| TimedProfile {
+            at: at.as_secs_f64(),
+            profiled,
+        }));
     }
 
     fn refused(&mut self, _at: Duration, refusal: &Refusal) {

@@ -21,12 +21,20 @@ pub enum TraceError {
         path: PathBuf,
     },
     /// The file is of a version that this reader does not know.
-    #[error("{} is a recording of format version {found}; this pinfold reads version {}: record the program again, or use the pinfold that recorded it", path.display(), crate::FORMAT_VERSION)]
+    #[error("{} is a recording of format version {found}; this pinfold reads versions {} and {}: record the program again, or use the pinfold that recorded it", path.display(), crate::file::OLDEST_VERSION, crate::FORMAT_VERSION)]
     Version {
         /// Which file.
         path: PathBuf,
         /// Its version.
         found: u32,
+    },
+    /// It does not tell what was mapped where.
+    #[error("{} is a recording of format version {version}, which does not tell what was mapped where: record the program again", path.display())]
+    NoMappings {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
     },
     /// The file is damaged or cut off.
     #[error("{} is damaged at byte {offset}: {what}; what precedes can still be read with --salvage", path.display())]

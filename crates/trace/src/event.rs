@@ -107,7 +107,8 @@ event_kinds! {
     WindowBegin = 11 {}
     /// From here on accesses are not recorded; instructions and events are.
     WindowEnd = 12 {}
-    /// Pages are gone: memory that appears at these addresses later is new.
+    /// Pages are gone: memory that appears at these addresses later is new. In recordings of version 2 they may still be
+    /// mapped.
     Unmap = 13 {
         /// The first byte.
         address,
@@ -126,11 +127,61 @@ event_kinds! {
         /// Which region.
         region
     }
+    /// Pages are discarded and stay mapped: they are new when they are touched again.
+    Discard = 17 {
+        /// The first byte.
+        address,
+        /// Bytes.
+        length
+    }
+    /// Something is mapped, in place of what was there.
+    Map = 18 {
+        /// The first byte.
+        address,
+        /// Bytes.
+        length,
+        /// What may be done there: 1 read, 2 write, 4 execute.
+        protection,
+        /// What backs it: a [`Backing`](crate::Backing) by its number.
+        backing,
+        /// The place in the file, in bytes; 0 where there is none.
+        offset
+    }
+    /// What may be done with pages changes.
+    Protect = 19 {
+        /// The first byte.
+        address,
+        /// Bytes.
+        length,
+        /// As of a mapping.
+        protection
+    }
+    /// A mapping moves, or becomes longer or shorter (`mremap`).
+    Remap = 20 {
+        /// Its first byte before.
+        from,
+        /// Its bytes before.
+        old_length,
+        /// Its first byte now.
+        address,
+        /// Its bytes now.
+        length
+    }
+    /// The end of the heap (`brk`); the first such event tells the heap's begin as well.
+    Break = 21 {
+        /// The byte after the heap's last.
+        address
+    }
+    /// Where the first thread's stack is.
+    Stack = 22 {
+        /// A byte in it.
+        address
+    }
 }
 
 impl Event {
-    /// The most bytes that an event takes: its code, and the variable-length integers.
-    pub(crate) const LONGEST: usize = 1 + 4 * bytes::LONGEST;
+    /// The most bytes that an event takes: its code, and the variable-length integers, of which five are values.
+    pub(crate) const LONGEST: usize = 1 + 7 * bytes::LONGEST;
 }
 
 #[cfg(test)]

@@ -7,8 +7,12 @@ use crate::place::Functions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the format that this library reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the format that this library writes. It reads the one before, too, which has no mappings.
+pub const FORMAT_VERSION: u32 = 3;
+/// The oldest version that it reads.
+pub(crate) const OLDEST_VERSION: u32 = 2;
+/// The oldest version with mappings.
+pub(crate) const VERSION_WITH_MAPPINGS: u32 = 3;
 
 /// The first bytes of every recording.
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"PINFTRC\n";
@@ -107,6 +111,8 @@ pub(crate) enum FrameKind {
     Thread,
     /// Where the code of a parallel region lies.
     Region,
+    /// A file that was mapped.
+    File,
     /// That the recording is complete.
     End,
 }
@@ -117,6 +123,7 @@ impl FrameKind {
             Self::Block => *b"PFbk",
             Self::Thread => *b"PFth",
             Self::Region => *b"PFrg",
+            Self::File => *b"PFfl",
             Self::End => *b"PFen",
         }
     }
@@ -160,9 +167,14 @@ impl Frame {
 
     /// The frame that these bytes begin with; `None` if it is of no known kind.
     pub(crate) fn from_bytes(bytes: &[u8; FRAME]) -> Option<Self> {
-        let kind = [FrameKind::Block, FrameKind::Thread, FrameKind::Region, FrameKind::End]
-            .into_iter()
-            .find(|kind| bytes.starts_with(&kind.magic()))?;
+        let kinds = [
+            FrameKind::Block,
+            FrameKind::Thread,
+            FrameKind::Region,
+            FrameKind::File,
+            FrameKind::End,
+        ];
+        let kind = kinds.into_iter().find(|kind| bytes.starts_with(&kind.magic()))?;
         let small = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let large = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         Some(Self {

@@ -7,7 +7,7 @@
 //! - [`Writer`] compresses blocks, guards them with a checksum and appends them to a file;
 //! - [`Recording`] opens a file, strictly or saving what precedes a damage, and hands out a [`ThreadReader`] for each
 //!   thread, which gives the accesses back in batches;
-//! - [`Summary`] and [`Metrics`] are what can be said about a recording without any machine.
+//! - [`Summary`], [`Metrics`] and [`Mappings`] are what can be said about a recording without any machine.
 
 mod block;
 mod bytes;
@@ -17,6 +17,7 @@ mod error;
 mod event;
 mod file;
 mod footprint;
+mod mappings;
 mod place;
 mod predictor;
 mod reader;
@@ -31,7 +32,8 @@ pub use encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, Encoder, Finished, Output};
 pub use error::TraceError;
 pub use event::{Event, EventKind, NO_PARENT};
 pub use file::{BlockEntry, FORMAT_VERSION, Header, Region, Window};
-pub use place::{Functions, RegionPlace};
+pub use mappings::{Area, Backing, Mappings, PageAccesses};
+pub use place::{Functions, MappedFile, RegionPlace};
 pub use reader::{Recording, Thread, ThreadReader};
 pub use summary::{Metrics, RegionSummary, Summary, ThreadSummary};
 pub use writer::Writer;

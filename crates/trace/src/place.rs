@@ -7,7 +7,7 @@ use std::fs::Metadata;
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the code of a parallel region lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,6 @@ pub struct RegionPlace {
     pub file_modified: i64,
 }
 
-/// The numbers before the file's name.
-const NUMBERS: usize = 32;
-
 impl RegionPlace {
     /// Whether this is still the file that was recorded, as far as size and time tell.
     pub fn is_of(&self, file: &Metadata) -> bool {
@@ -34,26 +31,72 @@ impl RegionPlace {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(NUMBERS + self.file.as_os_str().len());
-        bytes.extend(self.identity.to_le_bytes());
-        bytes.extend(self.offset.to_le_bytes());
-        bytes.extend(self.file_size.to_le_bytes());
-        bytes.extend(self.file_modified.to_le_bytes());
-        bytes.extend(self.file.as_os_str().as_bytes());
-        bytes
+        let numbers = [
+            self.identity,
+            self.offset,
+            self.file_size,
+            self.file_modified.cast_unsigned(),
+        ];
+        to_bytes(numbers, &self.file)
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (numbers, name) = bytes.split_at_checked(NUMBERS)?;
-        let number = |at: usize| -> [u8; 8] { std::array::from_fn(|i| numbers[at + i]) };
+        let ([identity, offset, file_size, file_modified], file) = from_bytes(bytes)?;
         Some(Self {
-            identity: u64::from_le_bytes(number(0)),
-            offset: u64::from_le_bytes(number(8)),
-            file_size: u64::from_le_bytes(number(16)),
-            file_modified: i64::from_le_bytes(number(24)),
-            file: OsString::from_vec(name.to_vec()).into(),
+            identity,
+            offset,
+            file_size,
+            file_modified: file_modified.cast_signed(),
+            file,
         })
     }
+}
+
+/// A file that the program mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedFile {
+    /// The number by which mappings name it.
+    pub number: u64,
+    /// Its name.
+    pub file: PathBuf,
+    /// Its size then, in bytes.
+    pub size: u64,
+    /// When it had been changed last, in seconds since 1970.
+    pub modified: i64,
+}
+
+impl MappedFile {
+    /// Whether this is still the file that was recorded, as far as size and time tell.
+    pub fn is_of(&self, file: &Metadata) -> bool {
+        (file.size(), file.mtime()) == (self.size, self.modified)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        to_bytes([self.number, self.size, self.modified.cast_unsigned()], &self.file)
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let ([number, size, modified], file) = from_bytes(bytes)?;
+        Some(Self {
+            number,
+            size,
+            modified: modified.cast_signed(),
+            file,
+        })
+    }
+}
+
+/// Numbers, and behind them a file's name.
+fn to_bytes<const N: usize>(numbers: [u64; N], file: &Path) -> Vec<u8> {
+    let name = file.as_os_str().as_bytes();
+    let numbers = numbers.into_iter().flat_map(u64::to_le_bytes);
+    numbers.chain(name.iter().copied()).collect()
+}
+
+fn from_bytes<const N: usize>(bytes: &[u8]) -> Option<([u64; N], PathBuf)> {
+    let (numbers, name) = bytes.split_at_checked(8 * N)?;
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| numbers[8 * at + i]));
+    Some((std::array::from_fn(number), OsString::from_vec(name.to_vec()).into()))
 }
 
 /// The code of functions, by its place in a file.
@@ -93,6 +136,18 @@ mod tests {
         let bytes = place(0x1234).to_bytes();
         assert_eq!(RegionPlace::from_bytes(&bytes), Some(place(0x1234)));
         assert_eq!(RegionPlace::from_bytes(&bytes[..31]), None);
+    }
+
+    #[test]
+    fn a_mapped_file_comes_back_and_what_is_cut_off_does_not() {
+        let file = MappedFile {
+            number: 3,
+            file: "/lib/a library".into(),
+            size: 70_000,
+            modified: -1,
+        };
+        assert_eq!(MappedFile::from_bytes(&file.to_bytes()), Some(file.clone()));
+        assert_eq!(MappedFile::from_bytes(&file.to_bytes()[..23]), None);
     }
 
     #[test]

@@ -6,8 +6,11 @@
 
 use crate::decoder::{Batch, Decoder, FromAccess};
 use crate::encoder::BLOCK_CAPACITY;
-use crate::file::{BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, PREFIX};
-use crate::{NO_PARENT, RegionPlace, TraceError};
+use crate::file::{
+    BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, OLDEST_VERSION, PREFIX,
+    VERSION_WITH_MAPPINGS,
+};
+use crate::{MappedFile, NO_PARENT, RegionPlace, TraceError};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -20,9 +23,11 @@ use std::sync::Arc;
 pub struct Recording {
     file: Arc<File>,
     path: PathBuf,
+    version: u32,
     header: Header,
     threads: Vec<Thread>,
     regions: Vec<RegionPlace>,
+    mapped_files: Vec<MappedFile>,
     file_size: u64,
 }
 
@@ -85,10 +90,11 @@ impl Recording {
             return Err(damaged(0, "the header is cut off"));
         }
         let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| prefix[at + i]));
-        if number(8) != FORMAT_VERSION {
+        let version = number(8);
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
             return Err(TraceError::Version {
                 path: path.to_owned(),
-                found: number(8),
+                found: version,
             });
         }
         if number(12) > LONGEST_HEADER {
@@ -108,6 +114,7 @@ impl Recording {
             offset: (PREFIX + text.len()) as u64,
             threads: BTreeMap::new(),
             regions: vec![],
+            mapped_files: vec![],
         };
         let damage = loop {
             let offset = walk.offset;
@@ -120,7 +127,9 @@ impl Recording {
         let file_size = walk.offset;
         let threads = walk.threads;
         let regions = walk.regions;
+        let mapped_files = walk.mapped_files;
         let recording = Self {
+            version,
             threads: threads
                 .into_iter()
                 .map(|(number, found)| Thread {
@@ -131,6 +140,7 @@ impl Recording {
                 })
                 .collect(),
             regions,
+            mapped_files,
             file: Arc::new(file),
             path: path.to_owned(),
             header,
@@ -152,6 +162,22 @@ impl Recording {
     /// Where the code of the parallel regions lies that have begun, as far as it lies in files.
     pub fn regions(&self) -> &[RegionPlace] {
         &self.regions
+    }
+
+    /// The files that were mapped.
+    pub(crate) fn mapped_files(&self) -> &[MappedFile] {
+        &self.mapped_files
+    }
+
+    /// That it tells what was mapped where. Errors: it is of a version that does not.
+    pub(crate) fn check_mappings(&self) -> Result<(), TraceError> {
+        if self.version < VERSION_WITH_MAPPINGS {
+            return Err(TraceError::NoMappings {
+                path: self.path.clone(),
+                version: self.version,
+            });
+        }
+        Ok(())
     }
 
     /// The bytes of the file, up to the first damage.
@@ -184,6 +210,7 @@ struct Walk<R> {
     offset: u64,
     threads: BTreeMap<u32, Found>,
     regions: Vec<RegionPlace>,
+    mapped_files: Vec<MappedFile>,
 }
 
 enum Step {
@@ -245,6 +272,12 @@ impl<R: Read> Walk<R> {
                     return Ok(Step::Damage("a region's description is cut off"));
                 };
                 self.regions.push(place);
+            }
+            FrameKind::File => {
+                let Some(file) = MappedFile::from_bytes(&payload) else {
+                    return Ok(Step::Damage("a file's description is cut off"));
+                };
+                self.mapped_files.push(file);
             }
             FrameKind::End => {
                 self.offset += FRAME as u64;

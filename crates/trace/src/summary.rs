@@ -2,8 +2,9 @@
 //! behaviour without a machine.
 
 use crate::footprint::Footprint;
+use crate::mappings::Mapper;
 use crate::reuse::ReuseDistances;
-use crate::{Batch, EventKind, Recording, Thread, TraceError};
+use crate::{Area, Batch, EventKind, Recording, Thread, TraceError};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -77,6 +78,9 @@ pub struct Summary {
     pub written_shared_lines: u64,
     /// Whether numbers of lines and pages are exact; estimates where the footprint is very large.
     pub exact_footprint: bool,
+    /// The parts of the address space that were accessed, by address, at the moment at which what is mapped has the most
+    /// accesses; `None` where the recording is of a version that does not tell what was mapped where.
+    pub areas: Option<Vec<Area>>,
     /// Bytes of the file.
     pub stored: u64,
 }
@@ -112,6 +116,7 @@ impl Summary {
         let mut regions: HashMap<u64, (u64, RegionSummary)> = HashMap::new();
         let place_of = |region: u64| recording.regions().iter().find(|place| place.identity == region);
         let mut threads = vec![];
+        let mut mapper = recording.check_mappings().is_ok().then(Mapper::default);
         let mut batch: Batch = Batch::default();
         for (place, thread) in recording.threads().iter().enumerate() {
             let mut summary = begin(thread);
@@ -122,8 +127,14 @@ impl Summary {
                     summary.bytes += u64::from(access.size);
                     lines.touch(place, access.address, access.size, access.write);
                     pages.touch(place, access.address, access.size, access.write);
+                    if let Some(mapper) = &mut mapper {
+                        mapper.access(thread.number, access.address);
+                    }
                 }
                 for (_, event) in &batch.events {
+                    if let Some(mapper) = &mut mapper {
+                        mapper.event(event);
+                    }
                     match event.kind {
                         EventKind::BarrierEnd {} => summary.barriers += 1,
                         EventKind::FutexWait { .. } => summary.futex_waits += 1,
@@ -172,6 +183,11 @@ impl Summary {
             shared_lines,
             written_shared_lines,
             exact_footprint: lines.is_exact() && pages.is_exact(),
+            areas: mapper.map(|mapper| {
+                let mut areas = mapper.finish(recording.mapped_files()).areas;
+                areas.retain(|area| area.accesses > 0);
+                areas
+            }),
             stored: recording.file_size(),
         })
     }

@@ -7,7 +7,7 @@
 
 use crate::encoder::Finished;
 use crate::file::{FILE_MAGIC, FORMAT_VERSION, Frame, FrameKind, Header};
-use crate::{Batch, RegionPlace, decoder::Decoder};
+use crate::{Batch, MappedFile, RegionPlace, decoder::Decoder};
 use std::io::{self, Write};
 
 /// The zstd level. Predicted accesses cost nothing already; what is left is worth little time.
@@ -39,6 +39,12 @@ impl Writer {
     pub fn region(place: &RegionPlace) -> Vec<u8> {
         let payload = place.to_bytes();
         frame(FrameKind::Region, 0, &payload).to_bytes(&payload)
+    }
+
+    /// The frame that says which file mappings mean by a number.
+    pub fn file(file: &MappedFile) -> Vec<u8> {
+        let payload = file.to_bytes();
+        frame(FrameKind::File, 0, &payload).to_bytes(&payload)
     }
 
     /// The frame of a block.

@@ -6,8 +6,7 @@ use clap::ValueEnum;
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{NodeSet, PageMapping, Pinning, Topology};
 use pinfold_linux::launch::PageOptions;
-use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, System, check_sampling, page_size};
-use std::path::Path;
+use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, SampledMachine, System};
 use std::time::Duration;
 
 /// What to do about automatic NUMA balancing.
@@ -33,8 +32,12 @@ pub(super) fn options(
         Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
-    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses()) {
-        check_sampling(Path::new("/proc"), page_size()).with_context(|| format!("--page-map {mapping}"))?;
+    let sampling = arguments.sampling.sampling(mapping)?;
+    let profile = arguments.sampling.profile()?;
+    if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses() && profile.is_none()) {
+        SampledMachine::here()
+            .check(sampling)
+            .with_context(|| format!("--page-map {mapping}"))?;
     }
     let balancing = match arguments.numa_balancing {
         BalancingName::Keep => Balancing::Keep,
@@ -59,7 +62,8 @@ pub(super) fn options(
         policy,
         selection: arguments.migration.selection(arguments.overrides)?,
         rate: arguments.migration.rate(),
-        sampling: arguments.sampling.sampling(mapping)?,
+        sampling,
+        profile,
         sampled_from: initialisation,
         progress: Some(crate::page_mapping::progress(arguments.quiet)),
     })

@@ -219,6 +219,9 @@ impl Recorder for Report {
         if let Some(sampled) = &applied.sampled {
             self.say(&format!("accesses: {sampled}"));
         }
+        for profiled in &applied.profiled {
+            self.say(&format!("accesses: {profiled}"));
+        }
         if let Some(moves) = applied.pages.as_ref().filter(|moves| moves.is_worth_telling()) {
             self.say(&moves.to_string());
         }

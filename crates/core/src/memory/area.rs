@@ -9,6 +9,9 @@ use super::Left;
 use crate::NodeId;
 use std::collections::BTreeMap;
 
+/// Bytes of a transparent huge page: those of x86-64, and of Arm with small pages of 4 KiB.
+const HUGE: u64 = 2 << 20;
+
 /// What backs an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AreaKind {
@@ -49,6 +52,23 @@ impl MemoryArea {
     /// The bytes that are in memory.
     pub fn resident_bytes(&self) -> u64 {
         self.resident.values().sum()
+    }
+
+    /// The page at an address, as it would be moved: its first byte and its length. `areas` are by address; what is in none of
+    /// them has pages of `page_size` bytes.
+    pub fn page_at(areas: &[Self], page_size: u64, address: u64) -> (u64, u64) {
+        let after = areas.partition_point(|area| area.start <= address);
+        let area = areas[..after].last().filter(|area| address < area.end);
+        let within = |bytes: u64| (address / bytes * bytes, bytes);
+        let Some(area) = area else {
+            return within(page_size);
+        };
+        let (huge, bytes) = within(HUGE);
+        if area.huge > 0 && area.start <= huge && huge + bytes <= area.end {
+            (huge, bytes)
+        } else {
+            within(area.page_size)
+        }
     }
 
     /// The memory policy of the process that has these areas: that of its stack, to which hardly a program gives another.
@@ -149,5 +169,30 @@ mod tests {
         assert_eq!(selection.share(&bound, None), Share::All);
         selection.own_policies = true;
         assert_eq!(selection.share(&bound, Some("default")), Share::All);
+    }
+
+    #[test]
+    fn pages_are_as_large_as_what_would_be_moved() {
+        let of = |start: u64, end: u64, page_size: u64, huge: u64| MemoryArea {
+            start,
+            end,
+            page_size,
+            huge,
+            ..area(AreaKind::Anonymous, "default")
+        };
+        let areas = [
+            of(0x1000, 0x3000, 4096, 0),
+            of(0x1f_f000, 0x60_1000, 4096, 2 << 20),
+            of(0x4000_0000, 0x8000_0000, 1 << 30, 0),
+        ];
+        let page = |address| MemoryArea::page_at(&areas, 4096, address);
+        assert_eq!(page(0x2fff), (0x2000, 4096));
+        assert_eq!(page(0x3000), (0x3000, 4096));
+        assert_eq!(page(0x20_0000), (0x20_0000, 2 << 20));
+        assert_eq!(page(0x3f_ffff), (0x20_0000, 2 << 20));
+        // Huge pages that would not lie within the area are none.
+        assert_eq!(page(0x1f_f123), (0x1f_f000, 4096));
+        assert_eq!(page(0x60_0123), (0x60_0000, 4096));
+        assert_eq!(page(0x7000_0000), (0x4000_0000, 1 << 30));
     }
 }

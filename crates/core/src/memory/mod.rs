@@ -1,6 +1,7 @@
 //! Where the pages of a running program should be, decided without touching any: which parts of a process's memory are
 //! looked at (`area`), on which node each page belongs (`goal`, `spread`, `following`; by who accesses it: `profile`, which
-//! `sampling` makes of samples; what that cost: `sampled`), whether bringing pages after their threads is worth what it costs (`cost`), and what came
+//! `sampling` makes of samples; what that cost: `sampled`; and
+//! `recorded` of another run's accesses), whether bringing pages after their threads is worth what it costs (`cost`), and what came
 //! of it (`moves`).
 
 mod area;
@@ -9,6 +10,7 @@ mod following;
 mod goal;
 mod moves;
 mod profile;
+mod recorded;
 mod runs;
 mod sampled;
 mod sampling;
@@ -20,7 +22,8 @@ pub use following::{Followed, Following, PinnedTask};
 pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
 pub use moves::{Left, PageCount, PageMoves};
 pub use profile::{AccessProfile, PagePlaces};
-pub use sampled::{Sampled, Seen};
+pub use recorded::{MappedArea, MappedBacking, Mismatch, Profiled, RecordedArea, RecordedProfile, UnmatchedArea};
+pub use sampled::{EventSampling, FaultSampling, Sampled, Seen};
 pub use sampling::SampledAccesses;
 pub use spread::{Spread, Turns};
 

@@ -12,6 +12,8 @@ pub enum Seen {
     WriteProtection,
     /// Automatic NUMA balancing protects pages against any access, at a pace of its own: reads are seen, too.
     NumaHints,
+    /// The processor picks loads and stores as they retire, and tells their addresses (PEBS, IBS).
+    MemoryEvents,
 }
 
 impl Seen {
@@ -20,6 +22,7 @@ impl Seen {
         match self {
             Self::WriteProtection => "write_protection",
             Self::NumaHints => "numa_hints",
+            Self::MemoryEvents => "memory_events",
         }
     }
 }
@@ -29,8 +32,37 @@ impl fmt::Display for Seen {
         f.write_str(match self {
             Self::WriteProtection => "write protection",
             Self::NumaHints => "automatic NUMA balancing",
+            Self::MemoryEvents => "the processor's memory events",
         })
     }
+}
+
+/// What page faults as a source of samples did, and took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultSampling {
+    /// How far apart pages were to be protected.
+    pub period: Duration,
+    /// How often pages were protected, of all processes together.
+    pub rounds: u64,
+    /// The time that threads spent in page faults: in those that sampling made, and in those that they would have had anyway.
+    pub in_faults: Duration,
+    /// The time that the kernel took to protect pages, on our account.
+    pub protecting: Duration,
+}
+
+/// What memory events as a source of samples did, and took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventSampling {
+    /// The events as perf writes them, such as `cpu/mem-loads/`.
+    pub names: Vec<String>,
+    /// One sample was to be taken of so many events of each kind.
+    pub period: u64,
+    /// All samples of the processes' threads, those too that tell no address in the program's memory.
+    pub taken: u64,
+    /// How often the kernel held samples back, because they took too much time.
+    pub throttled: u64,
+    /// How long taking a sample held up the sampled thread, measured on a thread of ours; `None` where no difference showed.
+    pub sample_cost: Option<Duration>,
 }
 
 /// What came of sampling the accesses of some processes.
@@ -40,34 +72,42 @@ pub struct Sampled {
     pub by: Vec<Seen>,
     /// Whether accesses by the kernel on behalf of a thread (`read(2)` into a buffer) are among the samples.
     pub in_kernel: bool,
-    /// How far apart pages were to be protected.
-    pub period: Duration,
     /// How long it took.
     pub lasted: Duration,
     /// How many processes were sampled.
     pub processes: usize,
-    /// How often pages were protected, of all processes together.
-    pub rounds: u64,
-    /// Accesses that were seen, at most one for each page in each round.
+    /// Accesses that were seen; by page faults at most one for each page in each round.
     pub samples: u64,
-    /// Accesses that were seen and not noted, for want of room.
+    /// Records of the kernel for which there was no room.
     pub lost: u64,
     /// Pages with samples.
     pub pages: u64,
     /// Bytes in memory of which no access was seen.
     pub without_samples: u64,
-    /// The time that threads spent in page faults: in those that sampling made, and in those that they would have had anyway.
-    pub in_faults: Duration,
-    /// The time that the kernel took to protect pages, on our account.
-    pub protecting: Duration,
     /// The processor time of the threads.
     pub ran: Duration,
+    /// Where samples came from page faults: what that took.
+    pub faults: Option<FaultSampling>,
+    /// Where samples came from memory events: what that took.
+    pub events: Option<EventSampling>,
 }
 
 impl Sampled {
-    /// The share of the threads' processor time that page faults took; `None` where they did not run.
+    /// The share of the threads' processor time that the sampling took: the time in page faults, which is measured, or by
+    /// estimate the samples times what one costs. `None` where the threads did not run, or that cost is not known.
     pub fn overhead(&self) -> Option<f64> {
-        (!self.ran.is_zero()).then(|| self.in_faults.as_secs_f64() / self.ran.as_secs_f64())
+        let faults = self.faults.as_ref().map(|faults| faults.in_faults.as_secs_f64());
+        let events = self.events.as_ref().map(|events| {
+            let cost = events.sample_cost?;
+            Some(cost.as_secs_f64() * events.taken as f64)
+        });
+        let took = match (faults, events) {
+            (Some(faults), Some(events)) => faults + events?,
+            (Some(faults), None) => faults,
+            (None, Some(events)) => events?,
+            (None, None) => return None,
+        };
+        (!self.ran.is_zero()).then(|| took / self.ran.as_secs_f64())
     }
 
     /// Another process, sampled at the same time.
@@ -76,17 +116,28 @@ impl Sampled {
         self.by.sort_unstable();
         self.by.dedup();
         self.in_kernel = other.in_kernel && (self.in_kernel || self.processes == 0);
-        self.period = self.period.max(other.period);
         self.lasted = self.lasted.max(other.lasted);
         self.processes += other.processes;
-        self.rounds += other.rounds;
         self.samples += other.samples;
         self.lost += other.lost;
         self.pages += other.pages;
         self.without_samples += other.without_samples;
-        self.in_faults += other.in_faults;
-        self.protecting += other.protecting;
         self.ran += other.ran;
+        if let Some(other) = &other.faults {
+            let faults = self.faults.get_or_insert_default();
+            faults.period = faults.period.max(other.period);
+            faults.rounds += other.rounds;
+            faults.in_faults += other.in_faults;
+            faults.protecting += other.protecting;
+        }
+        match (&mut self.events, &other.events) {
+            (Some(events), Some(other)) => {
+                events.taken += other.taken;
+                events.throttled += other.throttled;
+            }
+            (events @ None, Some(other)) => *events = Some(other.clone()),
+            (_, None) => {}
+        }
     }
 }
 
@@ -102,13 +153,26 @@ impl fmt::Display for Sampled {
             self.lasted.as_secs_f64(),
             by.join(" and ")
         )?;
+        if let Some(events) = &self.events {
+            write!(f, " ({}, one of {})", events.names.join(", "), events.period)?;
+            if events.throttled > 0 {
+                write!(
+                    f,
+                    "; the kernel held them back {} times, so --sample-events should be greater",
+                    events.throttled
+                )?;
+            }
+        }
         if self.lost > 0 {
             write!(f, "; {} more were lost", self.lost)?;
         }
-        if let Some(overhead) = self.overhead() {
-            write!(f, "; page faults took {:.1} % of the threads' time", overhead * 100.0)?;
+        match (self.overhead(), &self.events) {
+            (Some(overhead), None) => write!(f, "; page faults took {:.1} % of the threads' time", overhead * 100.0),
+            (Some(overhead), Some(_)) => {
+                write!(f, "; they took about {:.1} % of the threads' time", overhead * 100.0)
+            }
+            (None, _) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -116,21 +180,28 @@ impl fmt::Display for Sampled {
 impl Serialize for Sampled {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let by: Vec<&str> = self.by.iter().map(|by| by.name()).collect();
-        let mut object = serializer.serialize_struct("Sampled", 14)?;
+        let (faults, events) = (self.faults.as_ref(), self.events.as_ref());
+        let mut object = serializer.serialize_struct("Sampled", 19)?;
         object.serialize_field("by", &by)?;
         object.serialize_field("in_kernel", &self.in_kernel)?;
-        object.serialize_field("period", &self.period.as_secs_f64())?;
         object.serialize_field("lasted", &self.lasted.as_secs_f64())?;
         object.serialize_field("processes", &self.processes)?;
-        object.serialize_field("rounds", &self.rounds)?;
         object.serialize_field("samples", &self.samples)?;
         object.serialize_field("lost", &self.lost)?;
         object.serialize_field("pages", &self.pages)?;
         object.serialize_field("without_samples", &self.without_samples)?;
-        object.serialize_field("in_faults", &self.in_faults.as_secs_f64())?;
-        object.serialize_field("protecting", &self.protecting.as_secs_f64())?;
         object.serialize_field("ran", &self.ran.as_secs_f64())?;
         object.serialize_field("overhead", &self.overhead())?;
+        object.serialize_field("period", &faults.map(|it| it.period.as_secs_f64()))?;
+        object.serialize_field("rounds", &faults.map(|it| it.rounds))?;
+        object.serialize_field("in_faults", &faults.map(|it| it.in_faults.as_secs_f64()))?;
+        object.serialize_field("protecting", &faults.map(|it| it.protecting.as_secs_f64()))?;
+        object.serialize_field("events", &events.map(|it| &it.names))?;
+        object.serialize_field("event_period", &events.map(|it| it.period))?;
+        object.serialize_field("taken", &events.map(|it| it.taken))?;
+        object.serialize_field("throttled", &events.map(|it| it.throttled))?;
+        let cost = events.and_then(|it| it.sample_cost);
+        object.serialize_field("sample_cost", &cost.map(|cost| cost.as_secs_f64()))?;
         object.end()
     }
 }
@@ -141,16 +212,55 @@ mod tests {
 
     #[test]
     fn a_program_that_did_not_run_has_no_overhead_and_not_one_of_zero() {
-        let mut sampled = Sampled::default();
+        let mut sampled = Sampled {
+            faults: Some(FaultSampling {
+                in_faults: Duration::from_millis(100),
+                ..FaultSampling::default()
+            }),
+            ..Sampled::default()
+        };
         assert_eq!(sampled.overhead(), None);
         sampled.ran = Duration::from_secs(2);
-        sampled.in_faults = Duration::from_millis(100);
         assert_eq!(sampled.overhead(), Some(0.05));
         assert!(
             sampled
                 .to_string()
                 .ends_with("page faults took 5.0 % of the threads' time")
         );
+    }
+
+    fn by_events(sample_cost: Option<Duration>) -> Sampled {
+        Sampled {
+            by: vec![Seen::MemoryEvents],
+            ran: Duration::from_secs(1),
+            processes: 1,
+            events: Some(EventSampling {
+                names: vec!["cpu/mem-loads/".to_owned()],
+                period: 1009,
+                taken: 1000,
+                throttled: 2,
+                sample_cost,
+            }),
+            ..Sampled::default()
+        }
+    }
+
+    #[test]
+    fn samples_of_events_cost_as_many_times_what_one_does_and_an_unknown_cost_is_not_zero() {
+        let mut both = by_events(Some(Duration::from_micros(2)));
+        assert_eq!(both.overhead(), Some(0.002));
+        both.add(&by_events(Some(Duration::from_micros(2))));
+        let events = both.events.as_ref().unwrap();
+        assert_eq!(
+            (events.taken, events.throttled, both.overhead()),
+            (2000, 4, Some(0.002))
+        );
+        assert!(both.to_string().contains("held them back 4 times"), "{both}");
+        let json = serde_json::to_value(by_events(None)).unwrap();
+        for absent in ["overhead", "sample_cost", "period", "rounds", "in_faults"] {
+            assert!(json[absent].is_null(), "{absent}: {json}");
+        }
+        assert_eq!(json["event_period"], 1009);
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
 /// What forbids a counter that needs `permission`, and who can permit it. The levels are those of
 /// `perf_event_paranoid` in the kernel's Documentation/admin-guide/sysctl/kernel.rst; Debian and Ubuntu add 3 and 4,
 /// which forbid everything.
-pub(super) fn forbidden(root: &Path, permission: Permission) -> String {
+pub(crate) fn forbidden(root: &Path, permission: Permission) -> String {
     const CAPABILITY: &str = "the capability CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
     let highest = match permission {
         Permission::Capability => {
@@ -182,6 +182,7 @@ pub(super) fn forbidden(root: &Path, permission: Permission) -> String {
         }
         Permission::UserSpace => 2,
         Permission::Kernel => 1,
+        Permission::AllCpus => 0,
     };
     let file = root.join("proc/sys/kernel/perf_event_paranoid");
     let level: Option<i32> = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());

@@ -31,11 +31,13 @@ pub(super) struct Source {
 
 /// What the kernel asks of us before it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Permission {
+pub(crate) enum Permission {
     /// To count user space of our own tasks.
     UserSpace,
     /// To count the kernel on behalf of our own tasks.
     Kernel,
+    /// To observe whatever runs on a CPU.
+    AllCpus,
     /// `CAP_PERFMON`: uprobes change a program's text for everybody, so `perf_event_paranoid` does not matter.
     Capability,
 }

@@ -2,12 +2,13 @@
 
 use super::error::Refused;
 use super::event::Source;
+use crate::perf_event::{self, Watched};
 use crate::pfm::sys;
 use nix::errno::Errno;
 use pinfold_core::Count;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// What a group's read gives before the values: their number, the time enabled and the time running, of 8 bytes each
@@ -122,22 +123,7 @@ fn open<'a>(source: &'a Source, thread: i32, leader: Option<&OwnedFd>) -> Result
     if let Some(path) = &source.probed_path {
         attributes.__bindgen_anon_3.config1 = path.as_ptr() as u64;
     }
-    // SAFETY: the attributes say how large they are, and they and the path that they may point to live until the call
-    // has returned. The kernel keeps no pointer.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            thread,
-            -1,
-            leader.map_or(-1, AsRawFd::as_raw_fd),
-            libc::c_ulong::from(sys::PERF_FLAG_FD_CLOEXEC),
-        )
-    };
-    let descriptor = Errno::result(descriptor).map_err(|error| Refused { source, thread, error })?;
-    let descriptor = i32::try_from(descriptor).expect("a file descriptor is an int");
-    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    perf_event::open(&attributes, Watched::Thread(thread), leader).map_err(|error| Refused { source, thread, error })
 }
 
 #[cfg(test)]

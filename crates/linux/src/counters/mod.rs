@@ -20,6 +20,8 @@ mod event;
 mod group;
 
 pub use error::CounterError;
+pub(crate) use error::forbidden;
+pub(crate) use event::Permission;
 pub use event::parse_uprobe;
 
 use crate::pfm::{self, Attribute, AttributeKind, Pmu};
@@ -184,11 +186,6 @@ pub fn availability(pmu: &Pmu, event: &pfm::Event) -> Availability {
 /// among all; at most three.
 pub fn nearest_events(name: &str) -> Result<Vec<String>, CounterError> {
     Ok(event::nearest_events(pfm::library()?, |pmu| pmu.present, name))
-}
-
-/// What forbids to observe user space of our own tasks, and the remedy; /proc is below `root`.
-pub(crate) fn forbidden(root: &Path) -> String {
-    error::forbidden(root, event::Permission::UserSpace)
 }
 
 impl From<CounterError> for Availability {

@@ -1,18 +1,27 @@
 //! Who accesses which pages of the program that is followed: sampled once for each process, when its initialisation is over,
-//! and kept. Accesses belong to threads, so that they are as true of another pinning.
+//! or taken from a recording then, and kept. Accesses belong to threads, so that they are as true of another pinning.
 
-use super::pages::{FollowedProcess, PROCFS};
+use super::pages::FollowedProcess;
 use super::{Ranked, Shared};
-use crate::memory::{Accesses, Sampling, SamplingError, Target, sample};
-use pinfold_core::memory::{MemoryArea, PagePlaces, Sampled, memory_nodes, node_of_pu};
+use crate::memory::{Accesses, ProfileError, SampledMachine, Sampling, SamplingError, Target, on_process};
+use pinfold_core::memory::{
+    AccessProfile, MemoryArea, PagePlaces, Profiled, RecordedProfile, Sampled, memory_nodes, node_of_pu,
+};
 use pinfold_core::{NodeId, PageMapping, Topology};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// What is known of each process's accesses.
 #[derive(Default)]
 pub(super) struct ProgramAccesses {
-    known: BTreeMap<i32, Accesses>,
+    known: BTreeMap<i32, Known>,
+}
+
+/// What is known of one process's accesses.
+enum Known {
+    /// By the kernel's numbers of threads.
+    Sampled(Box<Accesses>),
+    /// By ranks.
+    Recorded(AccessProfile),
 }
 
 impl ProgramAccesses {
@@ -32,7 +41,6 @@ impl ProgramAccesses {
         &mut self,
         shared: &Shared,
         processes: &[(i32, Vec<MemoryArea>)],
-        page_size: u64,
         sampling: Sampling,
     ) -> (Option<Sampled>, Vec<SamplingError>) {
         let targets: Vec<FollowedProcess<'_>> = processes
@@ -46,13 +54,16 @@ impl ProgramAccesses {
             .collect();
         let mut whole: Option<Sampled> = None;
         let mut errors = vec![];
-        let results = sample(&with_areas, Path::new(PROCFS), page_size, sampling);
+        let results = match SampledMachine::here().sample(&with_areas, sampling) {
+            Ok(results) => results,
+            Err(error) => return (None, vec![error]),
+        };
         for (result, &(process, _)) in results.into_iter().zip(processes) {
             match result {
                 Ok(accesses) => {
                     whole.get_or_insert_default().add(&accesses.sampled);
                     if !accesses.profile.is_empty() {
-                        self.known.insert(process, accesses);
+                        self.known.insert(process, Known::Sampled(Box::new(accesses)));
                     }
                 }
                 // It needs no places for its pages any more.
@@ -61,6 +72,27 @@ impl ProgramAccesses {
             }
         }
         (whole, errors)
+    }
+
+    /// Takes the accesses of a process from a recording. What came of it; an error where the recording is of another program.
+    pub(super) fn recorded(
+        &mut self,
+        shared: &Shared,
+        process: i32,
+        areas: &[MemoryArea],
+        page_size: u64,
+        recorded: &RecordedProfile,
+    ) -> Result<Option<Profiled>, ProfileError> {
+        let target = FollowedProcess { shared, process };
+        let mut read = None;
+        let held = target.held(&mut |process| read = Some(on_process(recorded, process, areas, page_size)));
+        // It needs no places for its pages any more.
+        let (Ok(()), Some(read)) = (held, read) else {
+            return Ok(None);
+        };
+        let (profile, profiled) = read?;
+        self.known.insert(process, Known::Recorded(profile));
+        Ok(Some(profiled))
     }
 
     /// Where a mapping puts the pages of a process whose accesses are known. A thread is where it is pinned, or else where
@@ -72,20 +104,31 @@ impl ProgramAccesses {
         topology: &Topology,
         ranked: &[Ranked],
     ) -> Option<PagePlaces> {
-        let accesses = self.known.get(&process)?;
+        let known = self.known.get(&process)?;
         let nodes = memory_nodes(topology);
+        let profile = match known {
+            Known::Sampled(accesses) => &accesses.profile,
+            Known::Recorded(profile) => profile,
+        };
         if mapping == PageMapping::Balance {
-            return Some(accesses.profile.by_balance(&nodes));
+            return Some(profile.by_balance(&nodes));
         }
-        let pinned = ranked.iter().filter_map(|&(id, _, pu)| {
-            let node = node_of_pu(topology, pu?)?;
-            Some((id.thread.cast_unsigned(), node))
+        let its = ranked.iter().filter(|(id, ..)| id.process == process);
+        let pinned = its.filter_map(|&(id, rank, pu)| {
+            let number = match known {
+                Known::Sampled(_) => id.thread.cast_unsigned(),
+                Known::Recorded(_) => u32::try_from(rank).ok()?,
+            };
+            Some((number, node_of_pu(topology, pu?)?))
         });
         let pinned: BTreeMap<u32, NodeId> = pinned.collect();
         let node_of = |thread: u32| {
-            let seen = || node_of_pu(topology, *accesses.last_pus.get(&thread)?);
+            let seen = || match known {
+                Known::Sampled(accesses) => node_of_pu(topology, *accesses.last_pus.get(&thread)?),
+                Known::Recorded(_) => None,
+            };
             pinned.get(&thread).copied().or_else(seen)
         };
-        Some(accesses.profile.by_locality(&nodes, node_of))
+        Some(profile.by_locality(&nodes, node_of))
     }
 }

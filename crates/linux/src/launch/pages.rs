@@ -5,7 +5,7 @@
 //!    each process whose mapping, or whose threads' node, is another than before; without one, after threads that have changed
 //!    their node (`pinfold_core::memory::Following`), where that is worth its cost (`check_cost`).
 //! 3. A page mapping that needs to know who accesses what has nothing moved before the initialisation is over; then the
-//!    accesses are sampled first, of processes of which they are not known (`accesses`).
+//!    accesses are sampled first, or taken from a recording, of processes of which they are not known (`accesses`).
 //!
 //! `apply` comes back when the pages are there: what is measured next is measured with them in their places. Meanwhile the
 //! program runs, is followed, and may end, which ends the moving. A process's end is taken from the kernel only between two
@@ -18,18 +18,18 @@ use super::accesses::ProgramAccesses;
 use super::{Phase, Ranked, Shared, State};
 use crate::memory::{Areas, Calls, Halt, Limits, MemoryPolicy, Sampling, System, Target, move_pages, page_size};
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, Selection, Spread,
-    check_cost, node_of_pu, nodes_of_pus, spread,
+    ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile, Selection,
+    Spread, check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where the followed processes are.
-pub(super) const PROCFS: &str = "/proc";
+const PROCFS: &str = "/proc";
 
 /// The process's memory policies under which a page is where the thread is that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
@@ -55,6 +55,8 @@ pub struct PageOptions {
     pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
     /// How accesses are sampled, for a mapping that needs to know them.
     pub sampling: Sampling,
+    /// The accesses of another run, instead of samples.
+    pub profile: Option<Arc<RecordedProfile>>,
     /// How long after the program's begin accesses say something of what it will do: its initialisation.
     pub sampled_from: Duration,
 }
@@ -153,9 +155,13 @@ impl ProgramPages {
         let began = shared.lock().began;
         if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
             if !std::mem::replace(&mut self.told_when, true) {
+                let then = match &self.options.profile {
+                    Some(profile) => format!("the accesses in {} are brought to its addresses", profile.recording),
+                    None => format!("its accesses are sampled for {:?}", self.options.sampling.lasts),
+                };
                 shared.lock().program.note(format!(
-                    "Pages are placed when the program has initialised, after {:?} (-i): then its accesses are sampled for {:?}.",
-                    self.options.sampled_from, self.options.sampling.lasts
+                    "Pages are placed when the program has initialised, after {:?} (-i): then {then}.",
+                    self.options.sampled_from
                 ));
             }
             return false;
@@ -164,10 +170,18 @@ impl ProgramPages {
         let unknown: Vec<(i32, Vec<MemoryArea>)> = unknown
             .filter_map(|&process| Some((process, self.areas(shared, process, applied)?)))
             .collect();
-        if !unknown.is_empty() {
-            let (sampled, errors) = self
-                .accesses
-                .sample(shared, &unknown, self.page_size, self.options.sampling);
+        if let Some(profile) = self.options.profile.clone() {
+            for (process, areas) in &unknown {
+                let recorded = self
+                    .accesses
+                    .recorded(shared, *process, areas, self.page_size, &profile);
+                match recorded {
+                    Ok(profiled) => applied.profiled.extend(profiled),
+                    Err(error) => applied.refused.push(refusal(&error)),
+                }
+            }
+        } else if !unknown.is_empty() {
+            let (sampled, errors) = self.accesses.sample(shared, &unknown, self.options.sampling);
             if sampled.as_ref().is_some_and(|sampled| sampled.samples == 0) {
                 applied.refused.push(refusal(&format_args!(
                     "no access to memory was seen within {:?}, as of a program that idles; --sample-time samples for longer",

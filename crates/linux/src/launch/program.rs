@@ -355,6 +355,7 @@ impl Program {
             refused,
             pages: None,
             sampled: None,
+            profiled: vec![],
         }
     }
 

@@ -98,15 +98,19 @@ fn huge(line: &str) -> Option<u64> {
 }
 
 /// The first line of an area in `maps` and `smaps` (`proc_pid_maps(5)`).
-struct Header<'a> {
-    start: u64,
-    end: u64,
+pub(super) struct Header<'a> {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Its four letters.
+    pub(super) permissions: &'a str,
     shared: bool,
-    path: &'a str,
+    /// Its place in the file, in bytes.
+    pub(super) offset: u64,
+    pub(super) path: &'a str,
 }
 
 impl<'a> Header<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
+    pub(super) fn parse(line: &'a str) -> Option<Self> {
         let mut rest = line;
         let mut field = || {
             let (field, after) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -115,18 +119,20 @@ impl<'a> Header<'a> {
         };
         let (start, end) = field().split_once('-')?;
         let permissions = field();
-        let (_offset, _device, _inode) = (field(), field(), field());
+        let (offset, _device, _inode) = (field(), field(), field());
         let number = |text| u64::from_str_radix(text, 16).ok();
         let header = Self {
             start: number(start)?,
             end: number(end)?,
+            permissions,
             shared: permissions.as_bytes().get(3)? == &b's',
+            offset: number(offset).unwrap_or(0),
             path: rest,
         };
         (header.start < header.end).then_some(header)
     }
 
-    fn kind(&self) -> AreaKind {
+    pub(super) fn kind(&self) -> AreaKind {
         let path = self.path;
         let memory = [
             "/dev/zero",

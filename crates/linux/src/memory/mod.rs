@@ -1,21 +1,24 @@
 //! Memory on NUMA nodes, by the kernel's calls: the memory policy that a program begins with (`policy`), what a running
-//! process's memory looks like (`maps`, `page_map`), who accesses what (`sampling`), and moving pages (`mover`, `calls`). Where each page belongs is
+//! process's memory looks like (`maps`, `page_map`, `mapped`), who accesses what (`sampling`), and moving pages (`mover`, `calls`). Where each page belongs is
 //! decided in `pinfold_core::memory`.
 
 mod calls;
+mod mapped;
 mod maps;
 mod mover;
 mod page_map;
 mod policy;
 mod process;
+mod run;
 mod sampling;
 mod system;
 
 pub use calls::{Calls, Halt, Target, may_move_shared, page_size};
+pub use mapped::{ProfileError, on_process};
 pub use maps::{Areas, MapsError};
 pub use mover::{Limits, MoveCalls, Progress, move_pages};
 pub use page_map::{Entry, PageMap};
 pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};
 pub use process::{OtherProcess, ProcessError};
-pub use sampling::{Accesses, Sampling, SamplingError, check_sampling, sample};
+pub use sampling::{Accesses, NoMemoryEvents, SampleBy, SampledMachine, Sampling, SamplingError};
 pub use system::System;

@@ -180,7 +180,16 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
                 Kind::BarrierEnd {} => in_barrier = false,
                 Kind::WindowBegin {} => outside = false,
                 Kind::WindowEnd {} => outside = true,
-                Kind::FutexWaitEnd { .. } | Kind::Unmap { .. } | Kind::Compute {} => {}
+                // A page keeps its place in a simulation, and a simulated machine has no address spaces.
+                Kind::FutexWaitEnd { .. }
+                | Kind::Compute {}
+                | Kind::Unmap { .. }
+                | Kind::Discard { .. }
+                | Kind::Map { .. }
+                | Kind::Protect { .. }
+                | Kind::Remap { .. }
+                | Kind::Break { .. }
+                | Kind::Stack { .. } => {}
             }
             orders
                 .begins

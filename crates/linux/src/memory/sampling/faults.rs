@@ -3,20 +3,16 @@
 //! the fault took.
 
 use super::ring::{FIELDS, Record, Ring};
-use crate::pfm::{empty_attributes, sys};
+use crate::perf_event::{self, TaskClock, Watched, id};
+use crate::pfm::sys;
 use nix::errno::Errno;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Bytes of a thread's buffer: the faults of ten milliseconds, of a microsecond each, of which each takes two records of 48 bytes.
 const BUFFER: usize = 1 << 20;
-
-/// `PERF_EVENT_IOC_SET_OUTPUT` and `PERF_EVENT_IOC_ID` of `linux/perf_event.h`.
-const SET_OUTPUT: libc::c_ulong = 0x2405;
-const ID: libc::c_ulong = 0x8008_2407;
 
 /// A page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +92,7 @@ impl Faults {
 
     /// How long the threads have run since it listens to them.
     pub(super) fn ran(&mut self) -> Duration {
-        self.threads.values_mut().map(ThreadFaults::ran).sum()
+        self.threads.values_mut().map(|thread| thread.task_clock.ran()).sum()
     }
 }
 
@@ -112,7 +108,7 @@ struct ThreadFaults {
     begin: u64,
     end: u64,
     _ends: OwnedFd,
-    task_clock: File,
+    task_clock: TaskClock,
     /// The fault that began last: where and when.
     begun: Option<(u64, u64)>,
     in_faults: Duration,
@@ -121,24 +117,24 @@ struct ThreadFaults {
 impl ThreadFaults {
     fn open(thread: i32, page_size: usize, user_only: bool) -> Result<Self, Errno> {
         let sampled = |event| {
-            let mut attributes = attributes(event, user_only);
+            let mut attributes = perf_event::software(event, user_only);
+            attributes.set_use_clockid(1);
+            attributes.clockid = libc::CLOCK_MONOTONIC;
             attributes.__bindgen_anon_1.sample_period = 1;
             attributes.sample_type = u64::from(FIELDS);
-            open(&attributes, thread)
+            perf_event::open(&attributes, Watched::Thread(thread), None)
         };
         let begins = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS)?;
         let ends = sampled(sys::PERF_COUNT_SW_PAGE_FAULTS_MIN)?;
-        let ring = Ring::map(&begins, page_size, BUFFER)
-            .map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
-        // SAFETY: both are perf events of ours; the kernel keeps no pointer.
-        Errno::result(unsafe { libc::ioctl(ends.as_raw_fd(), SET_OUTPUT, begins.as_raw_fd()) })?;
+        let ring = Ring::map(&begins, page_size, BUFFER)?;
+        perf_event::set_output(&ends, &begins)?;
         Ok(Self {
             ring,
             begin: id(&begins)?,
             end: id(&ends)?,
             _begins: begins,
             _ends: ends,
-            task_clock: open(&attributes(sys::PERF_COUNT_SW_TASK_CLOCK, user_only), thread)?.into(),
+            task_clock: TaskClock::open(thread)?,
             begun: None,
             in_faults: Duration::ZERO,
         })
@@ -169,55 +165,10 @@ impl ThreadFaults {
                     *in_faults += Duration::from_nanos(sample.time.saturating_sub(since));
                 }
             }
-            Record::Sample(_) => {}
+            Record::Sample(_) | Record::Throttled => {}
             Record::Lost(records) => *lost += records,
         });
     }
-
-    fn ran(&mut self) -> Duration {
-        let mut bytes = [0; size_of::<u64>()];
-        match self.task_clock.read(&mut bytes) {
-            Ok(read) if read == bytes.len() => Duration::from_nanos(u64::from_ne_bytes(bytes)),
-            _ => Duration::ZERO,
-        }
-    }
-}
-
-/// One of the kernel's own events.
-fn attributes(event: u32, user_only: bool) -> sys::perf_event_attr {
-    let mut attributes = empty_attributes();
-    attributes.type_ = sys::PERF_TYPE_SOFTWARE;
-    attributes.config = u64::from(event);
-    attributes.set_exclude_kernel(u64::from(user_only));
-    attributes.set_exclude_hv(1);
-    attributes.set_use_clockid(1);
-    attributes.clockid = libc::CLOCK_MONOTONIC;
-    attributes
-}
-
-fn open(attributes: &sys::perf_event_attr, thread: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: the attributes say how large they are; the kernel keeps no pointer to them.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            std::ptr::from_ref(attributes),
-            thread,
-            -1,
-            -1,
-            libc::c_ulong::from(sys::PERF_FLAG_FD_CLOEXEC),
-        )
-    };
-    let descriptor = i32::try_from(Errno::result(descriptor)?).map_err(|_| Errno::EMFILE)?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-/// The number by which records name an event.
-fn id(event: &OwnedFd) -> Result<u64, Errno> {
-    let mut id = 0u64;
-    // SAFETY: the kernel writes the number to where it is told.
-    Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), ID, &raw mut id) })?;
-    Ok(id)
 }
 
 #[cfg(test)]

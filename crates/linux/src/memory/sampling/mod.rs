@@ -1,65 +1,72 @@
-//! Which thread accesses which pages, by sampling, with no hardware counters and nothing inside the program:
+//! Which thread accesses which pages, by sampling. There are two sources:
 //!
-//! 1. The kernel protects all pages of the process against writing (`protection`). Where automatic NUMA balancing is on, it also
-//!    protects some of them against any access, by itself.
-//! 2. The next access to a page is a page fault, which the kernel answers itself. Its events tell the thread, the address, the
-//!    time, and how long it took (`faults`).
-//! 3. After a period all is protected anew. Periods differ by up to a quarter, so that they never keep step with the program's.
-//!    A round is prolonged while faults have taken more than `MOST` of the threads' time.
-//! 4. `SampledAccesses` makes of it how often each thread accesses each page.
+//! - **memory events** (`events`): the processor picks loads and stores as they retire and tells their addresses. The
+//!   kernel's description of its events says which there are (`memory_events`). They see reads and writes, and cost an
+//!   interrupt for some samples;
+//! - **page faults** (`rounds`): pages are protected, and the next access to each is a fault. It needs no hardware.
 //!
-//! Whatever ends it, us being killed included, leaves nothing behind: a page that is still protected is written after one more
-//! fault.
-//!
-//! Known limits: without automatic NUMA balancing, pages that are only read have no samples. Pages of hugetlbfs are never protected. A
-//! page fault that the program would have had anyway is a sample, too: its first touch of a page. What a process maps
-//! while it is sampled counts in small pages, also where it has huge ones.
+//! Both hear of it by perf events, from a buffer that the kernel writes (`ring`). The first is taken where it can be had.
 
+mod events;
 mod faults;
+mod memory_events;
 mod protection;
 mod ring;
+mod rounds;
+#[cfg(test)]
+mod targets;
 
 use super::calls::{Halt, Target};
-use super::system::System;
-use crate::counters;
-use crate::procfs::Procfs;
-use faults::{Faults, now};
+use crate::counters::{self, Permission};
+use events::Admitted;
+pub use memory_events::NoMemoryEvents;
 use pinfold_core::PuId;
-use pinfold_core::memory::{AccessProfile, MemoryArea, Sampled, SampledAccesses, Seen};
-use protection::Protection;
+use pinfold_core::memory::{AccessProfile, MemoryArea, Sampled};
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Where samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleBy {
+    /// Memory events where they can be had, and else page faults.
+    Auto,
+    /// Memory events alone.
+    MemoryEvents,
+    /// Page faults alone.
+    PageFaults,
+}
 
 /// How accesses are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// How far apart pages are protected.
+    /// Where samples come from.
+    pub by: SampleBy,
+    /// With page faults: how far apart pages are protected.
     pub period: Duration,
+    /// With memory events: of so many, one is a sample.
+    pub event_period: u64,
     /// How long it goes on.
     pub lasts: Duration,
 }
 
 impl Default for Sampling {
-    /// Thirty rounds: enough to tell apart pages of which one is accessed twice as often, with a hundred faults a page and
-    /// second at most.
+    /// Thirty rounds of page faults: enough to tell apart pages of which one is accessed twice as often, with a hundred
+    /// faults a page and second at most. Of the events a prime number, so that samples do not keep step with loops; at
+    /// four thousand million micro-operations a second it makes 40,000 samples a second, of a microsecond or so each.
     fn default() -> Self {
         Self {
+            by: SampleBy::Auto,
             period: Duration::from_millis(100),
+            event_period: 100_003,
             lasts: Duration::from_secs(3),
         }
     }
 }
 
-/// The share of threads' time that faults may take before rounds are prolonged.
-const MOST: f64 = 0.2;
-
 /// How often buffers are emptied.
 const GLANCE: Duration = Duration::from_millis(10);
-
-/// Bytes of a transparent huge page, as in `mover`.
-const HUGE: u64 = 2 << 20;
 
 /// Why accesses cannot be sampled.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +78,17 @@ pub enum SamplingError {
          for all programs"
     )]
     NoWay,
+    /// There are no memory events, which were asked for.
+    #[error("{0}; --sample-by page-faults needs none")]
+    NoMemoryEvents(NoMemoryEvents),
+    /// The kernel does not let us sample them.
+    #[error("{names} cannot be sampled: {why}")]
+    MemoryEvents {
+        /// The events as perf writes them.
+        names: String,
+        /// Why, and the remedy.
+        why: String,
+    },
     /// The kernel does not let us listen to page faults.
     #[error("the page faults of process {process} cannot be sampled: {why}")]
     Faults {
@@ -103,76 +121,68 @@ pub struct Accesses {
     pub sampled: Sampled,
 }
 
-/// Samples the accesses of processes, of which the areas are known, all at the same time. In the order of the processes.
-pub fn sample(
-    processes: &[(&dyn Target, &[MemoryArea])],
-    procfs: &Path,
+/// The machine that is sampled: where its `/proc` and `/sys` are, and the bytes of its smallest pages.
+#[derive(Clone, Debug)]
+pub struct SampledMachine {
+    procfs: PathBuf,
+    sysfs: PathBuf,
     page_size: u64,
-    sampling: Sampling,
-) -> Vec<Result<Accesses, SamplingError>> {
-    let by = ways(procfs, page_size);
-    let mut samplers: Vec<Result<Sampler<'_>, SamplingError>> = processes
-        .iter()
-        .map(|&(target, areas)| Sampler::new(target, areas, procfs, page_size, &by))
-        .collect();
-    let began = now();
-    for round in 0.. {
-        let left = (began + sampling.lasts).saturating_sub(now());
-        if left.is_zero() || samplers.iter().all(Result::is_err) {
-            break;
-        }
-        let until = now() + sampling.period.mul_f64(jitter(round)).min(left);
-        each(&mut samplers, |sampler| sampler.begin_round(procfs));
-        loop {
-            let left = until.saturating_sub(now());
-            if left.is_zero() || samplers.iter().all(Result::is_err) {
-                break;
-            }
-            // Who waits for the first waits for all.
-            let mut pause = left.min(GLANCE);
-            each(&mut samplers, |sampler| {
-                sampler.target.pause(std::mem::take(&mut pause))?;
-                sampler.take();
-                Ok(())
-            });
+}
+
+impl SampledMachine {
+    /// The machine that these file systems describe.
+    pub fn new(procfs: impl Into<PathBuf>, sysfs: impl Into<PathBuf>, page_size: u64) -> Self {
+        Self {
+            procfs: procfs.into(),
+            sysfs: sysfs.into(),
+            page_size,
         }
     }
-    let lasted = now().saturating_sub(began);
-    let accesses =
-        |sampler: Result<Sampler<'_>, _>| sampler.map(|sampler| sampler.accesses(&by, sampling.period, lasted));
-    samplers.into_iter().map(accesses).collect()
-}
 
-/// Whether anything makes accesses visible on this machine now.
-pub fn check_sampling(procfs: &Path, page_size: u64) -> Result<(), SamplingError> {
-    if ways(procfs, page_size).is_empty() {
-        return Err(SamplingError::NoWay);
+    /// The one that we run on.
+    pub fn here() -> Self {
+        Self::new("/proc", "/sys", super::page_size())
     }
-    Ok(())
-}
 
-/// What makes accesses visible on this machine now.
-fn ways(procfs: &Path, page_size: u64) -> Vec<Seen> {
-    let mut ways = vec![];
-    if protection::is_available(procfs, page_size) {
-        ways.push(Seen::WriteProtection);
+    /// Samples the accesses of processes, of which the areas are known, all at the same time. In the order of the processes.
+    /// Errors: there is no source of samples, for any of them.
+    pub fn sample(
+        &self,
+        processes: &[(&dyn Target, &[MemoryArea])],
+        sampling: Sampling,
+    ) -> Result<Vec<Result<Accesses, SamplingError>>, SamplingError> {
+        Ok(match self.memory_events(sampling)? {
+            Some(events) => events::sample(processes, &self.procfs, &self.sysfs, self.page_size, &events, sampling),
+            None => rounds::sample(processes, &self.procfs, self.page_size, sampling.period, sampling.lasts),
+        })
     }
-    if System::new(procfs, "/sys").numa_balancing() == Some(true) {
-        ways.push(Seen::NumaHints);
-    }
-    ways
-}
 
-/// How long a round is, of the period: 0.75 to 1.25, spread evenly by the golden ratio.
-fn jitter(round: u32) -> f64 {
-    0.75 + 0.5 * (f64::from(round) * 0.618_033_988_75).fract()
+    /// Whether there is a source of samples on this machine now, of those that `sampling` allows.
+    pub fn check(&self, sampling: Sampling) -> Result<(), SamplingError> {
+        match self.memory_events(sampling)? {
+            Some(_) => Ok(()),
+            None => rounds::check(&self.procfs, self.page_size),
+        }
+    }
+
+    /// The memory events to sample; `None` for page faults.
+    fn memory_events(&self, sampling: Sampling) -> Result<Option<Vec<Admitted>>, SamplingError> {
+        if sampling.by == SampleBy::PageFaults {
+            return Ok(None);
+        }
+        let events = memory_events::read(&self.sysfs)
+            .map_err(SamplingError::NoMemoryEvents)
+            .and_then(|events| events::admitted(&self.sysfs, &events, sampling.event_period));
+        match events {
+            Ok(events) => Ok(Some(events)),
+            Err(_) if sampling.by == SampleBy::Auto => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Does the same with all samplers that still work.
-fn each<'a>(
-    samplers: &mut [Result<Sampler<'a>, SamplingError>],
-    mut act: impl FnMut(&mut Sampler<'a>) -> Result<(), SamplingError>,
-) {
+fn each<S>(samplers: &mut [Result<S, SamplingError>], mut act: impl FnMut(&mut S) -> Result<(), SamplingError>) {
     for slot in samplers {
         if let Ok(sampler) = slot
             && let Err(error) = act(sampler)
@@ -182,174 +192,38 @@ fn each<'a>(
     }
 }
 
-/// One process.
-struct Sampler<'a> {
-    target: &'a dyn Target,
-    areas: &'a [MemoryArea],
-    page_size: u64,
-    protection: Option<Protection>,
-    faults: Faults,
-    accesses: SampledAccesses,
-    last_pus: HashMap<u32, PuId>,
-    /// How long each thread had been in faults when its first fault of this round came.
-    before: HashMap<u32, Duration>,
-    protecting: Duration,
-}
-
-impl<'a> Sampler<'a> {
-    fn new(
-        target: &'a dyn Target,
-        areas: &'a [MemoryArea],
-        procfs: &Path,
-        page_size: u64,
-        ways: &[Seen],
-    ) -> Result<Self, SamplingError> {
-        if ways.is_empty() {
-            return Err(SamplingError::NoWay);
-        }
-        let mut protection = None;
-        if ways.contains(&Seen::WriteProtection) {
-            let mut opened = None;
-            target.held(&mut |process| opened = Some((process, Protection::open(procfs, process))))?;
-            protection = match opened {
-                Some((_, Ok(protection))) => Some(protection),
-                Some((process, Err(error))) => return Err(SamplingError::Protection { process, error }),
-                None => None,
-            };
-        }
-        Ok(Self {
-            target,
-            areas,
-            page_size,
-            protection,
-            faults: Faults::default(),
-            accesses: SampledAccesses::default(),
-            last_pus: HashMap::new(),
-            before: HashMap::new(),
-            protecting: Duration::ZERO,
-        })
-    }
-
-    /// Protects the pages, and listens to threads that are new.
-    fn begin_round(&mut self, procfs: &Path) -> Result<(), SamplingError> {
-        self.take();
-        if self.accesses.rounds() > 0 && self.is_costly() {
-            return Ok(());
-        }
-        let mut listening = Ok(());
-        let page_size = usize::try_from(self.page_size).unwrap_or(4096);
-        self.target.held(&mut |process| {
-            let threads = Procfs::new(procfs).threads(process);
-            listening = self
-                .faults
-                .listen(&threads, page_size)
-                .map_err(|error| SamplingError::Faults {
-                    process,
-                    why: why(&error),
-                });
-        })?;
-        listening?;
-        let before = now();
-        if let Some(protection) = &mut self.protection
-            && let Err(error) = protection.protect()
-        {
-            return Err(match error.raw_os_error() {
-                Some(libc::ESRCH) => Halt::Ended.into(),
-                _ => SamplingError::Protection {
-                    process: self.target.process(),
-                    error,
-                },
-            });
-        }
-        let after = now();
-        self.protecting += after.saturating_sub(before);
-        self.accesses.end_round(before);
-        // The pages have been protected when the first fault comes, or the call.
-        let faults = self.faults.take();
-        let first = faults.iter().map(|fault| fault.at).find(|&at| at >= before);
-        self.accesses.begin_round(first.unwrap_or(after).min(after));
-        self.before.clear();
-        self.note(&faults);
-        Ok(())
-    }
-
-    /// Whether faults have taken more than they may.
-    fn is_costly(&mut self) -> bool {
-        let ran = self.faults.ran();
-        self.faults.in_faults() > ran.mul_f64(MOST)
-    }
-
-    /// Notes the faults since the last call.
-    fn take(&mut self) {
-        let faults = self.faults.take();
-        self.note(&faults);
-    }
-
-    fn note(&mut self, faults: &[faults::Fault]) {
-        for fault in faults {
-            let (address, bytes) = self.page(fault.address);
-            // A thread that is in a fault accesses nothing: its time stands still.
-            let before = *self.before.entry(fault.thread).or_insert(fault.in_faults);
-            let at = fault.at.saturating_sub(fault.in_faults.saturating_sub(before));
-            self.accesses.access(fault.thread, address, bytes, at);
-            self.last_pus.insert(fault.thread, PuId(fault.pu));
-        }
-    }
-
-    /// The page at an address, as it would be moved: its first byte and its length.
-    fn page(&self, address: u64) -> (u64, u64) {
-        let after = self.areas.partition_point(|area| area.start <= address);
-        let area = self.areas[..after].last().filter(|area| address < area.end);
-        let within = |bytes: u64| (address / bytes * bytes, bytes);
-        let Some(area) = area else {
-            return within(self.page_size);
-        };
-        let (huge, bytes) = within(HUGE);
-        if area.huge > 0 && area.start <= huge && huge + bytes <= area.end {
-            (huge, bytes)
-        } else {
-            within(area.page_size)
-        }
-    }
-
-    fn accesses(mut self, by: &[Seen], period: Duration, lasted: Duration) -> Accesses {
-        self.take();
-        self.accesses.end_round(now());
-        let profile = self.accesses.profile();
-        let resident: u64 = self.areas.iter().map(MemoryArea::resident_bytes).sum();
-        let sampled = Sampled {
-            by: by.to_vec(),
-            in_kernel: self.faults.in_kernel(),
-            period,
-            lasted,
-            processes: 1,
-            rounds: self.accesses.rounds(),
-            samples: self.accesses.samples(),
-            lost: self.faults.lost,
-            pages: profile.len() as u64,
-            without_samples: resident.saturating_sub(profile.bytes()),
-            in_faults: self.faults.in_faults(),
-            protecting: self.protecting,
-            ran: self.faults.ran(),
-        };
-        Accesses {
-            profile,
-            last_pus: self.last_pus,
-            sampled,
-        }
-    }
-}
-
-/// What the kernel's refusal means.
-fn why(error: &io::Error) -> String {
+/// What the kernel's refusal means, of events that need `permission`, of which each thread takes so many descriptors.
+fn why(error: &io::Error, permission: Permission, descriptors: usize) -> String {
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => counters::forbidden(Path::new("/")),
+        Some(libc::EACCES | libc::EPERM) => counters::forbidden(Path::new("/"), permission),
         Some(libc::EMFILE) => {
-            "no file descriptor is left: each thread takes three; raise the limit by ulimit -n".to_owned()
+            format!("no file descriptor is left: each thread takes {descriptors}; raise the limit by ulimit -n")
         }
         _ => format!("perf_event_open: {error}"),
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn machine(sysfs: &Path) -> SampledMachine {
+        SampledMachine::new("/proc", sysfs, super::super::page_size())
+    }
+
+    fn by(by: SampleBy) -> Sampling {
+        Sampling {
+            by,
+            ..Sampling::default()
+        }
+    }
+
+    #[test]
+    fn a_machine_without_memory_events_says_so_where_they_were_asked_for_and_else_takes_page_faults() {
+        let empty = tempfile::tempdir().unwrap();
+        let machine = machine(empty.path());
+        let error = machine.check(by(SampleBy::MemoryEvents)).unwrap_err().to_string();
+        assert!(error.contains("--sample-by page-faults"), "{error}");
+        assert!(machine.memory_events(by(SampleBy::Auto)).unwrap().is_none());
+    }
+}

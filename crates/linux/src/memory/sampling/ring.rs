@@ -1,7 +1,7 @@
 //! The buffer into which the kernel writes the samples of an event: `perf_event_open(2)`, "MMAP layout".
 
 use crate::pfm::sys;
-use std::io;
+use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,8 @@ pub(super) enum Record {
     Sample(Sample),
     /// So many records could not be written.
     Lost(u64),
+    /// The kernel takes no samples for a while, because they came too fast.
+    Throttled,
 }
 
 /// What a sample tells.
@@ -26,6 +28,7 @@ pub(super) enum Record {
 pub(super) struct Sample {
     /// Of which event.
     pub(super) event: u64,
+    pub(super) process: u32,
     pub(super) thread: u32,
     /// Nanoseconds of the event's clock.
     pub(super) time: u64,
@@ -51,12 +54,14 @@ impl Record {
         match half(0)? {
             sys::PERF_RECORD_SAMPLE => Some(Self::Sample(Sample {
                 event: word(0)?,
+                process: half(HEADER + 8)?,
                 thread: half(HEADER + 12)?,
                 time: word(2)?,
                 address: word(3)?,
                 pu: half(HEADER + 32)?,
             })),
             sys::PERF_RECORD_LOST => Some(Self::Lost(word(1)?)),
+            sys::PERF_RECORD_THROTTLE => Some(Self::Throttled),
             _ => None,
         }
     }
@@ -75,7 +80,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps the buffer of an event, of so many bytes, or of less where we may not lock so much memory.
-    pub(super) fn map(event: &impl AsFd, page: usize, bytes: usize) -> io::Result<Self> {
+    pub(super) fn map(event: &impl AsFd, page: usize, bytes: usize) -> Result<Self, Errno> {
         let mut data = bytes.max(page).next_power_of_two();
         loop {
             // SAFETY: a new mapping at an address of the kernel's choice.
@@ -92,7 +97,7 @@ impl Ring {
             match NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED) {
                 Some(mapped) => return Ok(Self { mapped, page, data }),
                 None if data > page => data /= 2,
-                None => return Err(io::Error::last_os_error()),
+                None => return Err(Errno::last()),
             }
         }
     }
@@ -153,6 +158,7 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn record(kind: u32, words: &[u64]) -> Vec<u8> {
         let size = u16::try_from(HEADER + 8 * words.len()).unwrap();
@@ -163,23 +169,27 @@ mod tests {
         bytes
     }
 
+    /// A word of two fields of 32 bits, the first at the lower address.
+    fn halves(first: u32, second: u32) -> u64 {
+        let bytes = [first.to_ne_bytes(), second.to_ne_bytes()].concat();
+        u64::from_ne_bytes(bytes.try_into().unwrap())
+    }
+
     #[test]
     fn a_sample_has_its_fields_in_the_kernels_order() {
-        let halves = |low: u64, high: u64| low | high << 32;
         let bytes = record(
             sys::PERF_RECORD_SAMPLE,
             &[7, halves(100, 101), 5_000, 0xabc0, halves(3, 0)],
         );
         let expected = Sample {
             event: 7,
+            process: 100,
             thread: 101,
             time: 5_000,
             address: 0xabc0,
             pu: 3,
         };
-        if cfg!(target_endian = "little") {
-            assert_eq!(Record::parse(&bytes), Some(Record::Sample(expected)));
-        }
+        assert_eq!(Record::parse(&bytes), Some(Record::Sample(expected)));
         assert_eq!(Record::parse(&bytes[..40]), None);
     }
 
@@ -190,5 +200,90 @@ mod tests {
             Some(Record::Lost(12))
         );
         assert_eq!(Record::parse(&record(u32::MAX, &[1, 2, 3])), None);
+    }
+
+    impl Ring {
+        /// A buffer without an event.
+        fn blank(page: usize, data: usize) -> Self {
+            // SAFETY: a new mapping at an address of the kernel's choice, zeroed.
+            let mapped = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    page + data,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            assert_ne!(mapped, libc::MAP_FAILED);
+            let mapped = NonNull::new(mapped.cast()).unwrap();
+            Self { mapped, page, data }
+        }
+
+        /// Writes a record as the kernel does: behind the last, around the end where it comes to that. False where there is
+        /// no room.
+        fn put(&self, record: &[u8]) -> bool {
+            let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
+            let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
+            let at = head.load(Ordering::Relaxed);
+            if at + record.len() as u64 - tail.load(Ordering::Relaxed) > self.data as u64 {
+                return false;
+            }
+            for (place, &byte) in (at..).zip(record) {
+                let place = usize::try_from(place % self.data as u64).unwrap();
+                // SAFETY: within the mapping, behind its first page.
+                unsafe { self.mapped.add(self.page + place).write(byte) };
+            }
+            head.store(at + record.len() as u64, Ordering::Release);
+            true
+        }
+    }
+
+    fn sample(number: u64, words: usize) -> Vec<u8> {
+        let mut fields = vec![7, halves(100, 101), number, 0x1000 * number, halves(3, 0)];
+        fields.resize(words, 0xdead);
+        record(sys::PERF_RECORD_SAMPLE, &fields)
+    }
+
+    proptest! {
+        /// Whatever is written between two looks, around the end of the buffer and back, comes out once and in its order.
+        #[test]
+        fn every_record_comes_out_once_and_in_order(
+            looks in proptest::collection::vec(proptest::collection::vec((0u8..4, 5usize..12), 0..60), 1..40),
+        ) {
+            let mut ring = Ring::blank(4096, 4096);
+            let mut number = 0;
+            for records in looks {
+                let mut expected = vec![];
+                for (kind, words) in records {
+                    number += 1;
+                    let (bytes, comes) = match kind {
+                        0 => (record(sys::PERF_RECORD_LOST, &[7, number]), Some(Record::Lost(number))),
+                        1 => (record(sys::PERF_RECORD_THROTTLE, &[number, 7, 7]), Some(Record::Throttled)),
+                        2 => (record(u32::MAX, &vec![number; words]), None),
+                        // Fields that were not asked for may follow those that were.
+                        _ => (sample(number, words), Some(Record::Sample(Sample {
+                            event: 7, process: 100, thread: 101, time: number, address: 0x1000 * number, pu: 3,
+                        }))),
+                    };
+                    if ring.put(&bytes) {
+                        expected.extend(comes);
+                    }
+                }
+                let mut taken = vec![];
+                ring.drain(|record| taken.push(record));
+                prop_assert_eq!(taken, expected);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
+            let mut ring = Ring::blank(4096, 4096);
+            ring.put(&bytes);
+            let mut taken = 0;
+            ring.drain(|_| taken += 1);
+            prop_assert!(taken <= bytes.len() / HEADER);
+        }
     }
 }

@@ -1,0 +1,44 @@
+//! What tells who shares with whom: the processor's counters, events of the kernel, or an assumption.
+
+use super::config::{Config, MetricName};
+use crate::activities;
+use anyhow::{Context, Result};
+use pinfold_linux::counters::{Plan, Request};
+use pinfold_policy::sam::{MapperEvents, Observer};
+use pinfold_runtime::daemon::{Counted, Rates, Sharing};
+
+/// What is counted, and what is made of it.
+pub(super) struct Sources {
+    pub(super) plan: Option<Plan>,
+    pub(super) rates: Box<dyn Rates>,
+}
+
+impl Sources {
+    /// What the configuration wants.
+    pub(super) fn of(config: &Config) -> Result<Self> {
+        match &config.metric {
+            MetricName::Counters => Self::counted(
+                activities::here()
+                    .context("`--metric sharing` does without counters, and takes threads of a process to share")?,
+            ),
+            MetricName::Activities(text) => Self::counted(activities::parse(text)?),
+            MetricName::Sharing(None) => Ok(Self {
+                plan: None,
+                rates: Box::new(Sharing::default()),
+            }),
+            MetricName::Sharing(Some(event)) => Ok(Self {
+                plan: Some(Plan::new(&[Request::Event(event.clone())])?),
+                rates: Box::new(Sharing { event: Some(0) }),
+            }),
+        }
+    }
+
+    fn counted((events, requests): (MapperEvents, Vec<Request>)) -> Result<Self> {
+        let plan = Plan::new(&requests)?;
+        let observer = Observer::new(&events, plan.metrics())?;
+        Ok(Self {
+            plan: Some(plan),
+            rates: Box::new(Counted { observer }),
+        })
+    }
+}

@@ -1,0 +1,429 @@
+//! Accesses of one run of a program, as a recording has them, brought to the addresses of another run.
+//!
+//! The kernel puts memory at other addresses in each run. So areas are matched by what backs them:
+//!
+//! - a file's by its name and the place in it, and the zeroed data behind it by their place there;
+//! - the heap by the distance from its begin, the first thread's stack by that from its end, where a program begins;
+//! - other memory by its length, and of equal lengths in the order in which it was mapped. The kernel maps from the highest address
+//!   down (mm/mmap.c, `arch_get_unmapped_area_topdown`) and makes one area of neighbours, so an area of the running program may
+//!   be several that were mapped one after the other, the first of them on top.
+//!
+//! What has no counterpart is counted with its reason. Threads are matched by rank, in the order of their births.
+//!
+//! Known limits: where the address space is laid out from the bottom (`ulimit -s unlimited`), neighbours are matched the
+//! wrong way round. Shared libraries must be the recorded ones.
+
+use super::{AccessProfile, MemoryArea};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What backs an area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MappedBacking {
+    /// Private memory: thread stacks, what allocators map.
+    Anonymous,
+    /// Memory without a file that processes share.
+    Shared,
+    /// The heap (`brk`).
+    Heap,
+    /// The first thread's stack.
+    Stack,
+    /// A file, from this place in it, in bytes.
+    File(PathBuf, u64),
+    /// The zeroed data behind a file's last mapping, from this place in them. In a recording alone: of a running program they
+    /// cannot be told from other memory.
+    BehindFile(PathBuf, u64),
+    /// What has no counterpart in another run.
+    Other,
+}
+
+/// A part of an address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedArea {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+    /// What backs it.
+    pub backing: MappedBacking,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// Whether anything may be done with it.
+    pub accessible: bool,
+}
+
+impl MappedArea {
+    fn length(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// A part of the recorded program's address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedArea {
+    /// Where it was.
+    pub area: MappedArea,
+    /// What it is called in words.
+    pub name: String,
+    /// Its place in the order in which areas were mapped.
+    pub order: u64,
+    /// Whether its file is no longer the one that was recorded.
+    pub changed: bool,
+}
+
+/// Accesses by page and thread, with what was mapped where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedProfile {
+    /// The recording.
+    pub recording: String,
+    /// The file that was run.
+    pub program: PathBuf,
+    /// How many threads it had.
+    pub threads: usize,
+    /// What was mapped, by address, none twice.
+    pub areas: Vec<RecordedArea>,
+    /// The first bytes of pages, by address, and the threads' accesses.
+    pub pages: Vec<(u64, Vec<(u32, u64)>)>,
+}
+
+/// Why accesses have no counterpart in the running program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mismatch {
+    /// The file is no longer the one that was recorded.
+    FileChanged,
+    /// The running program has not mapped that part of the file, or its heap or stack is smaller.
+    NotMapped,
+    /// It has no memory of that length that is not another area's counterpart already.
+    NoEqual,
+    /// It was not mapped at the moment at which the recording's address space is taken.
+    GivenBack,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FileChanged => "the file has changed since it was recorded: record the program again",
+            Self::NotMapped => "the running program has not mapped it, or less of it",
+            Self::NoEqual => "the running program has no memory of that length left",
+            Self::GivenBack => "the recorded program had given it back, or not mapped it yet",
+        })
+    }
+}
+
+/// What of a recording has no counterpart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnmatchedArea {
+    /// What it is called in words.
+    pub area: String,
+    /// Its bytes; `None` of memory that was given back.
+    pub bytes: Option<u64>,
+    /// The accesses without a counterpart.
+    pub accesses: u64,
+    /// Why.
+    pub why: Mismatch,
+}
+
+/// What came of bringing a recording's accesses to a running program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Profiled {
+    /// The recording.
+    pub recording: String,
+    /// How many threads were recorded.
+    pub threads: usize,
+    /// All accesses that were recorded.
+    pub accesses: u64,
+    /// Those whose memory the running program has.
+    pub matched: u64,
+    /// Pages of the running program with accesses, a huge page being one.
+    pub pages: u64,
+    /// Areas with accesses that have a counterpart for all of them.
+    pub areas: u64,
+    /// The others, those with the most accesses without a counterpart first.
+    pub unmatched: Vec<UnmatchedArea>,
+}
+
+/// A sentence for the user.
+impl fmt::Display for Profiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |accesses: u64| accesses as f64 / self.accesses.max(1) as f64 * 100.0;
+        write!(
+            f,
+            "{:.1} % of those in {} are to {} pages of this run",
+            share(self.matched),
+            self.recording,
+            self.pages
+        )?;
+        if let Some(most) = self.unmatched.first() {
+            let others = self.unmatched.len() - 1;
+            write!(f, "; {:.1} % are to {}: {}", share(most.accesses), most.area, most.why)?;
+            if others > 0 {
+                write!(f, "; {others} more areas have no counterpart for some of theirs")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RecordedProfile {
+    /// The accesses at the addresses of a run of which `running` is mapped, by address, and `areas` are in memory; pages are
+    /// those of `areas`, or have `page_size` bytes. Threads keep the recording's numbers, which are ranks.
+    pub fn on(&self, running: &[MappedArea], areas: &[MemoryArea], page_size: u64) -> (AccessProfile, Profiled) {
+        let matching = Matching::of(&self.areas, running);
+        let mut profile = AccessProfile::default();
+        let mut told = Profiled {
+            recording: self.recording.clone(),
+            threads: self.threads,
+            ..Profiled::default()
+        };
+        // Accesses in all and without a counterpart, by the area's place; `None` where there was no area.
+        let mut by_area: BTreeMap<Option<usize>, (u64, u64)> = BTreeMap::new();
+        for (address, threads) in &self.pages {
+            let accesses: u64 = threads.iter().map(|&(_, accesses)| accesses).sum();
+            told.accesses += accesses;
+            let (all, unmatched) = by_area.entry(self.area_at(*address)).or_default();
+            *all += accesses;
+            let Some(to) = matching.address(*address) else {
+                *unmatched += accesses;
+                continue;
+            };
+            told.matched += accesses;
+            let (page, bytes) = MemoryArea::page_at(areas, page_size, to);
+            for &(thread, accesses) in threads {
+                profile.add(page, bytes, thread, accesses);
+            }
+        }
+        told.pages = profile.len() as u64;
+        for (place, (_, accesses)) in by_area {
+            if accesses == 0 {
+                told.areas += 1;
+            } else {
+                told.unmatched.push(self.unmatched(place, accesses));
+            }
+        }
+        told.unmatched.sort_by_key(|area| Reverse(area.accesses));
+        (profile, told)
+    }
+
+    fn area_at(&self, address: u64) -> Option<usize> {
+        let after = self.areas.partition_point(|area| area.area.start <= address);
+        let place = after.checked_sub(1)?;
+        (address < self.areas[place].area.end).then_some(place)
+    }
+
+    fn unmatched(&self, place: Option<usize>, accesses: u64) -> UnmatchedArea {
+        let Some(area) = place.map(|place| &self.areas[place]) else {
+            return UnmatchedArea {
+                area: "memory without an area".to_owned(),
+                bytes: None,
+                accesses,
+                why: Mismatch::GivenBack,
+            };
+        };
+        UnmatchedArea {
+            area: area.name.clone(),
+            bytes: Some(area.area.length()),
+            accesses,
+            why: match area.area.backing {
+                _ if area.changed => Mismatch::FileChanged,
+                MappedBacking::Anonymous | MappedBacking::Shared => Mismatch::NoEqual,
+                _ => Mismatch::NotMapped,
+            },
+        }
+    }
+}
+
+/// Which addresses of the recording are which of the running program.
+#[derive(Debug, Default)]
+struct Matching {
+    /// By first byte: the byte after the last, and the first byte's counterpart. Where stretches overlap, the later begin counts.
+    stretches: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Matching {
+    fn of(recorded: &[RecordedArea], running: &[MappedArea]) -> Self {
+        let mut matching = Self::default();
+        let usable: Vec<&RecordedArea> = recorded
+            .iter()
+            .filter(|area| area.area.accessible && !area.changed)
+            .collect();
+        for recorded in &usable {
+            matching.by_place(&recorded.area, running);
+        }
+        for shared in [false, true] {
+            let pool = by_length(&usable, running, shared);
+            let mut mapped: Vec<&RecordedArea> = usable
+                .iter()
+                .copied()
+                .filter(|area| area.area.backing == kind(shared))
+                .collect();
+            mapped.sort_by_key(|area| (area.order, area.area.start));
+            matching.by_length(&mapped, pool);
+        }
+        matching
+    }
+
+    /// The address in the running program.
+    fn address(&self, recorded: u64) -> Option<u64> {
+        let (&start, &(end, to)) = self.stretches.range(..=recorded).next_back()?;
+        (recorded < end).then_some(to + (recorded - start))
+    }
+
+    /// Matches what has a place in something that both runs have.
+    fn by_place(&mut self, recorded: &MappedArea, running: &[MappedArea]) {
+        match &recorded.backing {
+            MappedBacking::File(path, offset) => {
+                // Where the other protection is all there is, it has changed since, or before.
+                for same_protection in [false, true] {
+                    for area in running {
+                        let MappedBacking::File(its_path, its_offset) = &area.backing else {
+                            continue;
+                        };
+                        if its_path == path && (!same_protection || area.writable == recorded.writable) {
+                            self.overlap(recorded, *offset, area, *its_offset);
+                        }
+                    }
+                }
+            }
+            MappedBacking::BehindFile(path, offset) => {
+                if let Some(area) = behind(path, running) {
+                    self.overlap(recorded, *offset, area, 0);
+                }
+            }
+            MappedBacking::Heap => {
+                let mut heap = running.iter().filter(|area| area.backing == MappedBacking::Heap);
+                if let Some(first) = heap.next() {
+                    let last = heap.next_back().unwrap_or(first);
+                    let whole = MappedArea {
+                        end: last.end,
+                        ..first.clone()
+                    };
+                    self.overlap(recorded, 0, &whole, 0);
+                }
+            }
+            MappedBacking::Stack => {
+                if let Some(stack) = running.iter().find(|area| area.backing == MappedBacking::Stack) {
+                    let length = recorded.length().min(stack.length());
+                    self.put(recorded.end - length, recorded.end, stack.end - length);
+                }
+            }
+            MappedBacking::Anonymous | MappedBacking::Shared | MappedBacking::Other => {}
+        }
+    }
+
+    /// Matches what two areas have in common, which begin at these places of the same thing.
+    fn overlap(&mut self, recorded: &MappedArea, place: u64, running: &MappedArea, its_place: u64) {
+        let first = place.max(its_place);
+        let end = (place + recorded.length()).min(its_place + running.length());
+        if first < end {
+            let start = recorded.start + (first - place);
+            self.put(start, start + (end - first), running.start + (first - its_place));
+        }
+    }
+
+    /// Each area of `pool`, the longest first, is the first run of mappings that is as long.
+    fn by_length(&mut self, mapped: &[&RecordedArea], mut pool: Vec<(u64, u64)>) {
+        pool.sort_unstable_by_key(|&(start, end)| (Reverse(end - start), Reverse(start)));
+        let mut taken = vec![false; mapped.len()];
+        for (start, end) in pool {
+            let lengths: Vec<Option<u64>> = mapped
+                .iter()
+                .zip(&taken)
+                .map(|(area, taken)| (!taken).then_some(area.area.length()))
+                .collect();
+            let Some(run) = run_of(&lengths, end - start) else {
+                continue;
+            };
+            let mut top = end;
+            for place in run {
+                taken[place] = true;
+                let area = &mapped[place].area;
+                top -= area.length();
+                self.put(area.start, area.end, top);
+            }
+        }
+    }
+
+    /// The later of two counterparts of a byte counts.
+    fn put(&mut self, start: u64, end: u64, to: u64) {
+        for at in [start, end] {
+            if let Some((&before, &(its_end, its_to))) = self.stretches.range(..at).next_back()
+                && its_end > at
+            {
+                self.stretches.insert(before, (at, its_to));
+                self.stretches.insert(at, (its_end, its_to + (at - before)));
+            }
+        }
+        let replaced: Vec<u64> = self.stretches.range(start..end).map(|(&start, _)| start).collect();
+        for start in replaced {
+            self.stretches.remove(&start);
+        }
+        self.stretches.insert(start, (end, to));
+    }
+}
+
+fn kind(shared: bool) -> MappedBacking {
+    if shared {
+        MappedBacking::Shared
+    } else {
+        MappedBacking::Anonymous
+    }
+}
+
+/// The memory that begins where the last mapping of a file ends.
+fn behind<'a>(path: &PathBuf, running: &'a [MappedArea]) -> Option<&'a MappedArea> {
+    let is_its = |area: &&MappedArea| matches!(&area.backing, MappedBacking::File(its, _) if its == path);
+    let last = running.iter().rfind(is_its)?;
+    let behind = running.iter().find(|area| area.start == last.end)?;
+    (behind.backing == MappedBacking::Anonymous).then_some(behind)
+}
+
+/// The running program's memory that is matched by length: without what is behind a file, with which it may be one area.
+fn by_length(recorded: &[&RecordedArea], running: &[MappedArea], shared: bool) -> Vec<(u64, u64)> {
+    let mut behind_files: BTreeMap<u64, u64> = BTreeMap::new();
+    for area in recorded {
+        if let MappedBacking::BehindFile(path, offset) = &area.area.backing
+            && let Some(behind) = behind(path, running)
+        {
+            let end = behind.start + offset + area.area.length();
+            let known = behind_files.entry(behind.start).or_default();
+            *known = end.max(*known);
+        }
+    }
+    let rest = |area: &MappedArea| {
+        let start = behind_files
+            .get(&area.start)
+            .map_or(area.start, |&end| end.max(area.start));
+        (area.backing == kind(shared) && area.accessible && start < area.end).then_some((start, area.end))
+    };
+    running.iter().filter_map(rest).collect()
+}
+
+/// The first run of lengths that has this sum; one length rather than several. `None` among them ends a run.
+fn run_of(lengths: &[Option<u64>], sum: u64) -> Option<std::ops::RangeInclusive<usize>> {
+    if let Some(one) = lengths.iter().position(|&length| length == Some(sum)) {
+        return Some(one..=one);
+    }
+    let (mut first, mut so_far) = (0, 0);
+    for (last, length) in lengths.iter().enumerate() {
+        let Some(length) = length else {
+            (first, so_far) = (last + 1, 0);
+            continue;
+        };
+        so_far += length;
+        while so_far > sum {
+            so_far -= lengths[first].unwrap_or(0);
+            first += 1;
+        }
+        if so_far == sum && first <= last {
+            return Some(first..=last);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+use super::super::memory_events::Encoding;
+use super::super::targets::{Gone, Us};
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+const PAGES: usize = 32;
+
+/// An event of the kernel's own whose samples have addresses, too: it takes the place of what no processor counts here.
+fn page_faults() -> MemoryEvent {
+    MemoryEvent {
+        name: "software/page-faults/".to_owned(),
+        encoding: Encoding {
+            kind: sys::PERF_TYPE_SOFTWARE,
+            config: [u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS), 0, 0],
+        },
+        leader: None,
+        precise: 0,
+        user_space: UserSpace::Exclusion,
+        of_cpus: false,
+        multiple: 1,
+    }
+}
+
+fn sampling() -> Sampling {
+    Sampling {
+        event_period: 1,
+        lasts: Duration::from_millis(200),
+        ..Sampling::default()
+    }
+}
+
+/// The events as this machine opens them; `None`, which is said, where it does not.
+fn opened(events: &[MemoryEvent]) -> Option<Vec<Admitted>> {
+    admitted(Path::new("/sys"), events, 1)
+        .inspect_err(|error| eprintln!("skipped: {error}"))
+        .ok()
+}
+
+fn page_size() -> usize {
+    usize::try_from(crate::memory::page_size()).unwrap()
+}
+
+/// Touches fresh pages again and again, and tells where they are and which thread it is.
+fn touch(stop: &AtomicBool, at: &AtomicU64, thread: &AtomicI32) {
+    // SAFETY: a new mapping, written within its bounds, and unmapped when nobody has it any more; the other call only asks.
+    unsafe {
+        let memory = libc::mmap(
+            std::ptr::null_mut(),
+            PAGES * page_size(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        assert_ne!(memory, libc::MAP_FAILED);
+        libc::madvise(memory, PAGES * page_size(), libc::MADV_NOHUGEPAGE);
+        thread.store(libc::gettid(), Ordering::Relaxed);
+        at.store(memory as u64, Ordering::Release);
+        while !stop.load(Ordering::Relaxed) {
+            for page in 0..PAGES {
+                memory.cast::<u8>().add(page * page_size()).write_volatile(1);
+            }
+            libc::madvise(memory, PAGES * page_size(), libc::MADV_DONTNEED);
+        }
+        libc::munmap(memory, PAGES * page_size());
+    }
+}
+
+#[test]
+fn samples_of_a_thread_are_its_accesses_to_the_pages_of_their_addresses() {
+    let Some(events) = opened(&[page_faults()]) else { return };
+    let (stop, at, thread) = (AtomicBool::new(false), AtomicU64::new(0), AtomicI32::new(0));
+    let nodes = [0, 1].map(pinfold_core::NodeId);
+    let both = nodes.into_iter().collect();
+    let sampled = || {
+        let paths = [Path::new("/proc"), Path::new("/sys")];
+        let mut results = sample(
+            &[(&Us, &[])],
+            paths[0],
+            paths[1],
+            page_size() as u64,
+            &events,
+            sampling(),
+        );
+        results.pop().unwrap().unwrap()
+    };
+    // Which of the pages are the thread's by these samples: it is on node 1 and all others are on node 0.
+    let found = |accesses: &Accesses| {
+        let thread = thread.load(Ordering::Relaxed).cast_unsigned();
+        let node_of = |its| Some(nodes[usize::from(its == thread)]);
+        let places = accesses.profile.by_locality(&both, node_of);
+        let memory = at.load(Ordering::Acquire);
+        (0..PAGES)
+            .filter(|page| places.node(memory + (page * page_size()) as u64) == Some(nodes[1]))
+            .count()
+    };
+    let accesses = std::thread::scope(|scope| {
+        scope.spawn(|| touch(&stop, &at, &thread));
+        // On a busy machine the thread may not have run meanwhile.
+        let mut tries = (0..50).map(|_| sampled());
+        let accesses = tries.find(|accesses| at.load(Ordering::Acquire) != 0 && found(accesses) == PAGES);
+        stop.store(true, Ordering::Relaxed);
+        accesses.expect("all pages have samples of the thread")
+    });
+    let thread = thread.load(Ordering::Relaxed).cast_unsigned();
+    assert!(accesses.last_pus.contains_key(&thread));
+    let sampled = accesses.sampled;
+    assert!(sampled.pages >= PAGES as u64 && sampled.samples >= PAGES as u64 && !sampled.ran.is_zero());
+    let told = sampled.events.unwrap();
+    assert_eq!(
+        (told.period, told.names.as_slice()),
+        (1, &["software/page-faults/".to_owned()][..])
+    );
+    assert!(told.taken >= sampled.samples);
+    assert_eq!(sampled.faults, None);
+}
+
+#[test]
+fn two_events_of_a_thread_share_a_buffer_and_a_group_has_its_leader() {
+    let mut led = page_faults();
+    led.leader = Some(page_faults().encoding);
+    // Where several listen to the same event of the kernel's own, Linux 6.18 gives the samples of all the number of one.
+    let mut minor = page_faults();
+    minor.encoding.config[0] = u64::from(sys::PERF_COUNT_SW_PAGE_FAULTS_MIN);
+    let Some(events) = opened(&[led, minor]) else { return };
+    let work = || drop(black_box(vec![1u8; 64 << 20]));
+    // SAFETY: the call only asks.
+    let thread = unsafe { libc::gettid() };
+    let mut listeners = Listeners::new(&events, page_size() as u64);
+    assert_eq!(listeners.listen(Watched::Thread(thread)), Ok(true));
+    work();
+    listeners.stop();
+    let mut by_event: HashMap<u64, Vec<u64>> = HashMap::new();
+    listeners.take(|sample| by_event.entry(sample.event).or_default().push(sample.address));
+    let addresses: Vec<Vec<u64>> = by_event.into_values().collect();
+    let lengths: Vec<usize> = addresses.iter().map(Vec::len).collect();
+    let many = lengths.iter().filter(|&&length| length > 16).count();
+    assert!(
+        many >= 2,
+        "as many of each as there are huge pages at least: {lengths:?}"
+    );
+}
+
+#[test]
+fn work_without_samples_tells_no_cost() {
+    let Some(events) = opened(&[page_faults()]) else { return };
+    assert_eq!(sample_cost(&events, page_size() as u64, || ()), None);
+    let milliseconds = Duration::from_millis;
+    assert_eq!(
+        cost([milliseconds(4), milliseconds(6)], 1000),
+        Some(Duration::from_micros(2))
+    );
+    assert_eq!(cost([milliseconds(4), milliseconds(6)], 0), None);
+    assert_eq!(cost([milliseconds(6), milliseconds(4)], 1000), None);
+    assert_eq!(cost([milliseconds(4), milliseconds(4)], 1000), None);
+}
+
+#[test]
+fn a_process_that_has_ended_is_said_to_have() {
+    let Some(events) = opened(&[page_faults()]) else { return };
+    let paths = [Path::new("/proc"), Path::new("/sys")];
+    let result = sample(
+        &[(&Gone, &[])],
+        paths[0],
+        paths[1],
+        page_size() as u64,
+        &events,
+        sampling(),
+    );
+    assert!(matches!(result.as_slice(), [Err(SamplingError::Halted(_))]));
+}
+
+#[test]
+fn an_event_that_the_kernel_does_not_have_is_refused_by_name() {
+    let mut absent = page_faults();
+    absent.encoding.config[0] = 1 << 40;
+    let error = admitted(Path::new("/sys"), &[absent], 1).err().unwrap().to_string();
+    assert!(error.contains("software/page-faults/ cannot be sampled"), "{error}");
+}
+
+#[test]
+fn the_most_telling_way_comes_first_and_whole_cpus_last() {
+    let mut event = page_faults();
+    event.precise = 2;
+    event.of_cpus = true;
+    let ways: Vec<(bool, u64, u64)> = Admitted::ways(&event, 100)
+        .iter()
+        .map(|way| {
+            (
+                way.of_cpus,
+                way.attributes.exclude_kernel(),
+                way.attributes.precise_ip(),
+            )
+        })
+        .collect();
+    let threads = [(false, 0, 2), (false, 0, 1), (false, 1, 2), (false, 1, 1)];
+    let cpus = [(true, 0, 2), (true, 0, 1), (true, 1, 2), (true, 1, 1)];
+    assert_eq!(ways, [threads, cpus].concat());
+    event.user_space = UserSpace::Nothing;
+    assert!(
+        Admitted::ways(&event, 100)
+            .iter()
+            .all(|way| way.attributes.exclude_kernel() == 0)
+    );
+}
+
+#[test]
+fn of_several_refusals_the_one_that_a_user_can_do_something_about_is_told() {
+    let text = refusal(&[
+        (Errno::EINVAL, Permission::Kernel),
+        (Errno::EACCES, Permission::Kernel),
+        (Errno::EACCES, Permission::UserSpace),
+        (Errno::EINVAL, Permission::UserSpace),
+    ]);
+    assert!(
+        text.contains("perf_event_paranoid") || text.contains("CAP_PERFMON"),
+        "{text}"
+    );
+    assert!(refusal(&[(Errno::ENOENT, Permission::Kernel)]).contains("virtual machines"));
+    assert!(refusal(&[(Errno::EMFILE, Permission::Kernel)]).contains("ulimit -n"));
+}
+
+#[test]
+fn samples_of_whole_cpus_are_told_apart_by_their_process() {
+    let mut event = page_faults();
+    event.of_cpus = true;
+    let mut ways = Admitted::ways(&event, 1);
+    ways.retain(|way| way.of_cpus);
+    let whole = ways.remove(0);
+    let mut listeners = Listeners::new(std::slice::from_ref(&whole), page_size() as u64);
+    for cpu in online(Path::new("/sys")) {
+        if let Err(error) = listeners.listen(Watched::Cpu(cpu)) {
+            eprintln!("skipped: whole CPUs may not be sampled here: {error}");
+            return;
+        }
+    }
+    let us = Us;
+    let mut sampler = Sampler::new(&us, &[], page_size() as u64);
+    let mut other = std::process::Command::new("true").spawn().unwrap();
+    black_box(vec![1u8; 16 << 20]);
+    other.wait().unwrap();
+    listeners.stop();
+    let mut processes = HashSet::new();
+    let mut ours = 0;
+    listeners.take(|sample| {
+        processes.insert(sample.process);
+        if sample.process == std::process::id() {
+            sampler.note(sample, 1);
+            ours += 1;
+        }
+    });
+    assert!(processes.len() > 1, "the other program's are there too");
+    assert_eq!(sampler.taken, ours);
+    assert!(ours > 0);
+}

@@ -1,0 +1,264 @@
+//! Which events of this processor tell the addresses of loads and stores, as the kernel describes them in
+//! `/sys/bus/event_source/devices` (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
+//!
+//! - Intel's processors (PEBS), and POWER's: a PMU whose `events` have `mem-loads` or `mem-stores`. On processors with two kinds
+//!   of cores each kind has a PMU of its own. Since Sapphire Rapids loads are only sampled in a group whose leader counts
+//!   `mem-loads-aux` (the kernel's arch/x86/events/intel/core.c, `intel_pmu_hw_config`).
+//! - AMD's (IBS): the PMU `ibs_op`, which picks micro-operations, of which some are loads and stores; counted are, where `cnt_ctl`
+//!   is there, those dispatched and not cycles, so that each operation is as likely as another (Drongowski, "Instruction-Based
+//!   Sampling", 2007). Before Linux 6.2 it is to be had for whole CPUs alone; and without `swfilt` (6.14) for user space and
+//!   kernel together alone (arch/x86/events/amd/ibs.c).
+//!
+//! Known limits: Intel's `mem-loads` counts the loads that the processor has chosen to time, so that a load weighs less than
+//! a store. Arm's statistical profiling extension (SPE) writes packets of its own into an auxiliary buffer, which are not
+//! decoded.
+
+use crate::pfm::{empty_attributes, sys};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Below the root of `/sys`.
+const DEVICES: &str = "bus/event_source/devices";
+
+/// An event as the kernel takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Encoding {
+    /// The PMU's number.
+    pub(super) kind: u32,
+    /// `config`, `config1` and `config2` of `perf_event_attr`.
+    pub(super) config: [u64; 3],
+}
+
+impl Encoding {
+    /// The attributes that count this event.
+    pub(super) fn attributes(self) -> sys::perf_event_attr {
+        let mut attributes = empty_attributes();
+        attributes.type_ = self.kind;
+        [
+            attributes.config,
+            attributes.__bindgen_anon_3.config1,
+            attributes.__bindgen_anon_4.config2,
+        ] = self.config;
+        attributes
+    }
+}
+
+/// What keeps a PMU's samples to user space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UserSpace {
+    /// The bits of `perf_event_attr` that exclude the rest.
+    Exclusion,
+    /// The same bits, which this event takes and the other does not.
+    Filter(Encoding),
+    /// Nothing.
+    Nothing,
+}
+
+/// An event whose samples have addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MemoryEvent {
+    /// As perf writes it.
+    pub(super) name: String,
+    pub(super) encoding: Encoding,
+    /// What must lead its group.
+    pub(super) leader: Option<Encoding>,
+    /// The greatest `precise_ip` that the PMU knows; 0 where its events need none.
+    pub(super) precise: u8,
+    pub(super) user_space: UserSpace,
+    /// Whether the kernel may have it for whole CPUs alone.
+    pub(super) of_cpus: bool,
+    /// Its period must be a multiple of this.
+    pub(super) multiple: u64,
+}
+
+impl MemoryEvent {
+    /// The period that is possible and next to the wanted one.
+    pub(super) fn period(&self, wanted: u64) -> u64 {
+        (wanted / self.multiple).max(1) * self.multiple
+    }
+}
+
+/// Why there are no memory events.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMemoryEvents {
+    /// No PMU has any.
+    #[error(
+        "no event of this machine tells the addresses of loads and stores: `{}` has neither a PMU with mem-loads or mem-stores \
+         (Intel's PEBS) nor ibs_op (AMD's IBS), as in most virtual machines{}",
+        devices.display(),
+        if *spe { "; Arm's SPE, which is there, is not decoded" } else { "" }
+    )]
+    None {
+        /// Where they would be described.
+        devices: PathBuf,
+        /// Whether there is Arm's statistical profiling extension.
+        spe: bool,
+    },
+    /// A description is not understood.
+    #[error("the kernel's description of an event is not understood: `{}`: {why}", file.display())]
+    Description {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The memory events that the `/sys` at this root describes.
+pub(super) fn read(sysfs: &Path) -> Result<Vec<MemoryEvent>, NoMemoryEvents> {
+    let devices = sysfs.join(DEVICES);
+    let mut names: Vec<String> = fs::read_dir(&devices)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    let mut events = vec![];
+    for name in &names {
+        events.extend(Pmu::new(&devices, name).memory_events()?);
+    }
+    if events.is_empty() {
+        let spe = names.iter().any(|name| name.starts_with("arm_spe"));
+        return Err(NoMemoryEvents::None { devices, spe });
+    }
+    Ok(events)
+}
+
+/// The description of one PMU.
+struct Pmu<'a> {
+    name: &'a str,
+    directory: PathBuf,
+}
+
+impl<'a> Pmu<'a> {
+    fn new(devices: &Path, name: &'a str) -> Self {
+        Self {
+            name,
+            directory: devices.join(name),
+        }
+    }
+
+    /// A file's text; `None` where there is none.
+    fn text(&self, file: &str) -> Option<String> {
+        let text = fs::read_to_string(self.directory.join(file)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    fn memory_events(&self) -> Result<Vec<MemoryEvent>, NoMemoryEvents> {
+        if self.name == "ibs_op" {
+            return Ok(vec![self.picked_operations()?]);
+        }
+        let mut events = vec![];
+        for name in ["mem-loads", "mem-stores"] {
+            let Some(encoding) = self.named(name)? else { continue };
+            let leader = self.named(&format!("{name}-aux"))?;
+            events.push(MemoryEvent {
+                name: format!("{}/{name}/", self.name),
+                encoding,
+                leader,
+                precise: self.number("caps/max_precise")?.unwrap_or(0),
+                user_space: UserSpace::Exclusion,
+                of_cpus: false,
+                multiple: 1,
+            });
+        }
+        Ok(events)
+    }
+
+    /// IBS: micro-operations, whatever they do.
+    fn picked_operations(&self) -> Result<MemoryEvent, NoMemoryEvents> {
+        let has = |term: &str| self.text(&format!("format/{term}")).is_some();
+        let terms = if has("cnt_ctl") { "cnt_ctl=1" } else { "" };
+        let file = self.directory.join("format");
+        let user_space = if has("swfilt") {
+            let filtered = [terms, "swfilt=1"].into_iter().filter(|term| !term.is_empty());
+            let filtered: Vec<&str> = filtered.collect();
+            UserSpace::Filter(self.encode(&filtered.join(","), &file)?)
+        } else {
+            UserSpace::Nothing
+        };
+        Ok(MemoryEvent {
+            name: format!("{}/{terms}/", self.name),
+            encoding: self.encode(terms, &file)?,
+            leader: None,
+            precise: 0,
+            user_space,
+            of_cpus: true,
+            // The lowest four bits of the counter cannot be set.
+            multiple: 16,
+        })
+    }
+
+    /// The event of this name; `None` where the PMU has none.
+    fn named(&self, name: &str) -> Result<Option<Encoding>, NoMemoryEvents> {
+        let file = format!("events/{name}");
+        let Some(terms) = self.text(&file) else { return Ok(None) };
+        self.encode(&terms, &self.directory.join(file)).map(Some)
+    }
+
+    /// The number that a file holds; `None` where there is no such file.
+    fn number<N: std::str::FromStr>(&self, file: &str) -> Result<Option<N>, NoMemoryEvents> {
+        let Some(text) = self.text(file) else { return Ok(None) };
+        let number = text.parse().map_err(|_| NoMemoryEvents::Description {
+            file: self.directory.join(file),
+            why: format!("`{text}` is not a number"),
+        })?;
+        Ok(Some(number))
+    }
+
+    /// Encodes terms such as `event=0xcd,umask=0x1,ldlat=3`, which `from` has, as the PMU's formats say.
+    fn encode(&self, terms: &str, from: &Path) -> Result<Encoding, NoMemoryEvents> {
+        let wrong = |why: String| NoMemoryEvents::Description {
+            file: from.to_owned(),
+            why,
+        };
+        let kind = self.number("type")?;
+        let kind = kind.ok_or_else(|| wrong("the PMU has no number: there is no file `type`".to_owned()))?;
+        let mut config = [0; 3];
+        for term in terms.split(',').filter(|term| !term.is_empty()) {
+            let (name, value) = term.split_once('=').unwrap_or((term, "1"));
+            let value = number(value).ok_or_else(|| wrong(format!("`{term}` has no number")))?;
+            if let Some(word) = word(name) {
+                config[word] = value;
+                continue;
+            }
+            let format = self.text(&format!("format/{name}"));
+            let format = format.ok_or_else(|| wrong(format!("`{name}` has no file in `format`")))?;
+            put(&mut config, &format, value).ok_or_else(|| wrong(format!("`{term}` does not fit `{format}`")))?;
+        }
+        Ok(Encoding { kind, config })
+    }
+}
+
+/// A number as the kernel writes it: decimal, or hexadecimal with `0x`.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Which of the three words of `perf_event_attr` has this name.
+fn word(name: &str) -> Option<usize> {
+    ["config", "config1", "config2"].iter().position(|word| *word == name)
+}
+
+/// Puts a value's bits where a format such as `config:0-7,21` wants them, the lowest first. `None` where it is no format, or the
+/// value is too large.
+fn put(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
+    let (name, ranges) = format.split_once(':')?;
+    let word = config.get_mut(word(name)?)?;
+    for range in ranges.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        for bit in first..=last {
+            *word |= (value & 1).checked_shl(bit)?;
+            value >>= 1;
+        }
+    }
+    (value == 0).then_some(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! Samples of accesses by page faults, with no hardware counters and nothing inside the program:
+//!
+//! 1. The kernel protects all pages of the process against writing (`protection`). Where automatic NUMA balancing is on, it also
+//!    protects some of them against any access, by itself.
+//! 2. The next access to a page is a page fault, which the kernel answers itself. Its events tell the thread, the address, the
+//!    time, and how long it took (`faults`).
+//! 3. After a period all is protected anew. Periods differ by up to a quarter, so that they never keep step with the program's.
+//!    A round is prolonged while faults have taken more than `MOST` of the threads' time.
+//! 4. `SampledAccesses` makes of it how often each thread accesses each page.
+//!
+//! Whatever ends it, us being killed included, leaves nothing behind: a page that is still protected is written after one more
+//! fault.
+//!
+//! Known limits: without automatic NUMA balancing, pages that are only read have no samples. Pages of hugetlbfs are never protected. A
+//! page fault that the program would have had anyway is a sample, too: its first touch of a page. What a process maps
+//! while it is sampled counts in small pages, also where it has huge ones.
+
+use super::faults::{self, Faults, now};
+use super::protection::{self, Protection};
+use super::{Accesses, GLANCE, SamplingError, each, why};
+use crate::counters::Permission;
+use crate::memory::calls::{Halt, Target};
+use crate::memory::system::System;
+use crate::procfs::Procfs;
+use pinfold_core::PuId;
+use pinfold_core::memory::{FaultSampling, MemoryArea, Sampled, SampledAccesses, Seen};
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// The share of threads' time that faults may take before rounds are prolonged.
+const MOST: f64 = 0.2;
+
+/// Samples the accesses of processes, of which the areas are known, all at the same time: pages are protected each `period`,
+/// for as long as `lasts`. In the order of the processes.
+pub(super) fn sample(
+    processes: &[(&dyn Target, &[MemoryArea])],
+    procfs: &Path,
+    page_size: u64,
+    period: Duration,
+    lasts: Duration,
+) -> Vec<Result<Accesses, SamplingError>> {
+    let by = ways(procfs, page_size);
+    let mut samplers: Vec<Result<Sampler<'_>, SamplingError>> = processes
+        .iter()
+        .map(|&(target, areas)| Sampler::new(target, areas, procfs, page_size, &by))
+        .collect();
+    let began = now();
+    for round in 0.. {
+        let left = (began + lasts).saturating_sub(now());
+        if left.is_zero() || samplers.iter().all(Result::is_err) {
+            break;
+        }
+        let until = now() + period.mul_f64(jitter(round)).min(left);
+        each(&mut samplers, |sampler| sampler.begin_round(procfs));
+        loop {
+            let left = until.saturating_sub(now());
+            if left.is_zero() || samplers.iter().all(Result::is_err) {
+                break;
+            }
+            // Who waits for the first waits for all.
+            let mut pause = left.min(GLANCE);
+            each(&mut samplers, |sampler| {
+                sampler.target.pause(std::mem::take(&mut pause))?;
+                sampler.take();
+                Ok(())
+            });
+        }
+    }
+    let lasted = now().saturating_sub(began);
+    let accesses = |sampler: Result<Sampler<'_>, _>| sampler.map(|sampler| sampler.accesses(&by, period, lasted));
+    samplers.into_iter().map(accesses).collect()
+}
+
+/// Whether anything makes accesses cause page faults on this machine now.
+pub(super) fn check(procfs: &Path, page_size: u64) -> Result<(), SamplingError> {
+    if ways(procfs, page_size).is_empty() {
+        return Err(SamplingError::NoWay);
+    }
+    Ok(())
+}
+
+/// What makes accesses visible on this machine now.
+fn ways(procfs: &Path, page_size: u64) -> Vec<Seen> {
+    let mut ways = vec![];
+    if protection::is_available(procfs, page_size) {
+        ways.push(Seen::WriteProtection);
+    }
+    if System::new(procfs, "/sys").numa_balancing() == Some(true) {
+        ways.push(Seen::NumaHints);
+    }
+    ways
+}
+
+/// How long a round is, of the period: 0.75 to 1.25, spread evenly by the golden ratio.
+fn jitter(round: u32) -> f64 {
+    0.75 + 0.5 * (f64::from(round) * 0.618_033_988_75).fract()
+}
+
+/// One process.
+struct Sampler<'a> {
+    target: &'a dyn Target,
+    areas: &'a [MemoryArea],
+    page_size: u64,
+    protection: Option<Protection>,
+    faults: Faults,
+    accesses: SampledAccesses,
+    last_pus: HashMap<u32, PuId>,
+    /// How long each thread had been in faults when its first fault of this round came.
+    before: HashMap<u32, Duration>,
+    protecting: Duration,
+}
+
+impl<'a> Sampler<'a> {
+    fn new(
+        target: &'a dyn Target,
+        areas: &'a [MemoryArea],
+        procfs: &Path,
+        page_size: u64,
+        ways: &[Seen],
+    ) -> Result<Self, SamplingError> {
+        if ways.is_empty() {
+            return Err(SamplingError::NoWay);
+        }
+        let mut protection = None;
+        if ways.contains(&Seen::WriteProtection) {
+            let mut opened = None;
+            target.held(&mut |process| opened = Some((process, Protection::open(procfs, process))))?;
+            protection = match opened {
+                Some((_, Ok(protection))) => Some(protection),
+                Some((process, Err(error))) => return Err(SamplingError::Protection { process, error }),
+                None => None,
+            };
+        }
+        Ok(Self {
+            target,
+            areas,
+            page_size,
+            protection,
+            faults: Faults::default(),
+            accesses: SampledAccesses::default(),
+            last_pus: HashMap::new(),
+            before: HashMap::new(),
+            protecting: Duration::ZERO,
+        })
+    }
+
+    /// Protects the pages, and listens to threads that are new.
+    fn begin_round(&mut self, procfs: &Path) -> Result<(), SamplingError> {
+        self.take();
+        if self.accesses.rounds() > 0 && self.is_costly() {
+            return Ok(());
+        }
+        let mut listening = Ok(());
+        let page_size = usize::try_from(self.page_size).unwrap_or(4096);
+        self.target.held(&mut |process| {
+            let threads = Procfs::new(procfs).threads(process);
+            listening = self
+                .faults
+                .listen(&threads, page_size)
+                .map_err(|error| SamplingError::Faults {
+                    process,
+                    why: why(&error, Permission::UserSpace, 3),
+                });
+        })?;
+        listening?;
+        let before = now();
+        if let Some(protection) = &mut self.protection
+            && let Err(error) = protection.protect()
+        {
+            return Err(match error.raw_os_error() {
+                Some(libc::ESRCH) => Halt::Ended.into(),
+                _ => SamplingError::Protection {
+                    process: self.target.process(),
+                    error,
+                },
+            });
+        }
+        let after = now();
+        self.protecting += after.saturating_sub(before);
+        self.accesses.end_round(before);
+        // The pages have been protected when the first fault comes, or the call.
+        let faults = self.faults.take();
+        let first = faults.iter().map(|fault| fault.at).find(|&at| at >= before);
+        self.accesses.begin_round(first.unwrap_or(after).min(after));
+        self.before.clear();
+        self.note(&faults);
+        Ok(())
+    }
+
+    /// Whether faults have taken more than they may.
+    fn is_costly(&mut self) -> bool {
+        let ran = self.faults.ran();
+        self.faults.in_faults() > ran.mul_f64(MOST)
+    }
+
+    /// Notes the faults since the last call.
+    fn take(&mut self) {
+        let faults = self.faults.take();
+        self.note(&faults);
+    }
+
+    fn note(&mut self, faults: &[faults::Fault]) {
+        for fault in faults {
+            let (address, bytes) = MemoryArea::page_at(self.areas, self.page_size, fault.address);
+            // A thread that is in a fault accesses nothing: its time stands still.
+            let before = *self.before.entry(fault.thread).or_insert(fault.in_faults);
+            let at = fault.at.saturating_sub(fault.in_faults.saturating_sub(before));
+            self.accesses.access(fault.thread, address, bytes, at);
+            self.last_pus.insert(fault.thread, PuId(fault.pu));
+        }
+    }
+
+    fn accesses(mut self, by: &[Seen], period: Duration, lasted: Duration) -> Accesses {
+        self.take();
+        self.accesses.end_round(now());
+        let profile = self.accesses.profile();
+        let resident: u64 = self.areas.iter().map(MemoryArea::resident_bytes).sum();
+        let sampled = Sampled {
+            by: by.to_vec(),
+            in_kernel: self.faults.in_kernel(),
+            lasted,
+            processes: 1,
+            samples: self.accesses.samples(),
+            lost: self.faults.lost,
+            pages: profile.len() as u64,
+            without_samples: resident.saturating_sub(profile.bytes()),
+            ran: self.faults.ran(),
+            faults: Some(FaultSampling {
+                period,
+                rounds: self.accesses.rounds(),
+                in_faults: self.faults.in_faults(),
+                protecting: self.protecting,
+            }),
+            events: None,
+        };
+        Accesses {
+            profile,
+            last_pus: self.last_pus,
+            sampled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

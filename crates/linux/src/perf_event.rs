@@ -1,0 +1,109 @@
+//! `perf_event_open(2)`, and the calls on what it opens: what counters and samplers have in common.
+
+use crate::pfm::sys;
+use nix::errno::Errno;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Requests of `linux/perf_event.h`.
+const ENABLE: libc::c_ulong = 0x2400;
+const DISABLE: libc::c_ulong = 0x2401;
+const SET_OUTPUT: libc::c_ulong = 0x2405;
+const ID: libc::c_ulong = 0x8008_2407;
+
+/// Whose events are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// Those of a thread, wherever it runs; 0 is the calling one.
+    Thread(i32),
+    /// Those of a CPU, whatever runs there.
+    Cpu(i32),
+}
+
+/// Opens an event, in the group of `leader` where there is one.
+pub(crate) fn open(
+    attributes: &sys::perf_event_attr,
+    watched: Watched,
+    leader: Option<&OwnedFd>,
+) -> Result<OwnedFd, Errno> {
+    let (thread, cpu) = match watched {
+        Watched::Thread(thread) => (thread, -1),
+        Watched::Cpu(cpu) => (-1, cpu),
+    };
+    // SAFETY: the attributes say how large they are, and they and what they may point to live until the call has returned.
+    // The kernel keeps no pointer.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attributes),
+            thread,
+            cpu,
+            leader.map_or(-1, AsRawFd::as_raw_fd),
+            libc::c_ulong::from(sys::PERF_FLAG_FD_CLOEXEC),
+        )
+    };
+    let descriptor = i32::try_from(Errno::result(descriptor)?).map_err(|_| Errno::EMFILE)?;
+    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The number by which records name an event.
+pub(crate) fn id(event: &OwnedFd) -> Result<u64, Errno> {
+    let mut id = 0u64;
+    // SAFETY: the kernel writes the number to where it is told.
+    Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), ID, &raw mut id) })?;
+    Ok(id)
+}
+
+/// Has the kernel write an event's records into the buffer of another, of the same thread or CPU.
+pub(crate) fn set_output(event: &OwnedFd, buffer_of: &OwnedFd) -> Result<(), Errno> {
+    // SAFETY: both are perf events of ours; the kernel keeps no pointer.
+    Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, buffer_of.as_raw_fd()) })?;
+    Ok(())
+}
+
+/// Has an event count, or no longer. What the processor has buffered is in the records when it no longer counts.
+pub(crate) fn set_counting(event: &OwnedFd, counts: bool) -> Result<(), Errno> {
+    let request = if counts { ENABLE } else { DISABLE };
+    // SAFETY: a perf event of ours, and a request without an argument.
+    Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), request, 0) })?;
+    Ok(())
+}
+
+/// One of the kernel's own events: its number in `linux/perf_event.h`.
+pub(crate) fn software(event: u32, user_only: bool) -> sys::perf_event_attr {
+    let mut attributes = crate::pfm::empty_attributes();
+    attributes.type_ = sys::PERF_TYPE_SOFTWARE;
+    attributes.config = u64::from(event);
+    attributes.set_exclude_kernel(u64::from(user_only));
+    attributes.set_exclude_hv(1);
+    attributes
+}
+
+/// How long a thread has run since this was opened.
+pub(crate) struct TaskClock(File);
+
+impl TaskClock {
+    pub(crate) fn open(thread: i32) -> Result<Self, Errno> {
+        let clock = |user_only| {
+            let attributes = software(sys::PERF_COUNT_SW_TASK_CLOCK, user_only);
+            open(&attributes, Watched::Thread(thread), None)
+        };
+        // The clock counts the kernel's share in either case; to ask for it needs a privilege.
+        match clock(false) {
+            Err(Errno::EACCES | Errno::EPERM) => clock(true),
+            opened => opened,
+        }
+        .map(|event| Self(event.into()))
+    }
+
+    pub(crate) fn ran(&mut self) -> Duration {
+        let mut bytes = [0; size_of::<u64>()];
+        match self.0.read(&mut bytes) {
+            Ok(read) if read == bytes.len() => Duration::from_nanos(u64::from_ne_bytes(bytes)),
+            _ => Duration::ZERO,
+        }
+    }
+}

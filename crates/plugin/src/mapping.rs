@@ -1,0 +1,138 @@
+//! What the recorded program maps: at its begin from this process's own memory map, since QEMU maps its files, and from then
+//! on from its system calls.
+
+use crate::place::{self, MapsLine};
+use crate::recorder;
+use crate::thread::Thread;
+use pinfold_trace::{Backing, EventKind, MappedFile, Writer};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const MAP_SHARED: u64 = 1;
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+/// The files that were mapped, by their numbers.
+static FILES: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
+/// The address of the program's first access; 0 until there is one.
+static FIRST_ACCESS: AtomicU64 = AtomicU64::new(0);
+static TOLD_STACK: AtomicBool = AtomicBool::new(false);
+
+/// A system call that changes mappings, while the kernel works on it.
+#[derive(Clone, Copy)]
+pub(crate) enum MemoryCall {
+    Map {
+        length: u64,
+        protection: u64,
+        flags: u64,
+        descriptor: u64,
+        offset: u64,
+    },
+    Protect {
+        address: u64,
+        length: u64,
+        protection: u64,
+    },
+    Remap {
+        from: u64,
+        old_length: u64,
+        length: u64,
+    },
+    Break,
+}
+
+/// What the program begins with. Its first access comes later.
+pub(crate) fn tell_begin(thread: &mut Thread) {
+    for line in place::maps() {
+        let MapsLine { start, end, .. } = line;
+        let backing = file(Path::new(&line.file)).unwrap_or(Backing::FOUND);
+        thread.event_before_block(EventKind::Map {
+            address: start,
+            length: end.wrapping_sub(start),
+            protection: line.protection,
+            backing,
+            offset: line.offset,
+        });
+    }
+}
+
+/// The program accesses memory in a way that is new. Its very first access is to its stack: that is where the kernel leaves what a
+/// program needs to begin (System V ABI for AMD64, section 3.4.1).
+pub(crate) fn note_access(address: u64) {
+    let _ = FIRST_ACCESS.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Tells once where the stack is, when that is known.
+pub(crate) fn tell_stack(thread: &mut Thread) {
+    let address = FIRST_ACCESS.load(Ordering::Relaxed);
+    if address != 0 && !TOLD_STACK.swap(true, Ordering::Relaxed) {
+        thread.event(EventKind::Stack { address });
+    }
+}
+
+/// A system call on mappings has given `result`.
+pub(crate) fn tell_result(thread: &mut Thread, call: MemoryCall, result: i64) {
+    let Ok(address) = u64::try_from(result) else { return };
+    thread.event(match call {
+        MemoryCall::Map {
+            length,
+            protection,
+            flags,
+            descriptor,
+            offset,
+        } => {
+            let anonymous = Backing::number(flags & MAP_SHARED != 0, flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0);
+            let named = (flags & MAP_ANONYMOUS == 0).then(|| fs::read_link(format!("/proc/self/fd/{descriptor}")).ok());
+            let backing = named.flatten().and_then(|name| file(&name));
+            EventKind::Map {
+                address,
+                length,
+                protection,
+                offset: if backing.is_some() { offset } else { 0 },
+                backing: backing.unwrap_or(anonymous),
+            }
+        }
+        MemoryCall::Protect {
+            address,
+            length,
+            protection,
+        } => EventKind::Protect {
+            address,
+            length,
+            protection,
+        },
+        MemoryCall::Remap {
+            from,
+            old_length,
+            length,
+        } => EventKind::Remap {
+            from,
+            old_length,
+            address,
+            length,
+        },
+        MemoryCall::Break => EventKind::Break { address },
+    });
+}
+
+/// The number by which mappings of a file name it. The recording is told of a file that is new. `None` where that is no file.
+fn file(name: &Path) -> Option<u64> {
+    let metadata = fs::metadata(name).ok().filter(fs::Metadata::is_file)?;
+    let mut files = recorder::lock(&FILES);
+    let number = files.iter().position(|known| known == name).unwrap_or_else(|| {
+        files.push(name.to_owned());
+        let number = files.len() - 1;
+        recorder::append(Ok(Writer::file(&MappedFile {
+            number: number as u64,
+            file: name.to_owned(),
+            size: metadata.size(),
+            modified: metadata.mtime(),
+        })));
+        number
+    });
+    Some(Backing::FILES + number as u64)
+}
