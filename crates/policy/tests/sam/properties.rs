@@ -119,7 +119,10 @@ fn busy_on(tasks: &[TaskRates]) -> BTreeMap<PuId, usize> {
 
 proptest! {
     #[test]
-    fn nobody_leaves_its_mask_or_moves_twice((topology, history) in histories(), options in options()) {
+    fn nobody_leaves_its_mask_or_moves_twice(
+        (topology, history) in histories(),
+        options in options(),
+    ) {
         for (tasks, moves) in run(&topology, options, &history) {
             for made in &moves {
                 let task = tasks.iter().find(|task| task.id == made.task).unwrap();
@@ -131,7 +134,10 @@ proptest! {
     }
 
     #[test]
-    fn who_comes_to_a_pu_finds_it_idle_or_left_by_the_one_it_swapped_with((topology, history) in histories(), options in options()) {
+    fn who_comes_to_a_pu_finds_it_idle_or_left_by_the_one_it_swapped_with(
+        (topology, history) in histories(),
+        options in options(),
+    ) {
         for (mut tasks, moves) in run(&topology, options, &history) {
             let before = busy_on(&tasks);
             for made in &moves {
@@ -144,7 +150,10 @@ proptest! {
     }
 
     #[test]
-    fn the_same_history_gives_the_same_moves_in_any_order_of_tasks((topology, history) in histories(), options in options()) {
+    fn the_same_history_gives_the_same_moves_in_any_order_of_tasks(
+        (topology, history) in histories(),
+        options in options(),
+    ) {
         let reversed: Vec<Vec<TaskRates>> = history.iter().map(|tasks| tasks.iter().rev().cloned().collect()).collect();
         let moves = |history: &[Vec<TaskRates>]| -> Vec<Vec<Move>> {
             run(&topology, options, history).into_iter().map(|(_, moves)| moves).collect()
@@ -164,7 +173,11 @@ proptest! {
     }
 
     #[test]
-    fn a_task_of_which_nothing_is_known_stays((topology, mut history) in histories(), options in options(), serial in 0u64..4) {
+    fn a_task_of_which_nothing_is_known_stays(
+        (topology, mut history) in histories(),
+        options in options(),
+        serial in 0u64..4,
+    ) {
         for task in history.iter_mut().flatten().filter(|task| task.id.serial == serial) {
             (task.inter, task.intra, task.remote, task.memory) = (None, None, None, None);
         }
@@ -187,10 +200,11 @@ proptest! {
         for made in steps.iter().flat_map(|(_, moves)| moves) {
             *moves.entry(made.task).or_default() += 1;
         }
-        // A task that comes back is held twice as long each time: of n intervals it can use the logarithm of n for each domain
-        // that it may come to from another.
+        // A task that comes back is held twice as long each time: of n intervals it can use the logarithm of n for each
+        // domain that it may come to from another.
         let most = (often.len() as f64).log2().ceil() * 4.0 * topology.llc_domains().len() as f64;
-        prop_assert!(moves.values().all(|&count| f64::from(count) <= most), "{most} {:?} of {}", moves.values(), often.len());
+        let counts: Vec<f64> = moves.values().copied().map(f64::from).collect();
+        prop_assert!(counts.iter().all(|&count| count <= most), "{most} {counts:?} of {}", often.len());
     }
 }
 
