@@ -9,6 +9,13 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 export CARGO_TARGET_DIR := $(CURDIR)/target
 PYTHON := .venv/bin/python
 
+# The binary is linked statically, so that it can be copied to a server as it is. The linker takes a shared library before a
+# static one of the same folder, so the static ones get a folder of their own. (`cargo build` and `pip install .` link to
+# shared libraries.)
+host = $(shell rustc -vV | sed -n 's/^host: //p')
+static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
+static_flags := -C target-feature=+crt-static -L native=target/static
+
 demo: build ## place a real OpenMP program on this machine
 	scripts/demo
 
@@ -27,12 +34,23 @@ check: setup ## formats, lints and types
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 
-build: setup ## the binary target/release/pinfold, the recording plugin, the agent, the workloads and the Python package
-	cargo build --release --package pinfold-cli --package pinfold-plugin
+build: setup $(static) ## the binary target/release/pinfold, the recording plugin, the agent, the workloads and the Python package
+	RUSTFLAGS="$(static_flags)" cargo build --release --target $(host) --package pinfold-cli
+	install target/$(host)/release/pinfold target/release/pinfold
+	cargo build --release --package pinfold-plugin
 	$(MAKE) -C agent
 	$(MAKE) -C workloads
 	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \
 		-o python/pinfold/_heartbeat$$($(PYTHON) -c '$(module_suffix)') python/pinfold/_heartbeat.c
+
+target/static/libudev.a: crates/linux/static/udev.c
+	mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -fPIE -c -o $(@:.a=.o) $<
+	$(AR) rcs $@ $(@:.a=.o)
+
+target/static/lib%.a: | setup
+	mkdir -p $(@D)
+	ln -sf $$($(CC) -print-file-name=lib$*.a) $@
 
 # setup.py would build the module too, but all of the Rust programs with it, once more.
 include_path := import sysconfig; print(sysconfig.get_path("include"))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,28 @@ def pytest_configure() -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have tests in the emulated machine that fail tried once more; the summary tells of each (`-r R`).
+
+    Its processors are threads of a host that may be busy, and stand still for seconds where no real one would.
+    """
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "guest"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give up an emulated machine in which a test has failed: the next one gets one that is booted anew."""
+    report = yield
+    guest = getattr(item, "funcargs", {}).get("guest")
+    if report.failed and isinstance(guest, Guest):
+        guest.give_up()
+    return report
 
 
 def eventually(condition: Callable[[], Value], what: str) -> Value:

@@ -6,6 +6,7 @@
 //! no file is written.
 
 mod guest;
+mod mapping;
 mod measure;
 mod promises;
 mod simulation;

@@ -1,6 +1,7 @@
 //! The promised costs, and how each is measured.
 
 use crate::guest;
+use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
 use crate::simulation;
 use anyhow::{Context, Result, ensure};
@@ -73,6 +74,42 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ms",
         bound: Bound::AtMost(1.0),
         measure: hint,
+    },
+    Promise {
+        name: "one decision of SAM's mapper, 40 CPUs all busy",
+        unit: "us",
+        bound: Bound::AtMost(10.0),
+        measure: |_| mapping::decision(40, Load::Settled),
+    },
+    Promise {
+        name: "one decision of SAM's mapper that migrates, 40 CPUs all busy",
+        unit: "us",
+        bound: Bound::AtMost(10.0),
+        measure: |_| mapping::decision(40, Load::Moving),
+    },
+    Promise {
+        name: "one decision of SAM's mapper, 512 CPUs all busy",
+        unit: "us",
+        bound: Bound::AtMost(200.0),
+        measure: |_| mapping::decision(512, Load::Settled),
+    },
+    Promise {
+        name: "one decision of SAM's mapper that migrates, 512 CPUs all busy",
+        unit: "us",
+        bound: Bound::AtMost(200.0),
+        measure: |_| mapping::decision(512, Load::Moving),
+    },
+    Promise {
+        name: "growth of a decision from 128 to 512 CPUs, over linear",
+        unit: "ratio",
+        bound: Bound::AtMost(1.5),
+        measure: |_| mapping::growth(Load::Settled),
+    },
+    Promise {
+        name: "growth of a decision that migrates from 128 to 512 CPUs, over linear",
+        unit: "ratio",
+        bound: Bound::AtMost(1.5),
+        measure: |_| mapping::growth(Load::Moving),
     },
     Promise {
         name: "recording a two-thread streaming loop, with/without",

@@ -2,13 +2,17 @@
 //!
 //! pinfold's own metrics come first, then the PMUs of this machine and their events, each tried on ourselves so that
 //! the list says what can really be counted. Other names of an event are folded into it, and its unit masks into one
-//! line, unless so few events are left that there is room to explain each.
+//! line, unless so few events are left that there is room to explain each. Between the two are the metrics that event sets
+//! make of a processor's events (`sets`).
+
+mod sets;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pinfold_linux::counters::{self, Availability};
 use pinfold_linux::pfm::{self, Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
 use serde::Serialize;
+use sets::SetListing;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -41,6 +45,7 @@ const LINE_WIDTH: usize = 100;
 #[derive(Serialize)]
 struct Listing {
     metrics: Vec<Named>,
+    sets: Vec<SetListing>,
     pmus: Vec<PmuListing>,
 }
 
@@ -77,8 +82,10 @@ struct EventListing {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let library = pfm::library()?;
     let pattern = arguments.pattern.as_deref().unwrap_or("");
+    let present = |name: &str| library.pmus().iter().any(|pmu| pmu.present && pmu.name == name);
     let listing = Listing {
         metrics: own_metrics(pattern),
+        sets: sets::list(|pmu| arguments.all || present(pmu), present, pattern),
         pmus: library
             .pmus()
             .iter()
@@ -97,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written.context("the list cannot be written to standard output")?,
     }
-    if listing.metrics.is_empty() && listing.pmus.is_empty() {
+    if listing.metrics.is_empty() && listing.sets.is_empty() && listing.pmus.is_empty() {
         let nearest = counters::nearest_events(pattern)?;
         let suggestion = match nearest.as_slice() {
             [] => String::new(),
@@ -225,6 +232,12 @@ fn display(listing: &Listing) -> String {
         for metric in &listing.metrics {
             let _ = writeln!(text, "  {:<14} {}", metric.name, metric.description);
         }
+    }
+    for set in &listing.sets {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        set.display(&mut text);
     }
     let events: usize = listing.pmus.iter().map(|pmu| pmu.events.len()).sum();
     for pmu in &listing.pmus {

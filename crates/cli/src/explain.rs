@@ -3,8 +3,11 @@
 //! Only what the record says is told. What a record does not hold, because nothing was measured or because another version
 //! wrote it, is said to be missing.
 
+mod moved;
+
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use moved::Moved;
 use pinfold_core::memory::Mismatch;
 use pinfold_core::size_text;
 use serde::Deserialize;
@@ -73,6 +76,8 @@ struct Run {
     page_moves: Vec<Moves>,
     #[serde(default)]
     samples: Vec<HintSample>,
+    #[serde(default)]
+    moves: Vec<Moved>,
     ended_early: Option<EndedEarly>,
     ran: Option<f64>,
     exit_status: Option<i32>,
@@ -213,7 +218,11 @@ impl Run {
         if !self.earlier_searches.is_empty() {
             let _ = writeln!(text, "\nThe last search:");
         }
-        self.search.told(&mut text);
+        if self.policy == "sam" {
+            moved::told(&self.moves, &mut text);
+        } else {
+            self.search.told(&mut text);
+        }
         self.afterwards(&mut text);
         text
     }
@@ -241,6 +250,10 @@ impl Run {
             "hint" => ", which keeps the placement of an affinity hint and only measures",
             "hints" => {
                 ", which looks at what the program does once and follows a learned rule, or what is known of the program"
+            }
+            "sam" => {
+                ", which brings threads together that share data and spreads those that need memory, one by one, by what hardware \
+                 counters say"
             }
             "none" => ", which leaves threads where the operating system puts them and only measures",
             _ => "",

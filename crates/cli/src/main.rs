@@ -3,8 +3,10 @@
 //! `main` parses, hands over to one command and turns what comes back into an exit status. Each command is a module
 //! of the same name.
 
+mod activities;
 mod behaviour;
 mod calibrate;
+mod daemon;
 mod db;
 mod events;
 mod explain;
@@ -24,6 +26,7 @@ mod reset;
 mod run;
 mod sampling;
 mod sweep;
+mod top;
 mod topo;
 mod trace;
 
@@ -59,6 +62,8 @@ enum Command {
     Sweep(Box<sweep::Arguments>),
     Db(db::Arguments),
     Learn(learn::Arguments),
+    Daemon(Box<daemon::Arguments>),
+    Top(top::Arguments),
     Reset(reset::Arguments),
 }
 
@@ -81,6 +86,8 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Db(arguments) => db::run(&arguments),
         Command::Learn(arguments) => learn::run(&arguments),
+        Command::Daemon(arguments) => daemon::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -12,6 +12,7 @@ mod pages;
 mod plan;
 mod progress;
 mod report;
+mod sam;
 mod schedule;
 mod simulated;
 
@@ -48,7 +49,8 @@ pub(crate) struct Arguments {
     machine: crate::machine::Arguments,
 
     /// Who decides where threads run: autopin tries candidates while the program runs and keeps the best; hints looks once
-    /// and follows a learned rule, or what is known of the program; fixed keeps the first candidate; hint:SLP keeps the
+    /// and follows a learned rule, or what is known of the program; sam moves single threads all the time, those that share data
+    /// together and memory-bound ones apart, by hardware counters; fixed keeps the first candidate; hint:SLP keeps the
     /// placement of an affinity hint, as `pinfold placements --hint` shows it; none leaves threads to the operating system.
     #[arg(long, default_value = "autopin", value_name = "POLICY")]
     policy: PolicyName,
@@ -58,7 +60,8 @@ pub(crate) struct Arguments {
     threads: Option<usize>,
 
     /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
-    /// event:NAME (docs/metrics.md).
+    /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand for SAM's
+    /// activities, such as memory_bandwidth=page-faults,inter_package_coherence=context-switches.
     #[arg(long, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
     metric: String,
 
@@ -95,7 +98,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
     initialise: Option<Duration>,
 
-    /// Read the metric this often.
+    /// Read the metric this often; with --policy sam, look at threads and move them this often.
     #[arg(long, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
     interval: Duration,
 
@@ -168,6 +171,9 @@ pub(crate) struct Arguments {
     rebuild: f64,
 
     #[command(flatten)]
+    sam: sam::Arguments,
+
+    #[command(flatten)]
     simulated: simulated::Arguments,
 
     /// The program and its arguments.
@@ -190,6 +196,7 @@ enum PolicyName {
     Fixed,
     Hint(AffinityHint),
     Hints,
+    Sam,
     None,
 }
 
@@ -201,12 +208,13 @@ impl FromStr for PolicyName {
             None if text == "autopin" => Ok(Self::Autopin),
             None if text == "fixed" => Ok(Self::Fixed),
             None if text == "hints" => Ok(Self::Hints),
+            None if text == "sam" => Ok(Self::Sam),
             None if text == "none" => Ok(Self::None),
             Some(("hint", hint)) => Ok(Self::Hint(
                 hint.parse().map_err(|error: ParseAffinityHintError| error.to_string())?,
             )),
             _ => Err(
-                "there are autopin, hints, fixed, none, and hint: with three letters, such as hint:slp for packed and hint:SLP for \
+                "there are autopin, hints, sam, fixed, none, and hint: with three letters, such as hint:slp for packed and hint:SLP for \
                  distributed"
                     .to_owned(),
             ),
@@ -272,6 +280,12 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     let script = read_script(file)?;
     let topology = script_topology(file, &script)?;
     let mut plan = Plan::new(arguments, topology.clone(), plan::Where::Simulated)?;
+    if arguments.policy == PolicyName::Sam {
+        bail!(
+            "a scripted machine has no events from which SAM could tell sharing from contention; name a model (`pinfold machines` \
+             lists them), or another policy"
+        );
+    }
     let learner = plan.learn(arguments, &plan::Identity::File(file, &[]), Some(script.topology()))?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
     drive(arguments, &plan, &mut machine, json_file(arguments)?, learner)

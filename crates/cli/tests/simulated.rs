@@ -409,13 +409,19 @@ fn pages_and_prefetchers_are_as_they_were_given() {
 fn every_event_of_the_event_sets_is_one_of_libpfm4() {
     let library = pfm::library().unwrap();
     for set in EventSet::all() {
+        let known = |pmu: &String| library.pmus().iter().any(|other| other.name == *pmu);
         for event in &set.events {
-            let name = match &set.pmu {
-                Some(pmu) => format!("{pmu}::{}", event.name),
-                None => event.name.clone(),
+            let name = match (&set.pmu, event.code) {
+                (None, _) => event.name.clone(),
+                (Some(pmu), Some(code)) if !known(pmu) => format!("perf_raw::r{code:04x}"),
+                (Some(pmu), _) => format!("{pmu}::{}", event.name),
             };
-            if let Err(error) = library.encode(&name, Privilege::User) {
-                panic!("{}: {error}", set.name);
+            match library.encode(&name, Privilege::User) {
+                Err(error) => panic!("{}: {error}", set.name),
+                Ok(encoding) => {
+                    let differs = event.code.is_some_and(|code| code != encoding.config());
+                    assert!(!differs, "{}: {} is {:x}", set.name, event.name, encoding.config());
+                }
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::memory::{PageMoves, Profiled, Sampled};
 use crate::{PageMapping, Prefetchers, PuId, TaskId};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -63,6 +63,10 @@ pub struct Configuration {
     /// the PUs that they had before. All other tasks have ranks in the order of their creation; a task that is
     /// created later takes the lowest rank that is free.
     pub left_alone: BTreeSet<TaskId>,
+    /// Tasks that run on this PU whatever rank they have or lack. All others do as the fields above say: without a pinning they
+    /// run wherever they could before.
+    #[serde(serialize_with = "as_pairs")]
+    pub tasks: BTreeMap<TaskId, PuId>,
     /// Where the pages are; `None` leaves them to the operating system, which is `FirstTouch` where nobody says otherwise.
     pub pages: Option<PageMapping>,
     /// Which prefetchers are on, on all cores; `None` leaves them as they were found.
@@ -72,7 +76,23 @@ pub struct Configuration {
     pub following_within: Option<Duration>,
 }
 
+/// A map whose keys are no texts, as JSON wants them.
+fn as_pairs<S: Serializer>(tasks: &BTreeMap<TaskId, PuId>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(tasks)
+}
+
 impl Configuration {
+    /// Where a task of this rank is to run; `None` for wherever it could before.
+    pub fn pu_of(&self, task: TaskId, rank: Option<usize>) -> Option<PuId> {
+        let by_rank = || Some(self.pinning.as_ref()?.pu(rank?));
+        self.tasks.get(&task).copied().or_else(by_rank)
+    }
+
+    /// Whether any task is to be pinned.
+    pub fn pins(&self) -> bool {
+        self.pinning.is_some() || !self.tasks.is_empty()
+    }
+
     /// What a machine that can only pin refuses of this: each part beside the pinning.
     pub fn beyond_pinning(&self) -> Vec<Refusal> {
         let pages = self.pages.map(|pages| {
@@ -147,6 +167,25 @@ mod tests {
             .collect();
         assert!(why[0].contains("interleave") && why[1].contains("1111"), "{why:?}");
         assert!(Configuration::default().beyond_pinning().is_empty());
+    }
+
+    #[test]
+    fn a_task_with_a_pu_of_its_own_is_there_whatever_its_rank() {
+        let task = |serial| TaskId {
+            serial,
+            process: 1,
+            thread: 1,
+        };
+        let mut configuration = Configuration {
+            pinning: Pinning::new(vec![PuId(0), PuId(1)]),
+            ..Configuration::default()
+        };
+        configuration.tasks.insert(task(1), PuId(7));
+        assert_eq!(configuration.pu_of(task(0), Some(0)), Some(PuId(0)));
+        assert_eq!(configuration.pu_of(task(1), Some(1)), Some(PuId(7)));
+        assert_eq!(configuration.pu_of(task(1), None), Some(PuId(7)));
+        assert_eq!(configuration.pu_of(task(2), None), None);
+        assert!(serde_json::to_string(&configuration).is_ok(), "keys that are no texts");
     }
 
     #[test]

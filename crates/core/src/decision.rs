@@ -1,7 +1,7 @@
 //! What a policy answers to a sample.
 
 use crate::hint::AffinityHint;
-use crate::{Configuration, Pinning};
+use crate::{Configuration, Pinning, TaskMove};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -139,6 +139,8 @@ pub enum Finding {
         /// Which rule said so, and the values that made it; empty where none were asked.
         why: String,
     },
+    /// A task goes elsewhere by itself, as SAM moves them.
+    Moved(TaskMove),
     /// Something that a user should know.
     Note {
         /// A whole sentence.

@@ -6,6 +6,7 @@
 mod configuration;
 mod decision;
 pub mod hint;
+mod host;
 mod id;
 mod machine;
 pub mod memory;
@@ -17,10 +18,12 @@ mod prefetchers;
 mod pu_set;
 mod sample;
 mod summary;
+mod task_move;
 mod topology;
 
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use decision::{Decision, Finding, Observed};
+pub use host::{Host, HostSample, LeftAlone, Placed, Standing, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
 pub use metric::{Metric, MetricSource, Scope};
@@ -30,6 +33,7 @@ pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};
 pub use pu_set::{ParsePuSetError, PuSet};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
+pub use task_move::{Activity, MoveReason, TaskMove};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
     TopologyError,

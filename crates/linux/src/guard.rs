@@ -53,6 +53,10 @@ impl Guard {
             }
         }
     }
+    /// The guard's number.
+    pub(crate) fn process(&self) -> i32 {
+        self.process
+    }
 }
 
 /// The farewell: nothing is changed any more, or all that is shall stay so.

@@ -3,6 +3,7 @@
 //! The root is an argument, so that a test can point the reader at a directory of its own making. Whatever cannot be
 //! read is `None`: a thread may end between any two system calls.
 
+use nix::sys::resource::{Resource, getrlimit};
 use pinfold_core::PuId;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -27,7 +28,14 @@ pub struct ThreadStat {
     pub start: u64,
     /// The PU on which it last ran.
     pub last_pu: Option<PuId>,
+    /// The parent of its process.
+    pub parent: i32,
+    /// Whether it is a thread of the kernel's own.
+    pub is_kernel_thread: bool,
 }
+
+/// `PF_KTHREAD` in the flags of `stat`: linux/sched.h.
+const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// The fields of `/proc/THREAD/status` that pinfold uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,16 +101,37 @@ impl Procfs {
         texts.iter().any(|text| maps.contains(text))
     }
 
+    /// The processes, in ascending order.
+    pub fn processes(&self) -> Vec<i32> {
+        numbered(&self.root)
+    }
+
+    /// The number that was given to the newest task, from `loadavg`: while it stays the same, no task has been born.
+    /// Numbers are given out in ascending order, and from the beginning again after the highest.
+    pub fn newest(&self) -> Option<i32> {
+        let text = fs::read_to_string(self.root.join("loadavg")).ok()?;
+        text.split_whitespace().nth(4)?.parse().ok()
+    }
+
+    /// The control groups of a process, as paths below the roots of their hierarchies.
+    pub fn cgroups(&self, process: i32) -> Vec<String> {
+        let text = fs::read_to_string(self.root.join(process.to_string()).join("cgroup")).unwrap_or_default();
+        let path = |line: &str| Some(line.splitn(3, ':').nth(2)?.to_owned());
+        text.lines().filter_map(path).collect()
+    }
+
+    /// The user in whose name a process acts.
+    pub fn user(&self, process: i32) -> Option<u32> {
+        let text = fs::read(self.root.join(process.to_string()).join("status")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        // Real, effective, saved and file system user.
+        line.split_whitespace().nth(1)?.parse().ok()
+    }
+
     /// The threads of a process, in ascending order; none when it has ended.
     pub fn threads(&self, process: i32) -> Vec<i32> {
-        let Ok(entries) = fs::read_dir(self.root.join(process.to_string()).join("task")) else {
-            return vec![];
-        };
-        let mut threads: Vec<i32> = entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
-        threads.sort_unstable();
-        threads
+        numbered(&self.root.join(process.to_string()).join("task"))
     }
 
     /// The child processes that a thread has begun; none where the kernel does not tell.
@@ -119,14 +148,30 @@ impl Procfs {
     }
 }
 
+/// The entries of a directory whose names are numbers, in ascending order.
+fn numbered(directory: &Path) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return vec![];
+    };
+    let mut numbers: Vec<i32> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Descriptors that stay free for everything else: above them a file is opened anew for each reading.
+const SPARE: u64 = 64;
+
 /// An open `schedstat` of one thread. It stays with that thread, whoever gets its number later.
 #[derive(Debug)]
 pub struct CpuTimeFile(File);
 
 impl CpuTimeFile {
-    /// The number of the open file.
-    pub fn descriptor(&self) -> i32 {
-        self.0.as_raw_fd()
+    /// Whether there are descriptors enough to keep this file open.
+    pub fn may_stay_open(&self) -> bool {
+        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+        u64::try_from(self.0.as_raw_fd()).is_ok_and(|descriptor| descriptor + SPARE < limit)
     }
 
     /// The processor time that the thread has used; `None` when it has been reaped.
@@ -140,7 +185,7 @@ impl CpuTimeFile {
 }
 
 /// Parses proc(5)'s `stat` line. The name is in parentheses and may hold parentheses and spaces itself, so the
-/// fields are counted from the last closing one: state is field 3, starttime 22, processor 39.
+/// fields are counted from the last closing one: state is field 3, ppid 4, flags 9, starttime 22, processor 39.
 fn parse_stat(line: &str) -> Option<ThreadStat> {
     let (before, after) = line.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -151,6 +196,8 @@ fn parse_stat(line: &str) -> Option<ThreadStat> {
         state: field(3)?.chars().next()?,
         start: field(22)?.parse().ok()?,
         last_pu: field(39).and_then(|pu| pu.parse().ok()).map(PuId),
+        parent: field(4)?.parse().ok()?,
+        is_kernel_thread: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
     })
 }
 
@@ -188,6 +235,8 @@ mod tests {
             state: 'S',
             start: 4711,
             last_pu: Some(PuId(6)),
+            parent: 1,
+            is_kernel_thread: false,
         };
         assert_eq!(procfs.stat(7, 17), Some(expected));
     }

@@ -14,7 +14,7 @@ pub struct Given {
 
 impl Given {
     /// `policy`, with these; `None` leaves to `policy` what it says. Pages follow threads that change their node where that
-    /// takes no longer than `following_within`.
+    /// takes no longer than `following_within`, unless `policy` says otherwise.
     pub fn new(
         policy: Box<dyn Policy>,
         pages: Option<PageMapping>,
@@ -33,7 +33,7 @@ impl Given {
         if let Some(configuration) = &mut decision.configuration {
             configuration.pages = self.pages.or(configuration.pages);
             configuration.prefetchers = self.prefetchers.or(configuration.prefetchers);
-            configuration.following_within = self.following_within.or(configuration.following_within);
+            configuration.following_within = configuration.following_within.or(self.following_within);
         }
         decision
     }

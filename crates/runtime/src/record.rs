@@ -3,7 +3,7 @@
 use crate::{MetricRate, Recorder, Totals};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
-use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope};
+use pinfold_core::{Applied, Configuration, Finding, Machine, Observed, Pinning, Refusal, Sample, Scope, TaskMove};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ pub struct Record {
     /// What was observed for a learned policy, and what it said; absent without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<HintSample>,
+    /// The tasks that were moved by themselves, each time; absent where no policy does that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<TimedMove>,
     /// What came of sampling accesses, each time that this was done.
     pub page_samples: Vec<TimedSamples>,
     /// What came of bringing a recording's accesses to the program, each time that this was done.
@@ -149,6 +152,16 @@ pub struct TimedMoves {
     pub moves: PageMoves,
 }
 
+/// One task that was moved by itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedMove {
+    /// When.
+    pub at: f64,
+    /// From where to where, and why.
+    #[serde(flatten)]
+    pub moved: TaskMove,
+}
+
 /// What was observed of the program in the placement of an affinity hint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HintSample {
@@ -217,6 +230,7 @@ impl Record {
             refused: vec![],
             page_moves: vec![],
             samples: vec![],
+            moves: vec![],
             page_samples: vec![],
             page_profiles: vec![],
             ended_early: None,
@@ -390,6 +404,7 @@ impl Recorder for Record {
                 says,
                 why,
             }),
+            Finding::Moved(moved) => self.moves.push(TimedMove { at, moved }),
             Finding::Note { text } => self.notes.push(TimedNote { at, text }),
         }
     }

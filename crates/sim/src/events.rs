@@ -2,19 +2,27 @@
 //! them. One file a microarchitecture in events/, with the events' names in libpfm4, what each is made of, and what it
 //! tells; `generic.toml` has the events that the kernel names alike on every processor. What is counted of the whole
 //! machine and not of a thread, its energy, has the names of Linux's PMU `power`, as `perf` takes them.
+//!
+//! A set can say as well which sums and differences of its events make the metrics that SAM looks at, and how many can be counted at
+//! a time; `EventSet::groups` arranges them in groups that take turns.
 
 use crate::timeline::{Counter, Energy};
 use serde::Deserialize;
 
 const GENERIC: &str = include_str!("../../../events/generic.toml");
 
-const SETS: [&str; 10] = [
+const SETS: [&str; 15] = [
     include_str!("../../../events/amd-family-10h.toml"),
+    include_str!("../../../events/amd-zen2.toml"),
     include_str!("../../../events/amd-zen3.toml"),
     include_str!("../../../events/amd-zen4.toml"),
+    include_str!("../../../events/arm-neoverse-n1.toml"),
+    include_str!("../../../events/arm-neoverse-n2.toml"),
+    include_str!("../../../events/arm-neoverse-v1.toml"),
     include_str!("../../../events/broadwell-ep.toml"),
     include_str!("../../../events/core2.toml"),
     include_str!("../../../events/haswell-ep.toml"),
+    include_str!("../../../events/ice-lake-sp.toml"),
     include_str!("../../../events/ivybridge-ep.toml"),
     include_str!("../../../events/sandybridge-ep.toml"),
     include_str!("../../../events/sapphire-rapids.toml"),
@@ -35,9 +43,44 @@ pub struct EventSet {
     /// The energy that the processor meters (RAPL) and Linux shows as the PMU `power`.
     #[serde(default)]
     pub energy: Vec<Energy>,
+    /// How many counters a PU has that can count any of `events`; 0 where that is not known.
+    #[serde(default)]
+    pub programmable: usize,
+    /// How many unit masks of one event can be counted at a time; `None` for as many as there are counters.
+    #[serde(default)]
+    pub unit_masks: Option<usize>,
+    /// The events that have a counter of their own.
+    #[serde(default)]
+    pub fixed: Vec<String>,
     /// The events.
     #[serde(rename = "event")]
     pub events: Vec<EventDefinition>,
+    /// What is made of them.
+    #[serde(default, rename = "metric")]
+    pub metrics: Vec<MetricDefinition>,
+}
+
+/// A rate that events make: the sum of some, less the sum of others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricDefinition {
+    /// Its name: `cycles`, `instructions`, `intra_package_coherence`, `inter_package_coherence`, `remote_dram` or
+    /// `memory_bandwidth`.
+    pub name: String,
+    /// The events that are added.
+    pub add: Vec<String>,
+    /// The events that are taken away.
+    #[serde(default)]
+    pub subtract: Vec<String>,
+    /// What it approximates, and what it leaves out.
+    pub explanation: String,
+}
+
+impl MetricDefinition {
+    /// Its events, those that are added first.
+    pub fn events(&self) -> impl Iterator<Item = &str> {
+        self.add.iter().chain(&self.subtract).map(String::as_str)
+    }
 }
 
 /// One event.
@@ -46,6 +89,8 @@ pub struct EventSet {
 pub struct EventDefinition {
     /// Its name in libpfm4, as `--event` takes it.
     pub name: String,
+    /// Its number, for a processor whose tables libpfm4 has only where it is built for that architecture.
+    pub code: Option<u64>,
     /// What one count is, in the singular.
     pub unit: String,
     /// A simulated machine shows the sum of these.
@@ -70,6 +115,65 @@ impl EventSet {
             .filter(|set| set.pmu.is_none() || set.machines.iter().any(|name| name == machine))
             .flat_map(|set| set.events)
             .collect()
+    }
+
+    /// The set of the processor of the machine with this name; `None` where none is known.
+    pub fn of_processor(machine: &str) -> Option<Self> {
+        Self::all()
+            .into_iter()
+            .find(|set| set.machines.iter().any(|name| name == machine))
+    }
+
+    /// The set of libpfm4's PMU of this name.
+    pub fn of_pmu(pmu: &str) -> Option<Self> {
+        Self::all().into_iter().find(|set| set.pmu.as_deref() == Some(pmu))
+    }
+
+    /// The metric of this name.
+    pub fn metric(&self, name: &str) -> Option<&MetricDefinition> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// The events of all metrics, in groups of which each fits the counters at once; the groups take turns. The events of one
+    /// metric are in one group wherever they fit, so that a difference is one of counts of the same time. Fixed events are in
+    /// none: they are always counted.
+    pub fn groups(&self) -> Vec<Vec<&str>> {
+        let mut groups: Vec<Vec<&str>> = vec![];
+        // What needs most room first.
+        let mut metrics: Vec<&MetricDefinition> = self.metrics.iter().collect();
+        metrics.sort_by_key(|metric| std::cmp::Reverse(metric.events().count()));
+        for metric in metrics {
+            let mut rest: Vec<&str> = metric.events().filter(|&event| !self.is_fixed(event)).collect();
+            rest.retain(|event| !groups.iter().any(|group| group.contains(event)));
+            let with = |group: &[&str], more: &[&str]| self.fits(&[group, more].concat());
+            if let Some(group) = groups.iter_mut().find(|group| with(group, &rest)) {
+                group.extend(&rest);
+                continue;
+            }
+            if self.fits(&rest) {
+                groups.push(rest);
+                continue;
+            }
+            for event in rest {
+                match groups.iter_mut().find(|group| with(group, &[event])) {
+                    Some(group) => group.push(event),
+                    None => groups.push(vec![event]),
+                }
+            }
+        }
+        groups
+    }
+
+    /// Whether these can be counted at a time.
+    fn fits(&self, events: &[&str]) -> bool {
+        let base = |event: &str| event.split(':').next().unwrap_or_default().to_owned();
+        let most = self.unit_masks.unwrap_or(usize::MAX);
+        let crowded = |event: &&str| events.iter().filter(|other| base(other) == base(event)).count() > most;
+        events.len() <= self.programmable && !events.iter().any(crowded)
+    }
+
+    fn is_fixed(&self, event: &str) -> bool {
+        self.fixed.iter().any(|fixed| fixed == event)
     }
 
     /// The energy that the machine of this name meters; none where no set is known.
@@ -103,6 +207,95 @@ impl Energy {
 mod tests {
     use super::*;
     use crate::model::builtin_names;
+
+    /// Those with metrics.
+    fn sets() -> Vec<EventSet> {
+        EventSet::all()
+            .into_iter()
+            .filter(|set| !set.metrics.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn metrics_are_made_of_events_of_their_set_and_have_the_names_that_sam_knows() {
+        assert_eq!(sets().len(), 13);
+        for set in sets() {
+            let known = [
+                "cycles",
+                "instructions",
+                "intra_package_coherence",
+                "inter_package_coherence",
+                "remote_dram",
+                "memory_bandwidth",
+            ];
+            let names: Vec<&str> = set.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            assert!(names.iter().all(|name| known.contains(name)), "{}: {names:?}", set.name);
+            assert!(
+                names.contains(&"cycles") && names.contains(&"memory_bandwidth"),
+                "{}",
+                set.name
+            );
+            for event in set.metrics.iter().flat_map(MetricDefinition::events) {
+                assert!(
+                    set.events.iter().any(|other| other.name == event),
+                    "{}: {event}",
+                    set.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_event_of_a_metric_is_in_one_group_that_fits_or_has_a_counter_of_its_own() {
+        for set in sets() {
+            let groups = set.groups();
+            for event in set.metrics.iter().flat_map(MetricDefinition::events) {
+                let times = groups.iter().flatten().filter(|&&other| other == event).count();
+                assert_eq!(times, usize::from(!set.is_fixed(event)), "{}: {event}", set.name);
+            }
+            assert!(groups.iter().all(|group| set.fits(group)), "{}: {groups:?}", set.name);
+        }
+    }
+
+    #[test]
+    fn the_papers_seven_events_take_turns_in_two_groups() {
+        let set = EventSet::of_processor("e5-2660v2x2").unwrap();
+        let groups = set.groups();
+        assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), 7, "section 2.3: {groups:?}");
+        assert_eq!(
+            groups.len(),
+            2,
+            "section 2.3: one sample for each event across two iterations"
+        );
+        for group in &groups {
+            for event in ["MEM_LOAD_UOPS_RETIRED", "MEM_LOAD_UOPS_LLC_MISS_RETIRED"] {
+                let variants = group.iter().filter(|one| one.split(':').next() == Some(event)).count();
+                assert!(variants <= 2, "section 2.3: {group:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn on_a_machine_without_odd_constraints_a_metrics_events_are_counted_at_the_same_time() {
+        for set in sets().into_iter().filter(|set| set.unit_masks.is_none()) {
+            let groups = set.groups();
+            for metric in &set.metrics {
+                let counted: Vec<&str> = metric.events().filter(|&event| !set.is_fixed(event)).collect();
+                // An event that two metrics need is counted once, with the first.
+                let shared = counted.iter().any(|event| {
+                    let users = set
+                        .metrics
+                        .iter()
+                        .filter(|other| other.events().any(|one| one == *event));
+                    users.count() > 1
+                });
+                let together = groups
+                    .iter()
+                    .any(|group| counted.iter().all(|event| group.contains(event)));
+                assert!(together || shared, "{}: {} in {groups:?}", set.name, metric.name);
+            }
+        }
+    }
 
     #[test]
     fn every_built_in_model_has_events_of_its_processor() {

@@ -19,7 +19,7 @@ pub mod sweep;
 mod timeline;
 pub mod window;
 
-pub use events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
+pub use events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet, MetricDefinition};
 pub use machine::{EndSwitch, Repeat, Run, SimulatedMachine};
 pub use recorded::RecordedProgram;
 pub use script::{Script, ScriptError};

@@ -287,10 +287,7 @@ impl Machine for SimulatedMachine {
                 ranks.next()
             };
             let before = self.timeline.pin(task);
-            let pin = match (&configuration.pinning, rank) {
-                (Some(pinning), Some(rank)) => Some(pinning.pu(rank)),
-                _ => None,
-            };
+            let pin = configuration.pu_of(id, rank);
             if let Some(refusal) = pin.and_then(|pu| self.refusal(task, pu)) {
                 applied.refused.push(refusal);
                 pins.push(before);

@@ -265,10 +265,7 @@ impl Scripted {
         let taken = |rank: usize| self.tasks.iter().any(|task| task.lives(now) && task.rank == Some(rank));
         let rank = (0..self.tasks.len()).find(|&rank| !taken(rank));
         self.tasks[index].rank = rank;
-        self.tasks[index].pu = match (&self.configuration.pinning, rank) {
-            (Some(pinning), Some(rank)) => Some(pinning.pu(rank)),
-            _ => None,
-        };
+        self.tasks[index].pu = self.configuration.pu_of(self.tasks[index].id, rank);
     }
 
     fn count(&self, counter: &Counter, scope: Scope, steps: f64) -> Option<Count> {
@@ -339,10 +336,7 @@ impl Machine for Scripted {
             } else {
                 ranks.next()
             };
-            let pu = match (&configuration.pinning, task.rank) {
-                (Some(pinning), Some(rank)) => Some(pinning.pu(rank)),
-                _ => None,
-            };
+            let pu = configuration.pu_of(task.id, task.rank);
             if pu == task.pu {
                 continue;
             }

@@ -3,17 +3,19 @@
 
 use crate::behaviour::{self, Learner};
 
-use super::{Arguments, PolicyName, SearchName, binding, pages, schedule};
+use super::{Arguments, PolicyName, SearchName, binding, pages, sam, schedule};
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
 use pinfold_linux::channel::{self, Channel};
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, PageOptions};
+use pinfold_policy::sam::{Sam, SamOptions};
 use pinfold_policy::{
     Autopin, Candidates, Fixed, Given, HintOptions, Hints, Kept, MetricRequest, Normalised, Options, Policy,
     RuleMetric, Rules, Search, Skip, Times, Watch, candidates,
 };
+use pinfold_sim::model::Model;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
@@ -49,6 +51,8 @@ pub(super) struct Plan {
     pub(super) prefetchers: Option<Prefetchers>,
     /// What is known of the program; only with `--policy hints`.
     hints: Option<HintOptions>,
+    /// What `--policy sam` needs of the machine, and how often it looks.
+    sam: Option<(sam::Prepared, std::time::Duration)>,
 }
 
 /// What a program is known by.
@@ -68,9 +72,15 @@ impl Plan {
         let mut removed_environment = vec![];
         let mut requests = vec![];
         let mut without_counters = None;
+        let mut prepared = None;
+        if arguments.policy != PolicyName::Sam {
+            arguments.sam.refuse()?;
+        }
         let mut metric = match arguments.event.first() {
             Some(event) => MetricRequest::Named(Request::Event(event.clone()).metric_name()),
-            None if arguments.metric == "auto" => MetricRequest::Auto,
+            None if arguments.metric == "auto" || sam::Arguments::names_activities(policy, &arguments.metric) => {
+                MetricRequest::Auto
+            }
             None => MetricRequest::Named(arguments.metric.clone()),
         };
         if place == Where::Here {
@@ -93,6 +103,15 @@ impl Plan {
                 }
             }
             (requests, metric) = requested(arguments, metric)?;
+            if policy == PolicyName::Sam {
+                let (sam, counted) = arguments.sam.here(&arguments.metric)?;
+                prepared = Some((sam, arguments.interval));
+                for request in counted {
+                    if !requests.contains(&request) {
+                        requests.push(request);
+                    }
+                }
+            }
             if requests.is_empty() && metric == MetricRequest::Auto {
                 match counters::hardware_counters() {
                     Availability::Available => requests.push(Request::Event("instructions".to_owned())),
@@ -113,7 +132,16 @@ impl Plan {
             pages,
             prefetchers: arguments.simulated.prefetch,
             hints: None,
+            sam: prepared,
         })
+    }
+
+    /// With `--policy sam`: finds out what a model counts.
+    pub(super) fn count_on(&mut self, arguments: &Arguments, model: &Model) -> Result<()> {
+        if self.policy == PolicyName::Sam {
+            self.sam = Some((arguments.sam.simulated(model)?, arguments.interval));
+        }
+        Ok(())
     }
 
     /// Opens the behaviour database for `--policy hints`, and finds out what it knows of the program.
@@ -212,10 +240,19 @@ impl Plan {
 
     /// The policy, at its beginning.
     pub(super) fn policy(&self) -> Box<dyn Policy> {
-        let policy: Box<dyn Policy> = match (self.kept(), &self.hints) {
-            (None, None) => Box::new(Autopin::new(self.options.clone())),
-            (None, Some(hints)) => Box::new(Hints::new(hints.clone())),
-            (Some(kept), _) => Box::new(Fixed::new(
+        let policy: Box<dyn Policy> = match (self.kept(), &self.hints, &self.sam) {
+            (_, _, Some((sam, interval))) => Box::new(Sam::new(SamOptions {
+                interval: *interval,
+                thresholds: sam.thresholds.clone(),
+                mapper: sam.mapper,
+                events: sam.events.clone(),
+                times: self.options.times,
+                metric: self.metric.clone(),
+                skip: self.options.skip.clone(),
+            })),
+            (None, None, None) => Box::new(Autopin::new(self.options.clone())),
+            (None, Some(hints), None) => Box::new(Hints::new(hints.clone())),
+            (Some(kept), _, None) => Box::new(Fixed::new(
                 kept,
                 self.options.times,
                 self.metric.clone(),
@@ -304,7 +341,8 @@ impl Plan {
                 hint,
                 threads: self.options.threads,
             }),
-            PolicyName::None => Some(Kept::Nothing),
+            // SAM leaves threads to the operating system until it moves them.
+            PolicyName::None | PolicyName::Sam => Some(Kept::Nothing),
         }
     }
 

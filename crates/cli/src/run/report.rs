@@ -5,9 +5,13 @@
 
 use super::plan::Plan;
 use super::progress::Progress;
-use pinfold_core::{Applied, Configuration, Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
+use pinfold_core::{
+    Applied, Configuration, Finding, Machine, Metric, MetricSource, MoveReason, Pinning, Refusal, Sample, Scope,
+    TaskMove,
+};
 use pinfold_runtime::{Recorder, Totals};
 use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
@@ -25,6 +29,8 @@ pub(super) struct Report {
     totals: Totals,
     /// The events that a person hears of; `None` for all that are counted.
     events: Option<Vec<String>>,
+    /// How often tasks were moved by themselves, by cause.
+    moves: BTreeMap<MoveReason, usize>,
 }
 
 impl Report {
@@ -40,6 +46,7 @@ impl Report {
             rates: vec![],
             totals: Totals::default(),
             events: None,
+            moves: BTreeMap::new(),
         };
         let simulated = if machine.simulated() { "simulated: " } else { "" };
         report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
@@ -126,6 +133,32 @@ impl Report {
             .get(candidate)
             .map_or_else(String::new, Pinning::to_string)
     }
+}
+
+/// One move of a task.
+fn told(at: Duration, moved: &TaskMove) -> String {
+    let mut text = format!(
+        "at {}: thread {} from CPU {} to CPU {}",
+        time(at),
+        moved.task.thread,
+        moved.from,
+        moved.to
+    );
+    let _ = match (moved.makes_room, moved.swapped_with) {
+        (true, Some(other)) => write!(text, ", to make room for thread {}", other.thread),
+        (_, other) => {
+            let swapped = other.map_or_else(String::new, |other| {
+                format!(", in the place of thread {}", other.thread)
+            });
+            let (activity, value, threshold) = (moved.activity.name(), moved.value, moved.threshold);
+            write!(
+                text,
+                "{swapped}: {}, {activity} {value:.2e} a cycle (threshold {threshold:.2e})",
+                moved.reason
+            )
+        }
+    };
+    text
 }
 
 /// The rate of an event. Energy is told in watts, since nobody thinks in what the kernel counts it in.
@@ -310,12 +343,26 @@ impl Recorder for Report {
                 says: Some(says), why, ..
             } => self.say(&format!("the sample asks for {says}: {}", why.replace('\n', "\n  "))),
             Finding::Sampled { .. } => {}
+            Finding::Moved(moved) => {
+                if !moved.makes_room {
+                    *self.moves.entry(moved.reason).or_default() += 1;
+                }
+                self.say(&told(at, moved));
+            }
             Finding::Note { text } => self.say(text),
         }
     }
 
     fn ended(&mut self, at: Duration, exit_status: i32) {
         self.progress.finish();
+        if !self.moves.is_empty() {
+            let causes: Vec<String> = self
+                .moves
+                .iter()
+                .map(|(reason, times)| format!("{times} {reason}"))
+                .collect();
+            self.say(&format!("moves of threads by cause: {}", causes.join(", ")));
+        }
         self.say(&format!(
             "the program ended with status {exit_status} after {}",
             time(at)

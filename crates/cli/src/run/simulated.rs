@@ -153,6 +153,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         );
     }
     let mut plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
+    plan.count_on(arguments, &model)?;
     let json = json_file(arguments)?;
     let (recorded, kept) = match &arguments.simulated.recording {
         Some(file) => {

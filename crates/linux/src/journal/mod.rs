@@ -20,6 +20,7 @@ mod undo;
 use crate::guard::Guard;
 use crate::own::{self, LockedFile};
 use crate::prefetchers::Registers;
+use crate::procfs::Procfs;
 pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
 use record::{Record, VERSION};
 use std::collections::BTreeMap;
@@ -206,6 +207,11 @@ impl Journal {
         }
     }
 
+    /// The guard's process.
+    pub(crate) fn guard(&self) -> Option<i32> {
+        self.guard.as_ref().map(Guard::process)
+    }
+
     /// Notes a change that is about to be made. One that cannot be noted is not to be made.
     pub(crate) fn note(&mut self, change: Change) -> io::Result<()> {
         self.append(&Record::Change(change.clone()))?;
@@ -243,6 +249,26 @@ impl Journal {
             }
         }
         told
+    }
+
+    /// Gives all threads their masks back, those too that were begun with one of ours; tells what was done, and what was not.
+    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs) -> Undoing {
+        let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
+        let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
+        let roots = Roots {
+            procfs: procfs.clone(),
+            ..Roots::default()
+        };
+        let undoing = undo::undo(&changes, &roots, false);
+        let failed: Vec<i32> = undoing.failed_threads().collect();
+        for change in changes {
+            if let target @ Target::Mask(thread) = change.target()
+                && !failed.contains(&thread.thread)
+            {
+                self.undone(target);
+            }
+        }
+        undoing
     }
 
     /// What is changed now shall stay so when we end.

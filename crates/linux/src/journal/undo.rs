@@ -19,13 +19,12 @@
 
 use super::record::{Change, MaskChange, RegisterChange};
 use crate::affinity::CpuMask;
+use crate::held::Held;
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Where the machine's files are.
@@ -98,6 +97,15 @@ impl Undoing {
     /// How many changes are not undone that should be.
     pub fn failed(&self) -> usize {
         self.unknown.len() + self.calls.iter().filter(|call| call.failure.is_some()).count()
+    }
+
+    /// The threads that could not be given their masks back.
+    pub(super) fn failed_threads(&self) -> impl Iterator<Item = i32> + '_ {
+        let failed = self.calls.iter().filter(|call| call.failure.is_some());
+        failed.filter_map(|call| match call.action {
+            Action::Mask { thread, .. } => Some(thread),
+            Action::Register { .. } => None,
+        })
     }
 
     /// What is not as it was before, in words.
@@ -292,36 +300,6 @@ fn give(mask: &CpuMask, thread: i32) -> Option<String> {
         Some(libc::ESRCH) => None,
         Some(libc::EINVAL) => Some(format!("its cpuset allows none of the PUs {}", mask.to_set())),
         _ => Some(error.to_string()),
-    }
-}
-
-/// A process that is held: its number may go to another, and is not taken for it then.
-struct Held(Option<OwnedFd>);
-
-impl Held {
-    /// `None` when there is no such process.
-    fn new(process: i32) -> Option<Self> {
-        // SAFETY: a system call without memory.
-        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
-        if descriptor >= 0 {
-            // SAFETY: the descriptor is new, and ours alone.
-            let descriptor = unsafe { OwnedFd::from_raw_fd(RawFd::try_from(descriptor).ok()?) };
-            return Some(Self(Some(descriptor)));
-        }
-        // Linux before 5.3 has no such call, and a filter may forbid it: the start time must do.
-        (io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)).then_some(Self(None))
-    }
-
-    /// Whether the process that was found at first lives.
-    fn lives(&self) -> bool {
-        self.0.as_ref().is_none_or(|descriptor| {
-            // SAFETY: signal 0 is never delivered, and no information about it is passed.
-            let result = unsafe {
-                let nothing: *const libc::siginfo_t = std::ptr::null();
-                libc::syscall(libc::SYS_pidfd_send_signal, descriptor.as_raw_fd(), 0, nothing, 0)
-            };
-            result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
-        })
     }
 }
 

@@ -37,13 +37,12 @@ pub(crate) struct Program {
     prefetching: Prefetching,
     /// Where the first task ran before anything was pinned.
     start_mask: CpuMask,
-    pinning: Option<Pinning>,
+    /// Where tasks are to be, as the last configuration said.
+    configuration: Configuration,
     /// How long a process's first thread keeps the PUs that it would have without us while it is alone.
     grace: Duration,
     /// Tasks that never get a rank, by serial.
     skipped: BTreeSet<u64>,
-    /// Tasks that the last configuration left alone.
-    left_alone: BTreeSet<TaskId>,
     /// Threads that were met before their creator's event told of them.
     unannounced: HashSet<i32>,
     /// Threads that were found to have ended before the kernel told of it.
@@ -73,10 +72,12 @@ impl Program {
             journal,
             prefetching: Prefetching::new(start_mask.pus().collect()),
             start_mask,
-            pinning: initial,
+            configuration: Configuration {
+                pinning: initial,
+                ..Configuration::default()
+            },
             grace: grace.max(SETTLING),
             skipped,
-            left_alone: BTreeSet::new(),
             unannounced: HashSet::new(),
             known_dead: HashSet::new(),
             ended: vec![],
@@ -175,7 +176,7 @@ impl Program {
             self.place(first);
         }
         self.place(id.serial);
-        if self.pinning.is_some() {
+        if self.configuration.pins() {
             self.verify_at(Instant::now() + SETTLING);
         }
         if let Some(note) = self.counting.open(id) {
@@ -341,9 +342,8 @@ impl Program {
 
     /// Makes `configuration` so.
     pub(crate) fn apply(&mut self, configuration: &Configuration) -> Applied {
-        self.pinning.clone_from(&configuration.pinning);
-        self.left_alone.clone_from(&configuration.left_alone);
-        let (skipped, left_alone) = (&self.skipped, &self.left_alone);
+        self.configuration.clone_from(configuration);
+        let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
         self.table
             .number_anew(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
         let moved = self.place_all();
@@ -391,7 +391,7 @@ impl Program {
 
     /// Gives one task back where it ran before.
     pub(crate) fn release_thread(&mut self, thread: i32) {
-        self.pinning = None;
+        self.configuration = Configuration::default();
         if let Some(serial) = self.table.of_thread(thread).map(|task| task.id.serial) {
             self.place(serial);
         }
@@ -436,7 +436,7 @@ impl Program {
         let now = Instant::now();
         let later = self.verifications.split_off(&now);
         let settled = !std::mem::replace(&mut self.verifications, later).is_empty();
-        if self.pinning.is_some() && (settled || now.duration_since(self.last_verification) >= VERIFICATION) {
+        if self.configuration.pins() && (settled || now.duration_since(self.last_verification) >= VERIFICATION) {
             self.last_verification = now;
             self.place_all();
         }
@@ -452,10 +452,10 @@ impl Program {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
         let thread = task.id.thread;
-        let wanted = match (&self.pinning, rank) {
-            (Some(pinning), Some(rank)) if !self.may_ask(task.id) => Some(pinning.pu(rank)),
-            _ => None,
-        };
+        let wanted = self
+            .configuration
+            .pu_of(task.id, rank)
+            .filter(|_| !self.may_ask(task.id));
         // A thread that has ended has no mask, and needs none.
         let current = CpuMask::of_thread(thread).ok()?;
         match decide(&task, &current, wanted) {

@@ -4,22 +4,12 @@
 //! and change seldom, are at most `STALE` old.
 
 use crate::procfs::{CpuTimeFile, Procfs, ThreadStat};
-use nix::sys::resource::{Resource, getrlimit};
 use pinfold_core::TaskId;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How old the state of a living task may be.
 const STALE: Duration = Duration::from_secs(1);
-
-/// Descriptors that stay free for everything else: above them a file is opened anew for each reading.
-const SPARE: u64 = 64;
-
-/// Whether there are descriptors enough to keep this file open.
-fn may_stay_open(file: &CpuTimeFile) -> bool {
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-    u64::try_from(file.descriptor()).is_ok_and(|descriptor| descriptor + SPARE < limit)
-}
 
 /// The reader of all tasks' state.
 #[derive(Default)]
@@ -49,7 +39,7 @@ impl Watching {
         let procfs = &self.procfs;
         let now = Instant::now();
         let watched = self.tasks.entry(serial).or_insert_with(|| Watched {
-            cpu_time: procfs.open_cpu_time(process, thread).filter(may_stay_open),
+            cpu_time: procfs.open_cpu_time(process, thread).filter(CpuTimeFile::may_stay_open),
             stat: procfs.stat(process, thread),
             read: now,
         });

@@ -9,6 +9,7 @@ mod mover;
 mod page_map;
 mod policy;
 mod process;
+mod run;
 mod sampling;
 mod system;
 

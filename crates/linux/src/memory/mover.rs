@@ -3,7 +3,8 @@
 //! The memory is gone through once, in windows of some megabytes, so that nothing is kept of more than one of them:
 //!
 //! 1. `pagemap` says which pages of the window are in memory, and which of them are a file's. Those that may move and are
-//!    there are asked for their nodes, unless their whole area is on one.
+//!    there are asked for their nodes, unless their whole area is on one. Where all of an area is in memory and on one node,
+//!    and all of it may move, nothing is asked at all.
 //! 2. The goal says on which node each belongs. A stretch of the size of a huge page whose pages are all on one node, in an
 //!    area that has huge pages, is taken for one and asked for as a whole.
 //! 3. What is elsewhere is gathered by the node where it belongs, since the kernel interrupts its work whenever the node
@@ -22,6 +23,7 @@
 
 use super::calls::Halt;
 use super::page_map::Entry;
+use super::run::{Run, Runs, Unit};
 use pinfold_core::NodeId;
 use pinfold_core::memory::{Left, MemoryArea, PageCount, PageGoal, PageMoves, Selection, Share};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,28 +142,6 @@ pub fn move_pages(
     }
 }
 
-/// A page that is going to be moved, or a huge page.
-#[derive(Clone, Copy, Debug)]
-struct Unit {
-    address: u64,
-    bytes: u64,
-    now: NodeId,
-}
-
-/// Pages for one node.
-#[derive(Debug, Default)]
-struct Gathered {
-    units: Vec<Unit>,
-    bytes: u64,
-}
-
-impl Gathered {
-    fn add(&mut self, unit: Unit) {
-        self.units.push(unit);
-        self.bytes += unit.bytes;
-    }
-}
-
 struct Mover<'a> {
     calls: &'a mut dyn MoveCalls,
     goal: &'a mut dyn PageGoal,
@@ -174,7 +154,7 @@ struct Mover<'a> {
     /// Bytes that are moved by one call.
     batch: u64,
     /// What is to be moved next, by the node where it belongs.
-    gathered: BTreeMap<NodeId, Gathered>,
+    gathered: BTreeMap<NodeId, Runs>,
     moves: PageMoves,
 }
 
@@ -182,25 +162,40 @@ impl Mover<'_> {
     /// The bytes of which is said what became of them, or will be.
     fn accounted(&self) -> u64 {
         let left: u64 = self.moves.left.values().map(|count| count.bytes).sum();
-        let gathered: u64 = self.gathered.values().map(|gathered| gathered.bytes).sum();
+        let gathered: u64 = self.gathered.values().map(Runs::bytes).sum();
         self.moves.moved.bytes + self.moves.in_place.bytes + left + gathered
     }
 
     /// Moves what is gathered.
     fn send_gathered(&mut self) -> Result<(), Halt> {
         while let Some((node, gathered)) = self.gathered.pop_first() {
-            self.send(&gathered, node)?;
+            self.send(gathered, node)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what is gathered, as far as it makes whole batches.
+    fn send_batches(&mut self) -> Result<(), Halt> {
+        let nodes: Vec<NodeId> = self.gathered.keys().copied().collect();
+        for node in nodes {
+            while let Some(gathered) = self.gathered.get_mut(&node)
+                && gathered.bytes() >= self.batch
+            {
+                let batch = gathered.take(self.batch);
+                self.send(batch, node)?;
+            }
         }
         Ok(())
     }
 
     /// Moves pages to one node, says what became of each, and then keeps to the rate.
-    fn send(&mut self, gathered: &Gathered, node: NodeId) -> Result<(), Halt> {
+    fn send(&mut self, batch: Runs, node: NodeId) -> Result<(), Halt> {
         let accounted = self.accounted();
-        let sent = self.send_units(&gathered.units, node);
-        let bytes = gathered.bytes - (self.accounted() - accounted);
-        if let (true, Some(unit)) = (sent.is_err() && bytes > 0, gathered.units.first()) {
-            let pages = bytes / unit.bytes;
+        let (whole, page) = (batch.bytes(), batch.units().next().map_or(1, |unit| unit.bytes));
+        let sent = self.send_units(batch, node);
+        let bytes = whole - (self.accounted() - accounted);
+        if sent.is_err() && bytes > 0 {
+            let pages = bytes / page;
             let unfinished = self.moves.left.entry(Left::Unfinished).or_default();
             unfinished.add_all(PageCount { pages, bytes });
         }
@@ -210,10 +205,13 @@ impl Mover<'_> {
 
     /// What is gathered stays.
     fn leave_gathered(&mut self, why: Left) {
-        for unit in std::mem::take(&mut self.gathered)
-            .into_values()
-            .flat_map(|gathered| gathered.units)
-        {
+        for gathered in std::mem::take(&mut self.gathered).into_values() {
+            self.leave(why, &gathered);
+        }
+    }
+
+    fn leave(&mut self, why: Left, pages: &Runs) {
+        for unit in pages.units() {
             self.moves.leave(why, unit.bytes);
         }
     }
@@ -249,42 +247,31 @@ impl Mover<'_> {
     fn window(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<(), Halt> {
         let pages = self.pages(area, start, end, written)?;
         let mut huge: BTreeMap<NodeId, Vec<Unit>> = BTreeMap::new();
-        let mut small = vec![];
-        let mut rest = pages.as_slice();
-        while let Some(&first) = rest.first() {
-            let stretch = if area.huge > 0 { stretch(rest) } else { 1 };
-            rest = &rest[stretch..];
-            let unit = Unit {
-                bytes: first.bytes * stretch as u64,
-                ..first
-            };
+        let joined = if area.huge > 0 { HUGE } else { area.page_size };
+        for unit in pages
+            .runs()
+            .iter()
+            .flat_map(|run| run.joined(joined))
+            .flat_map(Run::units)
+        {
             let wanted = self.goal.wanted(unit.address, unit.bytes, unit.now);
             if wanted == unit.now {
                 self.moves.in_place.add(unit.bytes);
-            } else if stretch > 1 {
+            } else if unit.bytes > area.page_size {
                 huge.entry(wanted).or_default().push(unit);
             } else {
-                small.push((unit, wanted));
+                self.gathered.entry(wanted).or_default().add(unit);
             }
         }
         for (node, units) in huge {
             let not_huge = self.send_huge(&units, node, area.page_size)?;
-            small.extend(not_huge.into_iter().map(|unit| (unit, node)));
+            self.gathered.entry(node).or_default().extend(not_huge);
         }
-        for (unit, node) in small {
-            let gathered = self.gathered.entry(node).or_default();
-            gathered.add(unit);
-            if gathered.bytes >= self.batch
-                && let Some(batch) = self.gathered.remove(&node)
-            {
-                self.send(&batch, node)?;
-            }
-        }
-        Ok(())
+        self.send_batches()
     }
 
     /// The pages of the window that may move, with the nodes where they are. Counts the others.
-    fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Vec<Unit>, Halt> {
+    fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Runs, Halt> {
         let step = area.page_size;
         let unit = |address, now| Unit {
             address,
@@ -292,6 +279,17 @@ impl Mover<'_> {
             now,
         };
         let addresses = (start..end).step_by(number(step));
+        // Where all of an area is on one node, nobody needs to ask for each page.
+        let one = match area.resident.first_key_value() {
+            Some((&node, _)) if area.resident.len() == 1 => Some(node),
+            _ => None,
+        };
+        if let (Some(node), false) = (one, written)
+            && area.resident_bytes() == area.end - area.start
+        {
+            return Ok(Run::between(start, end, step, node).into());
+        }
+        let mut pages = Runs::default();
         let mut candidates: Vec<u64> = vec![];
         if let Some(entries) = self.calls.entries(start, end) {
             let per_page = number(step / self.limits.page_size).max(1);
@@ -299,18 +297,20 @@ impl Mover<'_> {
                 if entry.present() && written && entry.of_file() {
                     self.moves.leave(Left::File, step);
                 } else if entry.present() {
-                    candidates.push(address);
+                    match one {
+                        Some(node) => pages.add(unit(address, node)),
+                        None => candidates.push(address),
+                    }
                 } else if entry.swapped() {
                     self.moves.leave(Left::Absent, step);
                 }
             }
-            // Where all of an area is on one node, nobody needs to ask for each page.
-            if let (1, Some((&now, _))) = (area.resident.len(), area.resident.first_key_value()) {
-                return Ok(candidates.into_iter().map(|address| unit(address, now)).collect());
-            }
         } else if !written {
             // Without it nobody can tell what is a file's. Of the rest the kernel says what is not there.
             candidates = addresses.collect();
+        }
+        if candidates.is_empty() {
+            return Ok(pages);
         }
         let mut status = vec![UNSAID; candidates.len()];
         if let Err(error) = self.calls.nodes(&candidates, &mut status)? {
@@ -318,12 +318,11 @@ impl Mover<'_> {
             for _ in &candidates {
                 self.moves.leave(why, step);
             }
-            return Ok(vec![]);
+            return Ok(Runs::default());
         }
-        let mut pages = vec![];
         for (address, status) in candidates.into_iter().zip(status) {
             match u32::try_from(status) {
-                Ok(node) => pages.push(unit(address, NodeId(node))),
+                Ok(node) => pages.add(unit(address, NodeId(node))),
                 Err(_) => self.moves.leave(error_of(status), step),
             }
         }
@@ -364,64 +363,52 @@ impl Mover<'_> {
         Ok(small)
     }
 
-    fn send_units(&mut self, units: &[Unit], node: NodeId) -> Result<(), Halt> {
-        let mut pending = units.to_vec();
+    fn send_units(&mut self, units: Runs, node: NodeId) -> Result<(), Halt> {
+        let mut pending = units;
         for _ in 0..TRIES {
-            if self.full.contains(&node) {
+            if pending.is_empty() || self.full.contains(&node) {
                 break;
             }
-            let addresses: Vec<u64> = pending.iter().map(|unit| unit.address).collect();
-            let mut status = vec![UNSAID; pending.len()];
+            let addresses: Vec<u64> = pending.units().map(|unit| unit.address).collect();
+            let mut status = vec![UNSAID; addresses.len()];
             let result = self
                 .calls
                 .move_to(&addresses, node, self.limits.selection.shared, &mut status)?;
-            let before = pending.len();
-            let (mut unsaid, mut busy) = self.settle(&pending, &status, node)?;
+            let (mut unsaid, busy) = self.settle(&pending, &status, node)?;
             match result {
                 Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
                     self.full.insert(node);
-                    unsaid.append(&mut busy);
-                    pending = unsaid;
+                    unsaid.extend(busy.units());
                 }
                 Err(error) => {
                     let why = refused(&error, Some(node));
-                    for unit in unsaid.iter().chain(&busy) {
-                        self.moves.leave(why, unit.bytes);
-                    }
+                    self.leave(why, &unsaid);
+                    self.leave(why, &busy);
                     return Ok(());
                 }
                 Ok(_) => {
-                    for unit in &busy {
-                        self.moves.leave(Left::Busy, unit.bytes);
-                    }
+                    self.leave(Left::Busy, &busy);
                     // The kernel breaks off behind what it cannot move; the rest gets another try, and where nothing at
                     // all has moved, the first page is what it cannot move.
-                    if unsaid.len() == before {
-                        self.moves.leave(Left::InUse, unsaid.remove(0).bytes);
-                    }
-                    pending = unsaid;
-                    if pending.is_empty() {
-                        break;
+                    if unsaid.bytes() == pending.bytes()
+                        && let Some(stuck) = unsaid.take_first()
+                    {
+                        self.moves.leave(Left::InUse, stuck.bytes);
                     }
                 }
             }
+            pending = unsaid;
         }
-        let why = if self.full.contains(&node) {
-            Left::Full(node)
-        } else {
-            Left::InUse
-        };
-        for unit in &pending {
-            self.moves.leave(why, unit.bytes);
-        }
+        let full = self.full.contains(&node);
+        self.leave(if full { Left::Full(node) } else { Left::InUse }, &pending);
         Ok(())
     }
 
     /// Counts what has become of the pages that were to go to `node`. Those of which the kernel has said nothing and which
     /// have not moved, and those that were busy.
-    fn settle(&mut self, units: &[Unit], status: &[i32], node: NodeId) -> Result<(Vec<Unit>, Vec<Unit>), Halt> {
+    fn settle(&mut self, units: &Runs, status: &[i32], node: NodeId) -> Result<(Runs, Runs), Halt> {
         let mut open = vec![];
-        for (&unit, &status) in units.iter().zip(status) {
+        for (unit, &status) in units.units().zip(status) {
             if u32::try_from(status) == Ok(node.0) {
                 self.has_moved(unit, node);
             } else if status == UNSAID || status == -libc::EBUSY || status >= 0 {
@@ -431,22 +418,22 @@ impl Mover<'_> {
                 self.moves.leave(error_of(status), unit.bytes);
             }
         }
+        let (mut unsaid, mut busy) = (Runs::default(), Runs::default());
         if open.is_empty() {
-            return Ok((vec![], vec![]));
+            return Ok((unsaid, busy));
         }
         let addresses: Vec<u64> = open.iter().map(|(unit, _)| unit.address).collect();
         let mut nodes = vec![UNSAID; open.len()];
         let _ = self.calls.nodes(&addresses, &mut nodes)?;
-        let (mut unsaid, mut busy) = (vec![], vec![]);
         for ((unit, status), now) in open.into_iter().zip(nodes) {
             if u32::try_from(now) == Ok(node.0) {
                 self.has_moved(unit, node);
             } else if now < 0 && now != UNSAID {
                 self.moves.leave(error_of(now), unit.bytes);
             } else if status == -libc::EBUSY {
-                busy.push(unit);
+                busy.add(unit);
             } else {
-                unsaid.push(unit);
+                unsaid.add(unit);
             }
         }
         Ok((unsaid, busy))
@@ -485,20 +472,6 @@ fn batch(rate: Option<f64>) -> u64 {
 /// A number of things in memory.
 fn number(of: u64) -> usize {
     usize::try_from(of).unwrap_or(usize::MAX)
-}
-
-/// How many of the first pages are a stretch that looks like a huge page: all of an aligned one, on one node. 1 where they
-/// are none.
-fn stretch(pages: &[Unit]) -> usize {
-    let first = pages[0];
-    let length = number(HUGE / first.bytes);
-    let whole = first.address.is_multiple_of(HUGE)
-        && length > 1
-        && pages
-            .get(length - 1)
-            .is_some_and(|last| last.address == first.address + HUGE - first.bytes)
-        && pages[..length].iter().all(|page| page.now == first.now);
-    if whole { length } else { 1 }
 }
 
 /// What a page's status says that is an error number, negative.

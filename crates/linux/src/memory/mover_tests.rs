@@ -38,6 +38,8 @@ struct Played {
     /// After how many such calls the process ends.
     ends_after: Option<usize>,
     paused: Duration,
+    /// How often it was asked where pages are, or which there are.
+    asked: usize,
 }
 
 impl Played {
@@ -81,6 +83,7 @@ impl Played {
 
 impl MoveCalls for Played {
     fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>> {
+        self.asked += 1;
         let word = |address| match self.pages.get(&address) {
             Some(page) => 1 << 63 | u64::from(page.kind == Kind::File) << 61,
             None => 0,
@@ -94,6 +97,7 @@ impl MoveCalls for Played {
     }
 
     fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt> {
+        self.asked += 1;
         for (address, status) in pages.iter().zip(status) {
             *status = self
                 .pages
@@ -303,6 +307,16 @@ fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
     area.resident.clear();
     let nothing = moved(&mut played, &area, &mut Spread::On(NodeId(2)), limits());
     assert_eq!((nothing.moved.pages, nothing.left.len()), (0, 0));
+}
+
+#[test]
+fn of_an_area_that_is_whole_on_one_node_nothing_is_asked() {
+    let (mut played, area) = played(&vec![own(0); 1000]);
+    // It goes away after the kernel has told of the areas.
+    played.pages.remove(&(START + 500 * PAGE));
+    let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
+    assert_eq!((moves.moved.pages, count(&moves, Left::Absent)), (999, 1));
+    assert_eq!((played.asked, played.calls.len()), (0, 1));
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub enum Counter {
     LlcReferences,
     /// Demand accesses that the last-level cache did not hold.
     LlcMisses,
+    /// Demand accesses that the last-level cache served by itself: no core was asked.
+    LlcHits,
     /// Misses that another core under the same last-level cache served with a line that it had not modified.
     SameLlcClean,
     /// Misses that another core under the same last-level cache served with a line that it had modified.
@@ -30,6 +32,10 @@ pub enum Counter {
     OtherLlcClean,
     /// Misses that another last-level-cache domain served with a line that it had modified.
     OtherLlcModified,
+    /// Misses that another last-level-cache domain of the package served.
+    SamePackageLlc,
+    /// Misses that another package's caches served.
+    OtherPackage,
     /// Misses that the memory of the own node served.
     LocalDram,
     /// Misses that the memory of another node served.
@@ -40,11 +46,15 @@ pub enum Counter {
     TlbMisses,
     /// Lines that left the thread's caches because another core wrote to them.
     Invalidations,
+    /// Prefetches that went out, beyond the caches to which they bring.
+    Prefetches,
+    /// Of these, those that memory served.
+    PrefetchesFromMemory,
 }
 
 impl Counter {
     /// How many there are.
-    pub(crate) const NUMBER: usize = Self::Invalidations as usize + 1;
+    pub(crate) const NUMBER: usize = Self::PrefetchesFromMemory as usize + 1;
 
     /// Those of one thread in a window, in the order of this type, on a machine with so many levels of cache.
     pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
@@ -58,15 +68,20 @@ impl Counter {
             counters.levels[0].misses as f64,
             (last.hits + last.misses) as f64,
             last.misses as f64,
+            (last.hits + last.misses).saturating_sub(counters.served.sum()) as f64,
             served(&[Served::SameDomainClean]),
             served(&[Served::SameDomainModified]),
             served(&[Served::SamePackageClean, Served::OtherPackageClean]),
             served(&[Served::SamePackageModified, Served::OtherPackageModified]),
+            served(&[Served::SamePackageClean, Served::SamePackageModified]),
+            served(&[Served::OtherPackageClean, Served::OtherPackageModified]),
             served(&[Served::LocalMemory]),
             served(&[Served::RemoteMemory]),
             counters.stall_cycles,
             counters.tlb_misses as f64,
             counters.invalidations_received as f64,
+            counters.prefetches.sum() as f64,
+            counters.prefetches_from_memory as f64,
         ]
     }
 }

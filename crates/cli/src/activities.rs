@@ -1,0 +1,220 @@
+//! What SAM's mapper is told with: which events make its rates on a processor, and from when on they are too much.
+
+use anyhow::{Context, Result, bail};
+use pinfold_core::Activity;
+use pinfold_linux::counters::{self, Availability, Request};
+use pinfold_linux::pfm::{self, PmuKind};
+use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
+use pinfold_sim::EventSet;
+use pinfold_sim::model::Model;
+use std::fs;
+use std::path::Path;
+
+/// The clock of a task in nanoseconds of its processor time: what stands for cycles where none can be counted.
+const TASK_CLOCK: &str = "task-clock";
+
+/// What else `pinfold run` and the daemon can do where no event set can be used.
+const REMEDY: &str = "name events of the kernel that are to stand for SAM's activities, such as --metric \
+                      memory_bandwidth=page-faults with --thresholds, or simulate a machine with --machine";
+
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+
+/// By so much less than its greatest demand memory is taken to be saturated (SAM, section 2.2).
+const BELOW_GREATEST: f64 = 0.8;
+
+/// The events of a set that make what the mapper looks at.
+pub(crate) fn of_set(set: &EventSet) -> Result<MapperEvents> {
+    let activities = Activity::ALL.into_iter().filter_map(|activity| {
+        let metric = set.metric(activity.name())?;
+        Some(ActivityEvents {
+            activity,
+            add: metric.add.clone(),
+            subtract: metric.subtract.clone(),
+        })
+    });
+    let activities: Vec<ActivityEvents> = activities.collect();
+    let single = |name: &str| Some(set.metric(name)?.add.first()?.clone());
+    let Some(cycles) = single("cycles").filter(|_| !activities.is_empty()) else {
+        bail!(
+            "the events of {} say nothing of sharing and memory (events/{}.toml has no [[metric]]), so SAM cannot be used there; \
+             `pinfold machines` lists other machines",
+            set.name,
+            set.name
+        );
+    };
+    Ok(MapperEvents {
+        cycles,
+        instructions: single("instructions"),
+        activities,
+    })
+}
+
+/// The events of a simulated machine.
+pub(crate) fn of_machine(machine: &str) -> Result<MapperEvents> {
+    let set = EventSet::of_processor(machine).with_context(|| {
+        format!("no event set names the machine `{machine}`, so SAM cannot be used there; events/*.toml has the sets, each with its machines")
+    })?;
+    of_set(&set)
+}
+
+/// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so that each
+/// group is counted at a time.
+pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
+    match counters::hardware_counters() {
+        Availability::Available => {}
+        Availability::Absent { why } | Availability::Forbidden { why } => {
+            bail!("SAM moves threads by hardware counters: {why}; {REMEDY}")
+        }
+    }
+    let library = pfm::library()?;
+    let present = library
+        .pmus()
+        .iter()
+        .filter(|pmu| pmu.present && pmu.kind == PmuKind::Core);
+    let names: Vec<&str> = present.map(|pmu| pmu.name.as_str()).collect();
+    let Some(set) = names.iter().find_map(|name| EventSet::of_pmu(name)) else {
+        bail!(
+            "there is no event set for this processor ({}), so it is not known which of its events show sharing; {REMEDY}",
+            names.join(", ")
+        );
+    };
+    let events = of_set(&set)?;
+    let mut names: Vec<&str> = events.instructions.iter().map(String::as_str).collect();
+    names.push(&events.cycles);
+    for event in set.groups().into_iter().flatten() {
+        if !names.contains(&event) {
+            names.push(event);
+        }
+    }
+    let requests = names.into_iter().map(|name| Request::Event(name.to_owned())).collect();
+    Ok((events, requests))
+}
+
+/// Events of the kernel that stand for activities: `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their
+/// rates are by the nanosecond of processor time.
+pub(crate) fn parse(text: &str) -> Result<(MapperEvents, Vec<Request>)> {
+    let mut activities: Vec<ActivityEvents> = vec![];
+    for part in text.split(',') {
+        let known = || Activity::ALL.map(Activity::name).join(", ");
+        let Some((name, event)) = part.split_once('=').filter(|(_, event)| !event.is_empty()) else {
+            bail!(
+                "--metric `{text}`: `{part}` is no ACTIVITY=EVENT, such as memory_bandwidth=page-faults; activities are {}",
+                known()
+            );
+        };
+        let Some(activity) = Activity::ALL.into_iter().find(|activity| activity.name() == name) else {
+            bail!(
+                "--metric `{text}`: there is no activity `{name}`; there are {}",
+                known()
+            );
+        };
+        if activities.iter().any(|one| one.activity == activity) {
+            bail!("--metric `{text}` names {name} twice; one event can stand for it");
+        }
+        activities.push(ActivityEvents {
+            activity,
+            add: vec![event.to_owned()],
+            subtract: vec![],
+        });
+    }
+    let events = MapperEvents {
+        cycles: TASK_CLOCK.to_owned(),
+        instructions: None,
+        activities,
+    };
+    let requests = events
+        .all()
+        .into_iter()
+        .map(|name| Request::Event(name.to_owned()))
+        .collect();
+    Ok((events, requests))
+}
+
+/// The thresholds of a file.
+pub(crate) fn read_thresholds(file: &Path) -> Result<Thresholds> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the thresholds `{}`", file.display()))?;
+    let mut thresholds: Thresholds = toml::from_str(&text).with_context(|| {
+        format!(
+            "`{}` has no thresholds: it needs coherence, remote, memory and package_memory, in events per unhalted cycle",
+            file.display()
+        )
+    })?;
+    thresholds.check().with_context(|| format!("`{}`", file.display()))?;
+    if thresholds.source.is_empty() {
+        thresholds.source = file.display().to_string();
+    }
+    Ok(thresholds)
+}
+
+/// Those of a model: the paper's for coherence, and for memory what follows from the model's bandwidth as the paper's follows from
+/// what it measured: 20 % below what tasks that copy can have. A line that is copied is two misses and a line that is written.
+pub(crate) fn thresholds_of_model(model: &Model) -> Thresholds {
+    let paper = Thresholds::paper();
+    let write_cost = model.memory.write_cost.as_ref().map_or(1.0, |cost| cost.value().0);
+    let nodes = (model.nodes() as f64 / model.packages() as f64).max(1.0);
+    let lines = model.memory.bandwidth.value().0 / LINE / model.frequency().0 * nodes;
+    let package_memory = BELOW_GREATEST * lines * 2.0 / (2.0 + write_cost);
+    let cores = model.cores() as f64 / model.packages() as f64;
+    Thresholds {
+        source: format!(
+            "coherence: Srikanthan, Dwarkadas and Shen (USENIX ATC 2015); memory: the bandwidth of the model {}",
+            model.name
+        ),
+        memory: package_memory / cores,
+        package_memory,
+        ..paper
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_sim::model;
+
+    #[test]
+    fn every_set_with_metrics_gives_events_for_the_mapper() {
+        for set in EventSet::all().into_iter().filter(|set| !set.metrics.is_empty()) {
+            let events = of_set(&set).unwrap();
+            assert!(events.instructions.is_some(), "{}", set.name);
+            let named = set
+                .metrics
+                .iter()
+                .filter(|metric| metric.name != "cycles" && metric.name != "instructions");
+            assert_eq!(events.activities.len(), named.count(), "{}", set.name);
+        }
+    }
+
+    #[test]
+    fn a_machine_whose_events_say_nothing_of_sharing_is_named_with_the_remedy() {
+        let error = of_machine("opteron-6164x4").unwrap_err().to_string();
+        assert!(
+            error.contains("amd-family-10h") && error.contains("pinfold machines"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn kernel_events_stand_for_activities_by_name() {
+        let (events, requests) =
+            parse("memory_bandwidth=page-faults,inter_package_coherence=context-switches").unwrap();
+        assert_eq!(events.cycles, TASK_CLOCK);
+        assert_eq!((events.activities.len(), requests.len()), (2, 3));
+        for (text, part) in [
+            ("page-faults", "no ACTIVITY=EVENT"),
+            ("bandwidth=page-faults", "no activity `bandwidth`"),
+            ("remote_dram=a,remote_dram=b", "twice"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_models_thresholds_grow_with_its_bandwidth() {
+        let of = |name| thresholds_of_model(&model::builtin(name).unwrap());
+        let (old, new) = (of("e5-2660v2x2"), of("xeon-8480x2"));
+        assert!(old.check().is_ok() && new.check().is_ok());
+        assert!(new.package_memory > old.package_memory);
+    }
+}

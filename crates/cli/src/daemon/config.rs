@@ -1,0 +1,547 @@
+//! What the daemon is to do: a TOML file, and over it what the command line says.
+//!
+//! A file that is wrong in any place is refused whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
+//! a commented example with every key; a test holds the two together.
+
+use crate::run::duration;
+use anyhow::{Context, Result, bail};
+use nix::unistd::User;
+use pinfold_linux::watch::Selection;
+use pinfold_policy::sam::{MapperOptions, Thresholds};
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Where the file is when nobody names one.
+pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
+
+/// The file's contents, with what a key that is not there stands for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Config {
+    /// How often tasks are read and moves decided.
+    pub(super) interval: Time,
+    /// After so long a sleep a task gets back what it had before it was moved.
+    pub(super) release_after: Time,
+    /// Decide, tell, and move nothing.
+    pub(super) dry_run: bool,
+    /// What tells who shares with whom.
+    pub(super) metric: MetricName,
+    pub(super) tasks: Tasks,
+    pub(super) thresholds: ThresholdsTable,
+    pub(super) mapper: MapperOptions,
+    pub(super) log: Log,
+    pub(super) export: Export,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            interval: Time(Duration::from_millis(100)),
+            release_after: Time(Duration::from_secs(10)),
+            dry_run: false,
+            metric: MetricName::Counters,
+            tasks: Tasks::default(),
+            thresholds: ThresholdsTable::default(),
+            mapper: MapperOptions::default(),
+            log: Log::default(),
+            export: Export::default(),
+        }
+    }
+}
+
+/// Whom to watch.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Tasks {
+    pub(super) cgroups: Vec<Cgroup>,
+    pub(super) users: Vec<UserName>,
+    pub(super) processes: Vec<ProcessNumber>,
+    pub(super) names: Vec<String>,
+    pub(super) except: Vec<String>,
+}
+
+/// From which rates on something is a bottleneck.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ThresholdsTable {
+    /// What `pinfold calibrate` wrote.
+    pub(super) file: Option<PathBuf>,
+    pub(super) coherence: Option<Rate>,
+    pub(super) remote: Option<Rate>,
+    pub(super) memory: Option<Rate>,
+    pub(super) package_memory: Option<Rate>,
+}
+
+/// What is written down, and where.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Log {
+    pub(super) format: LogFormat,
+    /// Standard error where no file is named.
+    pub(super) file: Option<PathBuf>,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LogFormat {
+    /// `key=value` pairs.
+    #[default]
+    Logfmt,
+    /// An object of JSON.
+    Json,
+}
+
+/// Where `pinfold top` and Prometheus ask.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Export {
+    /// A Unix socket; `daemon.sock` in the directory of the journals where none is named.
+    pub(super) socket: Option<PathBuf>,
+    /// Who may ask there.
+    pub(super) mode: Mode,
+    /// A port of this machine, for a Prometheus that does not speak to Unix sockets.
+    pub(super) listen: Option<Loopback>,
+}
+
+/// A time of at least a millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Time(pub(super) Duration);
+
+/// What tells who shares with whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MetricName {
+    /// The processor's counters, by the event set of its microarchitecture.
+    Counters,
+    /// The assumption that threads of a process share.
+    Sharing,
+    /// That assumption, weighed by an event.
+    Event(String),
+}
+
+/// A path below the root of a hierarchy of control groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cgroup(pub(super) String);
+
+/// A user by name or number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UserName(pub(super) u32);
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProcessNumber(pub(super) i32);
+
+/// A rate above zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate(pub(super) f64);
+
+/// Permissions of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode(pub(super) u32);
+
+/// An address that only this machine reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loopback(pub(super) SocketAddr);
+
+impl Default for Mode {
+    fn default() -> Self {
+        Self(0o600)
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        duration::parse_probe(text).map(Self)
+    }
+}
+
+impl FromStr for MetricName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "counters" => Ok(Self::Counters),
+            None if text == "sharing" => Ok(Self::Sharing),
+            Some(("event", name)) if !name.is_empty() => Ok(Self::Event(name.to_owned())),
+            _ => Err(
+                "there are counters, sharing, and event: with the name of an event, such as event:context-switches"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for MetricName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counters => f.write_str("counters"),
+            Self::Sharing => f.write_str("sharing"),
+            Self::Event(name) => write!(f, "event:{name}"),
+        }
+    }
+}
+
+impl FromStr for Cgroup {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = text.strip_prefix("/sys/fs/cgroup").unwrap_or(text);
+        if path.is_empty() || path.split('/').any(|part| part == "..") {
+            return Err("write a control group as in /proc/PID/cgroup, such as /user.slice".to_owned());
+        }
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl FromStr for UserName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(number) = text.parse() {
+            return Ok(Self(number));
+        }
+        match User::from_name(text) {
+            Ok(Some(user)) => Ok(Self(user.uid.as_raw())),
+            Ok(None) => Err("there is no user of this name; write a name of /etc/passwd or a number".to_owned()),
+            Err(error) => Err(format!("the user cannot be looked up: {error}; write the number")),
+        }
+    }
+}
+
+impl FromStr for ProcessNumber {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().filter(|&number: &i32| number > 0);
+        number
+            .map(Self)
+            .ok_or_else(|| "write the number of a process, as ps shows it".to_owned())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
+        mode.map(Self)
+            .ok_or_else(|| "write permissions as chmod takes them, such as \"0660\"".to_owned())
+    }
+}
+
+impl FromStr for Loopback {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self(address)),
+            Ok(_) => Err(
+                "names of all programs would be told to the network: write an address of this machine, such as \
+                 127.0.0.1:9798, and put a proxy that asks who it is before it"
+                    .to_owned(),
+            ),
+            Err(_) => Err("write an address and a port, such as 127.0.0.1:9798".to_owned()),
+        }
+    }
+}
+
+/// Reads strings of these types by the same functions as the command line.
+macro_rules! deserialized_from_text {
+    ($($name:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+deserialized_from_text!(Time, MetricName, Cgroup, Mode, Loopback);
+
+impl<'de> Deserialize<'de> for UserName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match NumberOrText::deserialize(deserializer)? {
+            NumberOrText::Number(number) => number.to_string(),
+            NumberOrText::Text(text) => text,
+        }
+        .parse()
+        .map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProcessNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        i64::deserialize(deserializer)?
+            .to_string()
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let rate = f64::deserialize(deserializer)?;
+        if rate.is_finite() && rate > 0.0 {
+            Ok(Self(rate))
+        } else {
+            Err(de::Error::custom("write a rate above zero"))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(i64),
+    Text(String),
+}
+
+impl Config {
+    /// Reads a file; what is wrong with it, with the place and the remedy.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| {
+            format!(
+                "the configuration {} cannot be read; name another with --config",
+                path.display()
+            )
+        })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads the text of a file of this name.
+    fn parse(name: &str, text: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| {
+            let place = error.span().map(|span| place(text, &span));
+            let (line, key) = place.unwrap_or((1, None));
+            let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
+            let message = error.message().trim().replace('\n', " ");
+            anyhow::anyhow!("{name}:{line}: {key}{message}{}", suggestion(&message))
+        })
+    }
+
+    /// Which tasks are watched.
+    pub(super) fn selection(&self) -> Selection {
+        Selection {
+            cgroups: self.tasks.cgroups.iter().map(|group| group.0.clone()).collect(),
+            users: self.tasks.users.iter().map(|user| user.0).collect(),
+            processes: self.tasks.processes.iter().map(|process| process.0).collect(),
+            names: self.tasks.names.clone(),
+            except: self.tasks.except.clone(),
+        }
+    }
+
+    /// The thresholds: those of the file, or those that the metric has by itself, and over them what is said of one by itself.
+    pub(super) fn thresholds(&self) -> Result<Thresholds> {
+        let table = &self.thresholds;
+        let mut thresholds = match (&table.file, &self.metric) {
+            (Some(file), _) => {
+                let text = fs::read_to_string(file).with_context(|| {
+                    format!(
+                        "the thresholds {} cannot be read; `pinfold calibrate` makes them",
+                        file.display()
+                    )
+                })?;
+                toml::from_str(&text).with_context(|| format!("{} has no thresholds", file.display()))?
+            }
+            (None, MetricName::Counters) => Thresholds::paper(),
+            (None, MetricName::Sharing) => for_sharing(),
+            (None, MetricName::Event(_)) => {
+                if table.coherence.is_none() {
+                    bail!(
+                        "--metric {} needs a threshold: how often a second of processor time the event must happen in a task \
+                         that is to be moved; write `coherence = N` in [thresholds], or --threshold N",
+                        self.metric
+                    );
+                }
+                for_sharing()
+            }
+        };
+        for (given, field) in [
+            (table.coherence, &mut thresholds.coherence),
+            (table.remote, &mut thresholds.remote),
+            (table.memory, &mut thresholds.memory),
+            (table.package_memory, &mut thresholds.package_memory),
+        ] {
+            if let Some(rate) = given {
+                *field = rate.0;
+            }
+        }
+        thresholds.check().context("[thresholds]")?;
+        Ok(thresholds)
+    }
+}
+
+/// With the metric `sharing` rates are shares of a task's kin: it goes where a quarter of its kin or more is elsewhere.
+fn for_sharing() -> Thresholds {
+    Thresholds {
+        source: "assumed: a quarter of a task's kin elsewhere".to_owned(),
+        coherence: 0.25,
+        ..Thresholds::paper()
+    }
+}
+
+/// The line of a place in the text, counted from 1, and the key that stands there, with its table.
+fn place(text: &str, span: &Range<usize>) -> (usize, Option<String>) {
+    let start = span.start.min(text.len());
+    let before = &text[..start];
+    let line = before.matches('\n').count() + 1;
+    let whole = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let table = text.lines().take(line).filter_map(|line| {
+        let line = line.trim();
+        line.strip_prefix('[')?.split(']').next()
+    });
+    let table = table.last();
+    let key = whole
+        .split_once('=')
+        .map(|(key, _)| key.trim())
+        .filter(|key| !key.is_empty());
+    let key = match (table, key) {
+        (Some(table), Some(key)) => Some(format!("{table}.{key}")),
+        (None, Some(key)) => Some(key.to_owned()),
+        (Some(table), None) => Some(table.to_owned()),
+        (None, None) => None,
+    };
+    (line, key)
+}
+
+/// Names whose Jaro-Winkler similarity is lower are not mistaken for each other.
+const SIMILAR: f64 = 0.8;
+
+/// For an unknown key: the known one that is most like it.
+fn suggestion(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let (Some(unknown), true) = (names.next(), message.contains("unknown ")) else {
+        return String::new();
+    };
+    let near = names
+        .map(|name| (strsim::jaro_winkler(unknown, name), name))
+        .filter(|&(similarity, _)| similarity >= SIMILAR)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    near.map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
+}
+
+impl Serialize for MetricName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Config::parse("daemon.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(Config::parse("daemon.toml", "").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_key_and_remedy() {
+        for (text, expected) in [
+            ("\n\ninterval = \"fast\"\n", ["daemon.toml:3: `interval`: ", "500ms"]),
+            (
+                "[export]\nlisten = \"0.0.0.0:80\"\n",
+                ["daemon.toml:2: `export.listen`: ", "127.0.0.1:9798"],
+            ),
+            ("[log]\nformat = \"xml\"\n", ["daemon.toml:2: `log.format`: ", "logfmt"]),
+            (
+                "metric = \"luck\"\n",
+                ["daemon.toml:1: `metric`: ", "event:context-switches"],
+            ),
+            (
+                "[tasks]\nprocesses = [0]\n",
+                ["daemon.toml:2: `tasks.processes`: ", "number of a process"],
+            ),
+            (
+                "[thresholds]\ncoherence = -1.0\n",
+                ["daemon.toml:2: `thresholds.coherence`: ", "above zero"],
+            ),
+            (
+                "intervall = \"1s\"\n",
+                ["daemon.toml:1: `intervall`: ", "did you mean `interval`?"],
+            ),
+            (
+                "[tasks]\nuser = [\"root\"]\n",
+                ["daemon.toml:2: `tasks.user`: ", "did you mean `users`?"],
+            ),
+            ("interval = \n", ["daemon.toml:1: `interval`: ", ""]),
+            (
+                "[mapper]\nhysteresis = 1\n",
+                ["daemon.toml:2: `mapper.hysteresis`: ", "boolean"],
+            ),
+        ] {
+            let error = error(text);
+            assert!(error.starts_with(expected[0]) && error.contains(expected[1]), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_a_threshold_is_refused() {
+        let config = Config::parse("x", "metric = \"event:context-switches\"").unwrap();
+        let error = config.thresholds().unwrap_err().to_string();
+        assert!(error.contains("--threshold"), "{error}");
+        let config = Config::parse("x", "metric = \"event:faults\"\n[thresholds]\ncoherence = 5").unwrap();
+        assert!((config.thresholds().unwrap().coherence - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_example_has_every_key_and_says_the_defaults() {
+        let text = include_str!("../../../../dist/daemon.toml");
+        // Keys are commented out, with one `#` and no space.
+        let lines = text.lines().map(|line| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with([' ', '#']) => key,
+            _ => line,
+        });
+        let uncommented = lines.collect::<Vec<_>>().join("\n");
+        let all = Config::parse("dist/daemon.toml", &uncommented).unwrap();
+        assert_eq!(Config::parse("dist/daemon.toml", text).unwrap(), Config::default());
+        let table: toml::Table = toml::from_str(&uncommented).unwrap();
+        let mut keys: Vec<String> = vec![];
+        for (key, value) in &table {
+            match value {
+                toml::Value::Table(table) => keys.extend(table.keys().map(|inner| format!("{key}.{inner}"))),
+                _ => keys.push(key.clone()),
+            }
+        }
+        // The message of an unknown key lists those that are known.
+        for table in ["", "tasks", "thresholds", "mapper", "log", "export"] {
+            let header = if table.is_empty() {
+                String::new()
+            } else {
+                format!("[{table}]\n")
+            };
+            let message = Config::parse("x", &format!("{header}zzz = 1\n"))
+                .unwrap_err()
+                .to_string();
+            let known: Vec<&str> = message
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .filter(|name| !name.contains("zzz"))
+                .collect();
+            assert!(!known.is_empty(), "{message}");
+            for name in known {
+                let whole = if table.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{table}.{name}")
+                };
+                let there = keys.contains(&whole) || table.is_empty() && uncommented.contains(&format!("[{name}]"));
+                assert!(there, "dist/daemon.toml lacks {whole}");
+            }
+        }
+        assert_eq!(all.interval, Config::default().interval);
+    }
+}

@@ -1,0 +1,345 @@
+//! `pinfold daemon`: map every task on the machine by what it shares and what it needs.
+//!
+//! `run` reads the configuration, becomes the one daemon, undoes what a dead one has left, gives up what privileges it does not
+//! need, and then goes round the loop of `pinfold_runtime::daemon` until it is told to end or to read its configuration again.
+
+mod config;
+mod exposition;
+mod log;
+mod report;
+mod server;
+mod sources;
+pub(crate) mod state;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use config::{Cgroup, Config, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, UserName};
+use log::Log;
+use pinfold_core::{Topology, Wake};
+use pinfold_linux::journal::{Directory, Found, Roots, Undoing};
+use pinfold_linux::service::{self, Instance, Signals};
+use pinfold_linux::topology::{self, Source};
+use pinfold_linux::watch::{Watcher, Watching};
+use pinfold_policy::sam::Mapper;
+use pinfold_runtime::daemon::{Pace, Rates, watch};
+use report::Reporter;
+use serde_json::{Value, json};
+use server::{Board, Listeners};
+use sources::Sources;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Watch the tasks of this machine, bring those that share data together, and spread those that need memory.
+///
+/// Without a list all tasks are watched; with lists those that any of them names. When the daemon ends, all tasks may run again
+/// where they could before. What is given here counts more than the configuration, which SIGHUP makes it read again.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The configuration [default: /etc/pinfold/daemon.toml, if it is there].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Look whether the configuration is right, and end.
+    #[arg(long)]
+    check_config: bool,
+
+    /// Watch the processes of this control group and of those below it. Repeat for more; so with all lists.
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<Cgroup>,
+
+    /// Watch the processes of this user.
+    #[arg(long, value_name = "NAME|UID")]
+    user: Vec<UserName>,
+
+    /// Watch this process, and those that it begins.
+    #[arg(short, long = "process", value_name = "PID")]
+    processes: Vec<ProcessNumber>,
+
+    /// Watch processes of this name; the shell's patterns are understood.
+    #[arg(long, value_name = "PATTERN")]
+    name: Vec<String>,
+
+    /// Do not watch processes of this name.
+    #[arg(long, value_name = "PATTERN")]
+    except: Vec<String>,
+
+    /// Read tasks and decide moves this often [default: 100ms].
+    #[arg(short, long, value_name = "TIME")]
+    interval: Option<Time>,
+
+    /// What tells who shares with whom: counters, sharing (threads of a process are taken to share; no counters needed) or
+    /// event:NAME [default: counters].
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<MetricName>,
+
+    /// Thresholds that `pinfold calibrate` wrote.
+    #[arg(long, value_name = "FILE")]
+    thresholds: Option<PathBuf>,
+
+    /// How much coherence of a task is too much: events per unhalted cycle, with event:NAME per second of processor time.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    threshold: Option<Rate>,
+
+    /// Decide and tell, and move nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Write the log to this file instead of standard error.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// How a line of the log looks.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+
+    /// Answer `pinfold top` and Prometheus on this Unix socket [default: daemon.sock beside the journals].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Answer on this address of this machine as well, such as 127.0.0.1:9798.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Loopback>,
+
+    #[command(flatten)]
+    journals: crate::journals::Arguments,
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.map(Rate).ok_or_else(|| "write a rate above zero".to_owned())
+}
+
+impl Arguments {
+    /// The file, and over it what the command line says.
+    fn config(&self) -> Result<Config> {
+        let usual = Path::new(config::USUAL);
+        let mut config = match &self.config {
+            Some(file) => Config::read(file)?,
+            None if usual.exists() => Config::read(usual)?,
+            None => Config::default(),
+        };
+        let lists =
+            !self.cgroup.is_empty() || !self.user.is_empty() || !self.processes.is_empty() || !self.name.is_empty();
+        if lists {
+            config.tasks.cgroups.clone_from(&self.cgroup);
+            config.tasks.users.clone_from(&self.user);
+            config.tasks.processes.clone_from(&self.processes);
+            config.tasks.names.clone_from(&self.name);
+        }
+        config.tasks.except.extend(self.except.iter().cloned());
+        if let Some(interval) = self.interval {
+            config.interval = interval;
+        }
+        if let Some(metric) = &self.metric {
+            config.metric.clone_from(metric);
+        }
+        if self.thresholds.is_some() {
+            config.thresholds.file.clone_from(&self.thresholds);
+        }
+        if self.threshold.is_some() {
+            config.thresholds.coherence = self.threshold;
+        }
+        config.dry_run |= self.dry_run;
+        config.log = LogConfig {
+            format: self.log_format.unwrap_or(config.log.format),
+            file: self.log.clone().or(config.log.file),
+        };
+        if self.socket.is_some() {
+            config.export.socket.clone_from(&self.socket);
+        }
+        if self.listen.is_some() {
+            config.export.listen = self.listen;
+        }
+        Ok(config)
+    }
+}
+
+/// The socket of a daemon whose journals are there.
+pub(crate) fn usual_socket(journals: &crate::journals::Arguments) -> PathBuf {
+    journals.path().join("daemon.sock")
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let config = arguments.config()?;
+    let thresholds = config.thresholds()?;
+    if arguments.check_config {
+        println!("the configuration is right");
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Whatever starts a thread comes after this.
+    let signals = Signals::take().context("signals cannot be taken")?;
+    service::raise_descriptor_limit();
+    let directory = Directory::new(&arguments.journals.path())?;
+    let _only = Instance::claim(&arguments.journals.path())?;
+    let mut log = Log::open(&config.log)?;
+    let topology = topology::read(&Source::Live)?;
+    let listeners = Listeners::open(&config.export, &usual_socket(&arguments.journals))?;
+    undo_what_was_left(&directory, &mut log)?;
+    let left = service::keep_only_what_is_needed(hides_processes())?;
+    let sources = Sources::of(&config)?;
+    let mut watcher = Watcher::new(
+        Watching {
+            topology: topology.clone(),
+            selection: config.selection(),
+            plan: sources.plan,
+            release_after: config.release_after.0,
+        },
+        &directory,
+        signals,
+    )?;
+    let board = Arc::new(Board::default());
+    let _server = listeners
+        .serve(&board, config.interval.0)
+        .context("no thread can be started to answer `pinfold top`")?;
+    log.event("started", &about(&config, &topology, &left));
+    let machine = report::machine(&watcher);
+    let mut daemon = Daemon {
+        rates: sources.rates,
+        mapper: Mapper::new(&topology, thresholds.clone(), config.mapper),
+        report: Reporter::new(log, board, machine, config.clone(), thresholds),
+        config,
+        topology,
+    };
+    tell_manager("READY=1");
+    let signal = daemon.go_on(arguments, &mut watcher);
+    tell_manager("STOPPING=1");
+    let undoing = watcher.end();
+    daemon.tell_undone(&undoing);
+    daemon.report.log.event("ended", &[("signal", signal.into())]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The daemon while it runs.
+struct Daemon {
+    config: Config,
+    topology: Topology,
+    rates: Box<dyn Rates>,
+    mapper: Mapper,
+    report: Reporter,
+}
+
+impl Daemon {
+    /// Goes round the loop until a signal ends it; its number.
+    fn go_on(&mut self, arguments: &Arguments, watcher: &mut Watcher) -> i32 {
+        loop {
+            let pace = Pace {
+                interval: self.config.interval.0,
+                dry_run: self.config.dry_run,
+            };
+            let wake = watch(watcher, self.rates.as_mut(), &mut self.mapper, &mut self.report, pace);
+            match wake {
+                Wake::Stop(signal) => return signal,
+                Wake::Reload => self.reload(arguments, watcher),
+                Wake::Elapsed => {}
+            }
+        }
+    }
+
+    /// Reads the configuration again. What is wrong is refused whole.
+    fn reload(&mut self, arguments: &Arguments, watcher: &mut Watcher) {
+        tell_manager("RELOADING=1");
+        match self.try_reload(arguments, watcher) {
+            Ok(()) => {
+                self.report.reloads += 1;
+                self.report
+                    .log
+                    .event("reloaded", &about(&self.config, &self.topology, &[]));
+            }
+            Err(error) => {
+                self.report.reloads_refused += 1;
+                let text = format!("{error:#}; the configuration stays as it was");
+                self.report.log.event("reload_refused", &[("text", text.into())]);
+            }
+        }
+        tell_manager("READY=1");
+    }
+
+    fn try_reload(&mut self, arguments: &Arguments, watcher: &mut Watcher) -> Result<()> {
+        let config = arguments.config()?;
+        if config.export != self.config.export {
+            bail!("[export] can only be changed by a new start of the daemon");
+        }
+        let thresholds = config.thresholds()?;
+        let sources = Sources::of(&config)?;
+        // Last of what can fail: the file is opened anew in any case, since it may have been rotated.
+        let log = Log::open(&config.log)?;
+        self.report.log.replace(log);
+        let same = config.selection() == self.config.selection()
+            && config.metric == self.config.metric
+            && config.release_after == self.config.release_after
+            && config.dry_run == self.config.dry_run;
+        if !same {
+            let undoing = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
+            self.tell_undone(&undoing);
+            self.rates = sources.rates;
+        }
+        self.mapper = Mapper::new(&self.topology, thresholds.clone(), config.mapper);
+        self.report.reconfigure(config.clone(), thresholds);
+        self.config = config;
+        Ok(())
+    }
+
+    fn tell_undone(&mut self, undoing: &Undoing) {
+        tell_undone(&mut self.report.log, undoing);
+    }
+}
+
+fn tell_undone(log: &mut Log, undoing: &Undoing) {
+    let undone = undoing.calls.iter().filter(|call| call.failure.is_none()).count();
+    log.event("undone", &[("masks", undone.into())]);
+    for problem in undoing.problems() {
+        log.event("not_undone", &[("text", problem.into())]);
+    }
+}
+
+/// What a killed daemon, or another pinfold, has left is undone and not taken over: what was known of the tasks died with it.
+fn undo_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
+    for found in directory.survey()? {
+        let Found::Left(left) = found else { continue };
+        if left.kept() {
+            continue;
+        }
+        let undoing = left.undo(&Roots::default(), false);
+        let file = left.path().display().to_string();
+        log.event("found_left", &[("journal", file.into())]);
+        tell_undone(log, &undoing);
+        if undoing.failed() == 0 {
+            left.settle()?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether /proc is mounted so that it shows users only their own processes.
+fn hides_processes() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let hides = |option: &str| option.starts_with("hidepid=") && !matches!(option, "hidepid=0" | "hidepid=off");
+        words.get(1) == Some(&"/proc") && words.get(3).is_some_and(|options| options.split(',').any(hides))
+    })
+}
+
+/// Tells the service manager, where there is one.
+fn tell_manager(state: &str) {
+    if let Some(socket) = env::var_os("NOTIFY_SOCKET") {
+        // A manager that does not listen is no reason to end.
+        let _ = service::notify(&socket, state);
+    }
+}
+
+/// What the log says of a configuration.
+fn about(config: &Config, topology: &Topology, capabilities: &[&str]) -> Vec<(&'static str, Value)> {
+    vec![
+        ("pinfold", env!("CARGO_PKG_VERSION").into()),
+        ("process", std::process::id().into()),
+        ("machine", topology.name().into()),
+        ("pus", topology.allowed_pus().to_string().into()),
+        ("interval", json!(config.interval.0.as_secs_f64())),
+        ("metric", config.metric.to_string().into()),
+        ("dry_run", config.dry_run.into()),
+        ("capabilities", capabilities.join(",").into()),
+    ]
+}

@@ -1,0 +1,306 @@
+//! One frame: a line about the daemon, the packages with their cores and who is on them, and a table of tasks.
+//!
+//! It is drawn into a buffer of cells, which a terminal shows and `plain` makes text of, so that both are the same.
+
+use super::Order;
+use crate::daemon::state::{Core, LastMove, Package, State, Task};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Row, Table, Widget};
+use std::fmt::Write as _;
+
+/// How the user looks at it.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) order: Order,
+    /// Tasks that are scrolled away.
+    pub(super) scroll: usize,
+    pub(super) paused: bool,
+    /// Why the daemon does not answer.
+    pub(super) trouble: Option<String>,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            order: Order::Busy,
+            scroll: 0,
+            paused: false,
+            trouble: None,
+        }
+    }
+}
+
+/// Columns that a package needs at least.
+const PACKAGE_WIDTH: u16 = 24;
+
+/// Lines of the head.
+const HEAD: u16 = 3;
+
+/// How many lines a frame needs to show everything.
+pub(super) fn height(state: &State, width: u16) -> u16 {
+    let tasks = u16::try_from(state.tasks.len()).unwrap_or(u16::MAX - 1000);
+    HEAD + packages_height(state, width) + 1 + tasks.max(1)
+}
+
+/// The frame as text, without spaces at the ends of lines and empty lines at the end.
+pub(super) fn plain(state: &State, view: &View, width: u16, height: u16) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    draw(state, view, area, &mut buffer);
+    let mut text = String::new();
+    for row in 0..height {
+        let line: String = (0..width).map(|column| buffer[(column, row)].symbol()).collect();
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// Draws a frame.
+pub(super) fn draw(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
+    let wanted = packages_height(state, area.width).min(area.height.saturating_sub(HEAD + 3));
+    let [head, packages, tasks] =
+        Layout::vertical([Constraint::Length(HEAD), Constraint::Length(wanted), Constraint::Min(0)]).areas(area);
+    draw_head(state, view, head, buffer);
+    draw_packages(state, packages, buffer);
+    draw_tasks(state, view, tasks, buffer);
+}
+
+fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
+    let totals = &state.totals;
+    let made: u64 = state
+        .totals
+        .moves
+        .iter()
+        .filter(|moves| moves.outcome == "made")
+        .map(|moves| moves.count)
+        .sum();
+    let by_reason: Vec<String> = reasons(state)
+        .into_iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    let by_reason = if by_reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", by_reason.join(", "))
+    };
+    let assumed = if state.assumed {
+        ", assumed and not measured"
+    } else {
+        ""
+    };
+    let dry = if state.dry_run { ", nothing is really moved" } else { "" };
+    let first = format!(
+        "pinfold daemon {}, {} up: every {} by {}{assumed}{dry}",
+        state.process,
+        span(state.at),
+        span(state.interval),
+        state.metric
+    );
+    let left_alone: u64 = totals.left_alone.values().sum();
+    let second = format!(
+        "{} tasks watched, {} work, {} pinned, {left_alone} left alone; {made} moves{by_reason}",
+        totals.watched, totals.working, totals.pinned
+    );
+    let third = match (&view.trouble, view.paused) {
+        (Some(trouble), _) => Line::styled(trouble.clone(), Style::new().fg(Color::Red)),
+        (None, true) => Line::styled("paused", Style::new().fg(Color::Yellow)),
+        (None, false) => Line::raw(""),
+    };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Paragraph::new(vec![Line::styled(first, bold), Line::raw(second), third]).render(area, buffer);
+}
+
+/// How many moves were made, by reason.
+fn reasons(state: &State) -> Vec<(String, u64)> {
+    let made = state.totals.moves.iter().filter(|moves| moves.outcome == "made");
+    made.map(|moves| (moves.reason.replace('_', " "), moves.count))
+        .collect()
+}
+
+/// How many packages are beside each other.
+fn columns(state: &State, width: u16) -> usize {
+    let fitting = usize::from(width / PACKAGE_WIDTH).max(1);
+    fitting.min(state.machine.packages.len().max(1))
+}
+
+/// Lines of the packages, with their frames.
+fn packages_height(state: &State, width: u16) -> u16 {
+    let columns = columns(state, width);
+    let rows = state.machine.packages.chunks(columns).map(|row| {
+        let lines = row.iter().map(|package| package.cores.len()).max().unwrap_or(0);
+        u16::try_from(lines + 2).unwrap_or(u16::MAX)
+    });
+    rows.fold(0, u16::saturating_add)
+}
+
+fn draw_packages(state: &State, area: Rect, buffer: &mut Buffer) {
+    let columns = columns(state, area.width);
+    let mut top = area.y;
+    for row in state.machine.packages.chunks(columns) {
+        let lines = row.iter().map(|package| package.cores.len()).max().unwrap_or(0) + 2;
+        let left = area.bottom().saturating_sub(top);
+        let height = u16::try_from(lines).unwrap_or(u16::MAX).min(left);
+        let line = Rect::new(area.x, top, area.width, height);
+        let cells = Layout::horizontal(vec![Constraint::Fill(1); columns]).split(line);
+        for (package, &cell) in row.iter().zip(cells.iter()) {
+            draw_package(state, package, cell, buffer);
+        }
+        top += height;
+    }
+}
+
+fn draw_package(state: &State, package: &Package, area: Rect, buffer: &mut Buffer) {
+    let name = package
+        .index
+        .map_or_else(|| "machine".to_owned(), |index| format!("package {index}"));
+    let nodes: Vec<String> = package.nodes.iter().map(ToString::to_string).collect();
+    let title = match nodes.as_slice() {
+        [] => format!(" {name} "),
+        [one] => format!(" {name}, node {one} "),
+        several => format!(" {name}, nodes {} ", several.join(",")),
+    };
+    let block = Block::bordered().title(title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let lines: Vec<Line<'_>> = package.cores.iter().map(|core| core_line(state, core)).collect();
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+/// A core with its PUs: who is on each, and how busy it is.
+fn core_line<'a>(state: &'a State, core: &Core) -> Line<'a> {
+    let mut spans = vec![Span::styled(
+        core.index.map_or_else(String::new, |index| format!("core {index}")),
+        Style::new().fg(Color::DarkGray),
+    )];
+    for &pu in &core.pus {
+        spans.push(Span::styled(format!(" {pu}:"), Style::new().fg(Color::DarkGray)));
+        let there: Vec<&Task> = state.tasks.iter().filter(|task| task.pu == Some(pu)).collect();
+        spans.push(match there.as_slice() {
+            [] => Span::raw("·"),
+            [one] => Span::styled(one.name.as_str(), task_style(one)),
+            several => Span::styled(
+                format!("{} +{}", several[0].name, several.len() - 1),
+                Style::new().fg(Color::Red),
+            ),
+        });
+    }
+    Line::from(spans)
+}
+
+fn task_style(task: &Task) -> Style {
+    match (&task.left_alone, task.pinned) {
+        (Some(_), _) => Style::new().fg(Color::DarkGray),
+        (None, Some(_)) => Style::new().fg(Color::Green),
+        (None, None) => Style::new(),
+    }
+}
+
+fn draw_tasks(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
+    let mut tasks: Vec<&Task> = state.tasks.iter().collect();
+    match view.order {
+        Order::Busy => tasks.sort_by(|one, other| busy(other).total_cmp(&busy(one))),
+        Order::Pu => tasks.sort_by_key(|task| task.pu),
+        Order::Process => tasks.sort_by_key(|task| (task.process, task.thread)),
+        Order::Moved => tasks.sort_by(|one, other| moved(other).total_cmp(&moved(one))),
+    }
+    let last = tasks.len().saturating_sub(1);
+    let shown = tasks.iter().skip(view.scroll.min(last));
+    let rows = shown.map(|task| {
+        let rate = |name: &str| task.rates.get(name).copied().flatten();
+        let pin = if task.pinned.is_some() { "*" } else { "" };
+        Row::new([
+            task.process.to_string(),
+            task.thread.to_string(),
+            task.name.clone(),
+            task.pu.map_or_else(|| "-".to_owned(), |pu| format!("{pu}{pin}")),
+            task.busy
+                .map_or_else(|| "-".to_owned(), |busy| format!("{:.0}", busy * 100.0)),
+            figure(rate("inter_package_coherence")),
+            figure(rate("intra_package_coherence")),
+            figure(rate("remote_dram")),
+            figure(rate("memory_bandwidth")),
+            why(task, state.at),
+        ])
+        .style(task_style(task))
+    });
+    let widths = [7, 7, 15, 4, 4, 7, 7, 7, 7].map(Constraint::Length);
+    let widths: Vec<Constraint> = widths.into_iter().chain([Constraint::Min(12)]).collect();
+    let header = [
+        "PID", "TID", "NAME", "PU", "%CPU", "INTER", "INTRA", "REMOTE", "MEMORY", "WHY",
+    ];
+    let header = Row::new(header).style(Style::new().add_modifier(Modifier::REVERSED));
+    Widget::render(Table::new(rows, widths).header(header), area, buffer);
+}
+
+fn busy(task: &Task) -> f64 {
+    task.busy.unwrap_or(-1.0)
+}
+
+fn moved(task: &Task) -> f64 {
+    task.last_move.as_ref().map_or(-1.0, |last| last.at)
+}
+
+/// A rate in few columns; `-` for one that could not be had.
+fn figure(rate: Option<f64>) -> String {
+    match rate {
+        None => "-".to_owned(),
+        Some(0.0) => "0".to_owned(),
+        Some(rate) if (0.01..1000.0).contains(&rate) => format!("{rate:.3}").chars().take(6).collect(),
+        Some(rate) => format!("{rate:.1e}"),
+    }
+}
+
+/// Why a task is where it is.
+fn why(task: &Task, now: f64) -> String {
+    match (&task.left_alone, &task.last_move) {
+        (Some(why), _) => match why.as_str() {
+            "own_mask" => "left alone: its own mask".to_owned(),
+            "forbidden" => "left alone: not permitted".to_owned(),
+            _ => "left alone: one PU only".to_owned(),
+        },
+        (None, Some(last)) => told(last, now),
+        (None, None) => String::new(),
+    }
+}
+
+fn told(last: &LastMove, now: f64) -> String {
+    let cause = if last.makes_room {
+        "made room".to_owned()
+    } else {
+        format!(
+            "{} {} > {}",
+            last.reason.replace('_', " "),
+            figure(Some(last.value)),
+            figure(Some(last.threshold))
+        )
+    };
+    let outcome = match last.outcome.as_str() {
+        "made" => "",
+        "shown" => ", not made",
+        "refused" => ", refused",
+        _ => ", not possible",
+    };
+    let ago = span((now - last.at).max(0.0));
+    format!("{}→{} {ago} ago: {cause}{outcome}", last.from, last.to)
+}
+
+/// A stretch of time in few columns.
+fn span(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else if seconds < 120.0 {
+        format!("{seconds:.0} s")
+    } else if seconds < 7200.0 {
+        format!("{:.0} min", seconds / 60.0)
+    } else {
+        format!("{:.0} h", seconds / 3600.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

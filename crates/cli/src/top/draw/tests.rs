@@ -1,0 +1,126 @@
+use super::*;
+use crate::daemon::state::{Machine, Moves, Totals};
+use std::collections::BTreeMap;
+
+fn task(thread: i32, pu: u32, busy: f64) -> Task {
+    Task {
+        process: 40,
+        thread,
+        name: format!("solver{thread}"),
+        pu: Some(pu),
+        pinned: None,
+        allowed: "0-3".to_owned(),
+        left_alone: None,
+        busy: Some(busy),
+        rates: BTreeMap::from([
+            ("inter_package_coherence".to_owned(), Some(0.0012)),
+            ("memory_bandwidth".to_owned(), None),
+        ]),
+        last_move: None,
+    }
+}
+
+/// Two packages of two cores, and these tasks.
+fn state(tasks: Vec<Task>) -> State {
+    let package = |index: u32| Package {
+        index: Some(index),
+        nodes: vec![index],
+        cores: (0..2)
+            .map(|core| Core {
+                index: Some(core),
+                pus: vec![index * 2 + core],
+            })
+            .collect(),
+    };
+    State {
+        pinfold: "0".to_owned(),
+        process: 7,
+        at: 90.0,
+        interval: 0.1,
+        metric: "sharing".to_owned(),
+        assumed: true,
+        dry_run: false,
+        thresholds: BTreeMap::new(),
+        machine: Machine {
+            name: "pair".to_owned(),
+            packages: vec![package(0), package(1)],
+        },
+        totals: Totals {
+            watched: 30,
+            working: tasks.len() as u64,
+            moves: vec![Moves {
+                reason: "coherence".to_owned(),
+                outcome: "made".to_owned(),
+                count: 3,
+            }],
+            ..Totals::default()
+        },
+        tasks,
+    }
+}
+
+fn drawn(state: &State) -> String {
+    plain(state, &View::default(), 110, height(state, 110))
+}
+
+#[test]
+fn each_task_is_drawn_on_its_pu_and_told_of_in_the_table() {
+    let text = drawn(&state(vec![task(41, 0, 0.5), task(42, 3, 0.99)]));
+    assert!(
+        text.contains("package 0, node 0") && text.contains("package 1, node 1"),
+        "{text}"
+    );
+    assert!(
+        text.contains("core 0 0:solver41") && text.contains("core 1 3:solver42"),
+        "{text}"
+    );
+    assert!(text.contains("core 1 1:·"), "{text}");
+    assert!(text.contains("30 tasks watched, 2 work"), "{text}");
+    assert!(text.contains("3 moves (3 coherence)"), "{text}");
+    // Who works most comes first.
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("PID")).skip(1).collect();
+    assert!(rows[0].contains("solver42") && rows[1].contains("solver41"), "{text}");
+}
+
+#[test]
+fn a_rate_that_could_not_be_had_is_a_dash_and_no_zero() {
+    let text = drawn(&state(vec![task(41, 0, 0.5)]));
+    let row = text.lines().last().unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[3..], ["0", "50", "1.2e-3", "-", "-", "-"], "{text}");
+}
+
+#[test]
+fn the_last_move_and_its_reason_are_told() {
+    let mut moved = task(41, 2, 0.5);
+    moved.pinned = Some(2);
+    moved.last_move = Some(LastMove {
+        at: 85.0,
+        from: 0,
+        to: 2,
+        reason: "coherence".to_owned(),
+        makes_room: false,
+        activity: "inter_package_coherence".to_owned(),
+        value: 1.0,
+        threshold: 0.25,
+        outcome: "made".to_owned(),
+    });
+    let text = drawn(&state(vec![moved]));
+    assert!(
+        text.contains("2*") && text.contains("0→2 5 s ago: coherence 1.000 > 0.250"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_assumption_is_called_one() {
+    assert!(drawn(&state(vec![])).contains("by sharing, assumed and not measured"));
+}
+
+#[test]
+fn a_small_terminal_is_drawn_without_a_panic() {
+    let state = state(vec![task(41, 0, 0.5)]);
+    for (width, height) in [(1, 1), (10, 3), (40, 5), (200, 2)] {
+        plain(&state, &View::default(), width, height);
+    }
+}

@@ -1,0 +1,193 @@
+//! `pinfold top`: who is where and why, live.
+//!
+//! The daemon is asked for its state (`client`), the state is drawn (`draw`), and that again until the user has seen enough.
+//! `--once` and `--batch` draw the same frame and print it as text.
+
+mod client;
+mod draw;
+
+use crate::daemon::{state::State, usual_socket};
+use crate::run::duration;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use client::ask;
+use draw::{View, height, plain};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Show which tasks the daemon watches: where each runs, what it does, and why it was moved.
+///
+/// Keys: q ends, p pauses, s changes the order, the arrows and j and k scroll.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Show one frame as text and end.
+    #[arg(long, conflicts_with = "batch")]
+    once: bool,
+
+    /// Show frames as text, one below the other, until a signal comes or nobody reads any more.
+    #[arg(long)]
+    batch: bool,
+
+    /// Print the state as JSON and end.
+    #[arg(long, conflicts_with_all = ["once", "batch"])]
+    json: bool,
+
+    /// Ask the daemon this often.
+    #[arg(short, long, default_value = "1s", value_parser = duration::parse_probe, value_name = "TIME")]
+    interval: Duration,
+
+    /// What tasks are ordered by.
+    #[arg(short, long, value_enum, default_value_t = Order::Busy, value_name = "ORDER")]
+    sort: Order,
+
+    /// How many columns the text of --once and --batch has [default: the terminal's, else 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(40..=400))]
+    width: Option<u16>,
+
+    /// The daemon's socket [default: daemon.sock beside the journals].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    #[command(flatten)]
+    journals: crate::journals::Arguments,
+}
+
+/// What tasks are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Who works most first.
+    Busy,
+    /// Where they are.
+    Pu,
+    /// Process and thread.
+    Process,
+    /// Who was moved last first.
+    Moved,
+}
+
+impl Order {
+    fn next(self) -> Self {
+        match self {
+            Self::Busy => Self::Pu,
+            Self::Pu => Self::Process,
+            Self::Process => Self::Moved,
+            Self::Moved => Self::Busy,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let usual = || usual_socket(&arguments.journals);
+    let socket = arguments.socket.clone().unwrap_or_else(usual);
+    if arguments.json {
+        return print(&client::ask_text(&socket)?);
+    }
+    if arguments.once || arguments.batch {
+        return as_text(arguments, &socket);
+    }
+    // Before the terminal is taken, so that what is wrong is read.
+    let state = ask(&socket)?;
+    let mut terminal = ratatui::try_init().context("there is no terminal to draw in; --once prints a frame as text")?;
+    let ended = live(arguments, &socket, &mut terminal, state);
+    ratatui::restore();
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(arguments: &Arguments, socket: &Path) -> Result<ExitCode> {
+    let terminal = || {
+        terminal::size()
+            .ok()
+            .map(|(columns, _)| columns)
+            .filter(|&columns| columns >= 40)
+    };
+    let width = arguments.width.or_else(terminal).unwrap_or(100);
+    let view = View {
+        order: arguments.sort,
+        ..View::default()
+    };
+    loop {
+        let state = ask(socket)?;
+        let text = plain(&state, &view, width, height(&state, width));
+        if arguments.once {
+            return print(&text);
+        }
+        if !written(&format!("{text}\n"))? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(arguments.interval);
+    }
+}
+
+fn print(text: &str) -> Result<ExitCode> {
+    written(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes to standard output; whether anybody reads it.
+fn written(text: &str) -> Result<bool> {
+    match io::stdout()
+        .write_all(text.as_bytes())
+        .and_then(|()| io::stdout().flush())
+    {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        other => other.map(|()| true).context("standard output"),
+    }
+}
+
+/// Draws until the user ends it.
+fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTerminal, mut state: State) -> Result<()> {
+    let mut view = View {
+        order: arguments.sort,
+        ..View::default()
+    };
+    let mut asked = Instant::now();
+    loop {
+        terminal.draw(|frame| draw::draw(&state, &view, frame.area(), frame.buffer_mut()))?;
+        let left = arguments.interval.saturating_sub(asked.elapsed());
+        if event::poll(left)? {
+            if let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+                && !view.take(key.code, key.modifiers)
+            {
+                return Ok(());
+            }
+            continue;
+        }
+        asked = Instant::now();
+        if view.paused {
+            continue;
+        }
+        match ask(socket) {
+            Ok(new) => {
+                state = new;
+                view.trouble = None;
+            }
+            // It may be restarted: what was seen last stays, with a word of why.
+            Err(error) => view.trouble = Some(format!("{error:#}")),
+        }
+    }
+}
+
+impl View {
+    /// Does what a key says; whether to go on.
+    fn take(&mut self, key: KeyCode, modifiers: KeyModifiers) -> bool {
+        match key {
+            KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
+            KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll = self.scroll.saturating_add(10),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::Home => self.scroll = 0,
+            _ => {}
+        }
+        true
+    }
+}

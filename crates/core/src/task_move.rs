@@ -1,0 +1,91 @@
+//! Moves of single tasks, and the activities that cause them.
+
+use crate::{PuId, TaskId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the names that
+/// `[[metric]]` of events/*.toml has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// Coherence between packages (last-level-cache domains).
+    InterPackageCoherence,
+    /// Coherence within a package (last-level-cache domain).
+    IntraPackageCoherence,
+    /// Accesses to another node's memory.
+    RemoteDram,
+    /// Demand for memory bandwidth.
+    MemoryBandwidth,
+}
+
+impl Activity {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::InterPackageCoherence,
+        Self::IntraPackageCoherence,
+        Self::RemoteDram,
+        Self::MemoryBandwidth,
+    ];
+
+    /// The name in event sets, JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InterPackageCoherence => "inter_package_coherence",
+            Self::IntraPackageCoherence => "intra_package_coherence",
+            Self::RemoteDram => "remote_dram",
+            Self::MemoryBandwidth => "memory_bandwidth",
+        }
+    }
+}
+
+/// Why SAM's mapper moves a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveReason {
+    /// It shares data with tasks of another domain, and goes to them.
+    Coherence,
+    /// It uses another node's memory, and goes back there.
+    RemoteMemory,
+    /// Its package's memory is saturated, and another's is not.
+    Bandwidth,
+    /// It was moved for coherence, and that did not help.
+    Undo,
+}
+
+/// One task that goes elsewhere. A swap is two of these, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TaskMove {
+    /// Which task.
+    pub task: TaskId,
+    /// Where it runs.
+    pub from: PuId,
+    /// Where it is to run.
+    pub to: PuId,
+    /// Why.
+    pub reason: MoveReason,
+    /// Whether the task only makes room for `swapped_with`, whose activity is the reason.
+    pub makes_room: bool,
+    /// Whether it is a reluctant move of the paper: a memory-intensive task leaves the node that has its memory.
+    pub reluctant: bool,
+    /// What was too much.
+    pub activity: Activity,
+    /// How much it was, per unhalted cycle: of the task (of `swapped_with`, for one that makes room), or of its node for
+    /// `Bandwidth`.
+    pub value: f64,
+    /// What it was compared with.
+    pub threshold: f64,
+    /// The task that comes to `from`.
+    pub swapped_with: Option<TaskId>,
+}
+
+impl fmt::Display for MoveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Coherence => "coherence",
+            Self::RemoteMemory => "remote memory",
+            Self::Bandwidth => "memory bandwidth",
+            Self::Undo => "undone",
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! A process that is held by a pidfd, so that another with its number is never taken for it.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A process that is held: its number may go to another, and is not taken for it then.
+#[derive(Debug)]
+pub(crate) struct Held(Option<OwnedFd>);
+
+impl Held {
+    /// `None` when there is no such process.
+    pub(crate) fn new(process: i32) -> Option<Self> {
+        // SAFETY: a system call without memory.
+        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+        if descriptor >= 0 {
+            // SAFETY: the descriptor is new, and ours alone.
+            let descriptor = unsafe { OwnedFd::from_raw_fd(RawFd::try_from(descriptor).ok()?) };
+            return Some(Self(Some(descriptor)));
+        }
+        // Linux before 5.3 has no such call, and a filter may forbid it: the start time must do.
+        (io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)).then_some(Self(None))
+    }
+
+    /// Whether the process that was found at first lives.
+    pub(crate) fn lives(&self) -> bool {
+        self.0.as_ref().is_none_or(|descriptor| {
+            // SAFETY: signal 0 is never delivered, and no information about it is passed.
+            let result = unsafe {
+                let nothing: *const libc::siginfo_t = std::ptr::null();
+                libc::syscall(libc::SYS_pidfd_send_signal, descriptor.as_raw_fd(), 0, nothing, 0)
+            };
+            result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! The signals that tell a service what to do, and the wait for the next of them or for a moment.
+
+use crate::launch::signals::owned;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use pinfold_core::Wake;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// SIGTERM and SIGINT end the service, SIGHUP makes it read its configuration again; none of them ends the process by itself.
+#[derive(Debug)]
+pub struct Signals(File);
+
+impl Signals {
+    /// Takes the signals from now on. To be called before there are other threads: those would be ended by them.
+    pub fn take() -> io::Result<Self> {
+        // SAFETY: the calls fill and read a set of our own; the descriptor is new, and ours alone.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            let file = owned(libc::signalfd(
+                -1,
+                &raw const set,
+                libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+            ))?;
+            Ok(Self(file))
+        }
+    }
+
+    /// Waits for so long, or for a signal.
+    pub fn wait(&mut self, duration: Duration) -> Wake {
+        let mut poll = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let timeout = libc::timespec {
+            tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: duration.subsec_nanos().into(),
+        };
+        // SAFETY: the call reads and writes one element, and reads the time; no signal mask is passed.
+        unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+        let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
+        if self.0.read_exact(&mut bytes).is_err() {
+            return Wake::Elapsed;
+        }
+        // SAFETY: the kernel filled in the whole structure, which is plain numbers.
+        let signal: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+        match signal.ssi_signo.cast_signed() {
+            libc::SIGHUP => Wake::Reload,
+            number => Wake::Stop(number),
+        }
+    }
+}
+
+/// Lets this process have as many open files as it may: one for each task, and one for each counter.
+pub fn raise_descriptor_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // Where that fails files are opened anew for each reading.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

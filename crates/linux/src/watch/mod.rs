@@ -1,0 +1,210 @@
+//! All tasks of the machine, or those that were selected: met when they are born, read while they work, moved, and given back
+//! what they had. Nobody is traced, and no program notices.
+//!
+//! 1. **Meeting** (`newcomers`, `roll`): whoever was born since the last look is found by the numbers that the kernel gave out,
+//!    and once a second by listing `/proc`. The kernel's own threads and ourselves are left out.
+//! 2. **Reading** (`reading`): the processor time of a task that works is read each time; of one that has slept for a second,
+//!    once a second. Counters are opened for those that work, so that thousands of sleepers cost next to nothing.
+//! 3. **Placing** (`placing`): a task is held (pidfd and start time), its mask is compared with what we know of it, the change
+//!    is noted in the journal, and then made. A mask that the task or somebody else has set is never overwritten.
+//! 4. **The end**: what the journal says is undone, as its guard or `pinfold reset` would do it (`journal`).
+//!
+//! Known limits. A task that lives for less than an interval is never seen. A child inherits its creator's mask; it gets back
+//! what its creator had as soon as it is met, which is an interval later at most. One whose creator has ended by then, and
+//! whose parent is therefore another, is taken for one that was begun with that mask.
+
+mod cpuset;
+mod newcomers;
+mod placing;
+mod reading;
+mod roll;
+mod selection;
+
+pub use selection::Selection;
+
+use crate::affinity::CpuMask;
+use crate::counters::Plan;
+use crate::journal::{Directory, Journal, JournalError, Undoing};
+use crate::procfs::Procfs;
+use crate::service::Signals;
+use crate::tasks::TaskTable;
+use cpuset::Cpusets;
+use newcomers::Births;
+use pinfold_core::{Host, HostSample, Metric, Placed, PuId, TaskId, Topology, Wake};
+use reading::Reading;
+use roll::Process;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What has happened since the watching began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Tasks that were met.
+    pub met: u64,
+    /// Tasks that have ended.
+    pub ended: u64,
+    /// Newcomers that were born with a mask of ours, and got back what their creators had.
+    pub freed: u64,
+    /// Masks that somebody else changed after us.
+    pub changed_by_others: u64,
+    /// Tasks that we may not move.
+    pub not_movable: u64,
+    /// Tasks whose counters could not be opened.
+    pub not_counted: u64,
+}
+
+/// What a watcher needs.
+pub struct Watching {
+    /// The machine, with the PUs that we may use.
+    pub topology: Topology,
+    /// Whom to watch.
+    pub selection: Selection,
+    /// What to count of each task; `None` for its processor time alone.
+    pub plan: Option<Plan>,
+    /// A task that has slept for so long gets back what it had before it was placed.
+    pub release_after: Duration,
+}
+
+/// The tasks of this machine.
+pub struct Watcher {
+    watching: Watching,
+    procfs: Procfs,
+    cpusets: Cpusets,
+    signals: Signals,
+    began: Instant,
+    births: Births,
+    table: TaskTable,
+    readings: BTreeMap<u64, Reading>,
+    processes: HashMap<i32, Process>,
+    /// Processes that are never watched: the kernel's and our own.
+    never: HashSet<i32>,
+    /// Tasks that were found to have ended, and whose children may have to be met yet.
+    dead: Vec<i32>,
+    /// Where tasks were pinned until a moment ago: a newcomer may have inherited it.
+    former: Vec<Former>,
+    journal: Journal,
+    statistics: Statistics,
+    notes: Vec<String>,
+    /// What was said already.
+    told: BTreeSet<&'static str>,
+}
+
+/// A pinning that is no more.
+#[derive(Clone, Debug)]
+struct Former {
+    process: i32,
+    pu: PuId,
+    original: Arc<CpuMask>,
+    until: Duration,
+}
+
+impl Watcher {
+    /// Begins to watch, with a journal of its own in `directory` and a guard. To be called before there are other threads.
+    pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
+        Ok(Self {
+            watching,
+            procfs: Procfs::default(),
+            cpusets: Cpusets::default(),
+            signals,
+            began: Instant::now(),
+            births: Births::default(),
+            table: TaskTable::default(),
+            readings: BTreeMap::new(),
+            processes: HashMap::new(),
+            never: HashSet::new(),
+            dead: vec![],
+            former: vec![],
+            journal: Journal::begin(directory)?,
+            statistics: Statistics::default(),
+            notes: vec![],
+            told: BTreeSet::new(),
+        })
+    }
+
+    /// What has happened so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Watches others from now on, or counts something else. Tasks that are no longer watched get back what they had.
+    pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> Undoing {
+        let undoing = self.end();
+        self.table = TaskTable::default();
+        self.readings.clear();
+        self.processes.clear();
+        self.dead.clear();
+        self.births.list_all();
+        self.watching.selection = selection;
+        self.watching.plan = plan;
+        self.watching.release_after = release_after;
+        undoing
+    }
+
+    /// Gives everything back; what was done, and what could not be.
+    pub fn end(&mut self) -> Undoing {
+        let undoing = self.journal.give_back_masks(&self.procfs);
+        for serial in self.table.serials() {
+            if let Some(task) = self.table.get_mut(serial) {
+                task.pinned = None;
+                task.noted = None;
+            }
+        }
+        undoing
+    }
+
+    /// Says something once.
+    fn tell_once(&mut self, about: &'static str, text: impl FnOnce() -> String) {
+        if self.told.insert(about) {
+            self.notes.push(text());
+        }
+    }
+}
+
+/// However this ends, a panic included, everything is given back.
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Host for Watcher {
+    fn topology(&self) -> &Topology {
+        &self.watching.topology
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        self.watching.plan.as_ref().map_or(&[], Plan::metrics)
+    }
+
+    fn observe(&mut self) -> HostSample {
+        let at = self.now();
+        self.meet_newcomers(at);
+        self.strike_out_the_dead(at);
+        self.read_all(at)
+    }
+
+    fn place(&mut self, task: TaskId, pu: PuId) -> Placed {
+        self.pin(task, pu)
+    }
+
+    fn release(&mut self, task: TaskId) -> Placed {
+        self.unpin(task)
+    }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn wait(&mut self, until: Duration) -> Wake {
+        let duration = until.saturating_sub(self.now());
+        self.signals.wait(duration)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Changing masks, and giving them back.
+
+use super::Watcher;
+use crate::affinity::CpuMask;
+use crate::held::Held;
+use crate::journal::{Change, MaskChange, Target, Thread};
+use crate::tasks::Verdict;
+use crate::tasks::decide;
+use pinfold_core::{LeftAlone, Placed, PuId, TaskId};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Watcher {
+    /// Pins a task on `pu`, unless its mask is not what we know of it.
+    pub(super) fn pin(&mut self, id: TaskId, pu: PuId) -> Placed {
+        let Some(start) = self.held(id) else {
+            return Placed::Gone;
+        };
+        let Ok(current) = CpuMask::of_thread(id.thread) else {
+            return Placed::Gone;
+        };
+        if let Some(why) = self.not_to_be_touched(id, &current) {
+            return Placed::Refused(why);
+        }
+        let Some(task) = self.table.get_mut(id.serial) else {
+            return Placed::Gone;
+        };
+        match decide(task, &current, Some(pu)) {
+            Verdict::Keep | Verdict::Restore => Placed::Done,
+            Verdict::Refuse(why) => Placed::Refused(why),
+            Verdict::Pin(pu) => {
+                let thread = Thread {
+                    process: id.process,
+                    thread: id.thread,
+                    start,
+                };
+                let change = MaskChange {
+                    thread,
+                    original: CpuMask::clone(&task.original),
+                    replaced: task.pinned,
+                    pinned: pu,
+                };
+                if let Err(error) = self.journal.note(Change::Mask(change)) {
+                    return Placed::Refused(format!("the journal cannot be written: {error}"));
+                }
+                match CpuMask::single(pu).give_to(id.thread) {
+                    Ok(()) => self.pinned(id, pu, thread),
+                    Err(error) => self.not_pinned(id, pu, thread, &error),
+                }
+            }
+        }
+    }
+
+    /// Gives a task back where it may run without us.
+    pub(super) fn unpin(&mut self, id: TaskId) -> Placed {
+        if self.table.get_mut(id.serial).is_none_or(|task| task.pinned.is_none()) {
+            return Placed::Done;
+        }
+        if self.held(id).is_none() {
+            return Placed::Gone;
+        }
+        let Ok(current) = CpuMask::of_thread(id.thread) else {
+            return Placed::Gone;
+        };
+        let at = self.began.elapsed();
+        let Some(task) = self.table.get_mut(id.serial) else {
+            return Placed::Gone;
+        };
+        if current.only() != task.pinned {
+            self.taken_over(id, current, at);
+            return Placed::Done;
+        }
+        let original = Arc::clone(&task.original);
+        match original.give_to(id.thread) {
+            Ok(()) => {
+                self.forget_pinning(id, at);
+                Placed::Done
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Placed::Gone,
+            Err(error) => Placed::Refused(format!("it cannot be given back PUs {}: {error}", original.to_set())),
+        }
+    }
+
+    /// The mask of a task that we had pinned is another now: it is somebody else's from now on.
+    pub(super) fn taken_over(&mut self, id: TaskId, current: CpuMask, at: Duration) {
+        self.statistics.changed_by_others += 1;
+        self.forget_pinning(id, at);
+        // All that its cpuset allows is no choice: a cpuset that was changed under us leaves just that.
+        let free = self.is_whole_cpuset(id.process, &current);
+        let Some(mut reading) = self.readings.remove(&id.serial) else {
+            return;
+        };
+        self.standing(id.process, id.thread, &current, &mut reading);
+        if free {
+            let set = current.to_set();
+            self.notes.push(format!(
+                "{id} ({}) may run on {set} again, all that its cpuset allows: its mask was changed after it was placed",
+                reading.name
+            ));
+        } else {
+            reading.taken_over = true;
+            reading.left_alone = Some(LeftAlone::OwnMask);
+            self.notes.push(format!(
+                "{id} ({}) runs on {} now, which pinfold did not set: it is left alone",
+                reading.name,
+                current.to_set()
+            ));
+        }
+        self.readings.insert(id.serial, reading);
+        if let Some(task) = self.table.get_mut(id.serial) {
+            task.original = Arc::new(current);
+        }
+    }
+
+    /// The start time of a task, which is the one that we know: its process is held, and its number is not another's.
+    fn held(&mut self, id: TaskId) -> Option<u64> {
+        let start = self.readings.get(&id.serial)?.start;
+        let process = self.processes.get_mut(&id.process)?;
+        if process.held.is_none() {
+            process.held = Held::new(id.process);
+        }
+        let lives = process.held.as_ref().is_some_and(Held::lives);
+        let stat = self.procfs.stat(id.process, id.thread).filter(|_| lives)?;
+        (stat.start == start && !matches!(stat.state, 'Z' | 'X')).then_some(start)
+    }
+
+    /// Why a task's mask is not ours to change, if so.
+    fn not_to_be_touched(&mut self, id: TaskId, current: &CpuMask) -> Option<String> {
+        let task = self.table.get_mut(id.serial)?.clone();
+        if task.pinned.is_some() {
+            if current.only() == task.pinned {
+                return None;
+            }
+            self.taken_over(id, current.clone(), self.began.elapsed());
+        } else if *task.original != *current {
+            // It has changed since we looked; the next look finds out what that means.
+            return Some(format!("its mask has just become {}", current.to_set()));
+        }
+        match self.readings.get(&id.serial)?.left_alone? {
+            LeftAlone::OwnMask => Some(format!(
+                "its PUs are {}, which it or somebody else has chosen",
+                current.to_set()
+            )),
+            LeftAlone::Forbidden => Some("we may not move it".to_owned()),
+            LeftAlone::OnePu => Some("it may run on one PU only".to_owned()),
+        }
+    }
+
+    fn pinned(&mut self, id: TaskId, pu: PuId, thread: Thread) -> Placed {
+        let at = self.began.elapsed();
+        if let Some(task) = self.table.get_mut(id.serial) {
+            let before = task.clone();
+            task.pinned = Some(pu);
+            task.noted = Some(thread);
+            self.was_pinned(&before, at);
+        }
+        if let Some(reading) = self.readings.get_mut(&id.serial) {
+            reading.last_pu = Some(pu);
+        }
+        Placed::Done
+    }
+
+    fn not_pinned(&mut self, id: TaskId, pu: PuId, thread: Thread, error: &io::Error) -> Placed {
+        let task = self.table.get_mut(id.serial);
+        if task.is_some_and(|task| task.pinned.is_none()) {
+            self.journal.undone(Target::Mask(thread));
+        }
+        match error.raw_os_error() {
+            Some(libc::ESRCH) => Placed::Gone,
+            Some(libc::EPERM) => {
+                self.statistics.not_movable += 1;
+                if let Some(reading) = self.readings.get_mut(&id.serial) {
+                    reading.left_alone = Some(LeftAlone::Forbidden);
+                }
+                self.tell_once("EPERM", || {
+                    format!(
+                        "{id} may not be moved, and there may be others: it belongs to another user, and pinfold lacks \
+                         CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only your own \
+                         processes"
+                    )
+                });
+                Placed::Refused("we may not move it".to_owned())
+            }
+            Some(libc::EINVAL) => {
+                let whole = self.cpusets.of(&self.procfs, id.process);
+                if let (Some(whole), Some(reading)) = (whole, self.readings.get_mut(&id.serial)) {
+                    let mut allowed = reading.allowed.intersection(&whole.to_set());
+                    allowed = allowed.difference(&[pu].into_iter().collect());
+                    reading.allowed = Arc::new(allowed);
+                }
+                Placed::Refused(format!("PU {pu} is offline, or its cpuset does not allow it any more"))
+            }
+            _ => Placed::Refused(format!("it cannot be pinned on PU {pu}: {error}")),
+        }
+    }
+
+    fn forget_pinning(&mut self, id: TaskId, at: Duration) {
+        if let Some(task) = self.table.get_mut(id.serial) {
+            let before = task.clone();
+            task.pinned = None;
+            if let Some(noted) = task.noted.take() {
+                self.journal.undone(Target::Mask(noted));
+            }
+            self.was_pinned(&before, at);
+        }
+    }
+}

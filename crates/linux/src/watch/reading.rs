@@ -1,0 +1,233 @@
+//! What is read of the tasks, at little cost.
+
+use super::Watcher;
+use crate::affinity::CpuMask;
+use crate::counters::{CounterError, TaskCounters};
+pub(super) use crate::procfs::CpuTimeFile;
+use crate::procfs::ThreadStat;
+use pinfold_core::{HostSample, LeftAlone, PuId, PuSet, Sample, Standing, TaskId, TaskSample};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A task works that has used this share of the time since it was read before.
+const WORKS: f64 = 0.01;
+
+/// A task that has not worked for so long sleeps, and is read as seldom.
+const SLEEPS: Duration = Duration::from_secs(1);
+
+/// How old the name and the PU of a task may be that we have pinned.
+const STALE: Duration = Duration::from_secs(1);
+
+/// How often it is asked of a sleeping process whether it has ended and nobody has waited for it: the kernel keeps its
+/// processor time until then.
+const WAITED_FOR: Duration = Duration::from_secs(5);
+
+/// What is known of one task beside what the table has.
+pub(super) struct Reading {
+    /// When it began, in clock ticks since boot.
+    pub(super) start: u64,
+    pub(super) name: String,
+    pub(super) last_pu: Option<PuId>,
+    /// Its processor time, kept open; `None` where there are too many open files.
+    time: Option<CpuTimeFile>,
+    used: Option<Duration>,
+    /// When that was read.
+    read: Duration,
+    /// When its name and PU were.
+    looked_at: Duration,
+    /// When it worked last, or was met.
+    worked: Duration,
+    /// Whether it has worked since it was met.
+    has_worked: bool,
+    counters: Option<TaskCounters>,
+    /// Its counters cannot be opened.
+    uncounted: bool,
+    pub(super) left_alone: Option<LeftAlone>,
+    /// Somebody else has changed its mask after us: it is not touched any more.
+    pub(super) taken_over: bool,
+    pub(super) allowed: Arc<PuSet>,
+}
+
+impl Reading {
+    pub(super) fn new(stat: &ThreadStat, time: Option<CpuTimeFile>, at: Duration) -> Self {
+        Self {
+            start: stat.start,
+            name: stat.name.clone(),
+            last_pu: stat.last_pu,
+            used: time.as_ref().and_then(CpuTimeFile::read),
+            time,
+            read: at,
+            looked_at: at,
+            worked: at,
+            has_worked: false,
+            counters: None,
+            uncounted: false,
+            left_alone: None,
+            taken_over: false,
+            allowed: Arc::default(),
+        }
+    }
+
+    fn sleeps(&self, at: Duration) -> bool {
+        at.saturating_sub(self.worked) >= SLEEPS
+    }
+
+    /// Whether a sleeper has not been looked at since it fell asleep, or not for long.
+    fn is_to_be_looked_at(&self, at: Duration) -> bool {
+        self.looked_at < self.worked + SLEEPS || at.saturating_sub(self.looked_at) >= WAITED_FOR
+    }
+
+    fn is_due(&self, at: Duration) -> bool {
+        !self.sleeps(at) || at.saturating_sub(self.read) >= SLEEPS
+    }
+}
+
+impl Watcher {
+    /// Reads all tasks that work, and those that have slept for long enough.
+    pub(super) fn read_all(&mut self, at: Duration) -> HostSample {
+        let due: Vec<u64> = self
+            .readings
+            .iter()
+            .filter(|(_, reading)| reading.is_due(at))
+            .map(|(&serial, _)| serial)
+            .collect();
+        let mut sample = HostSample {
+            sample: Sample {
+                at,
+                ..Sample::default()
+            },
+            watched: self.readings.len(),
+            ..HostSample::default()
+        };
+        for serial in due {
+            if let Some((task, standing)) = self.read_one(serial, at) {
+                sample.sample.tasks.push(task);
+                sample.standings.push(standing);
+            }
+        }
+        sample
+    }
+
+    /// Reads one task; `None` for one that sleeps or has ended.
+    fn read_one(&mut self, serial: u64, at: Duration) -> Option<(TaskSample, Standing)> {
+        let (id, pinned) = self.table.get_mut(serial).map(|task| (task.id, task.pinned))?;
+        let reading = self.readings.get_mut(&serial)?;
+        let used = match &reading.time {
+            Some(file) => file.read(),
+            None => self.procfs.cpu_time(id.process, id.thread),
+        };
+        let Some(used) = used else {
+            self.dead.push(id.thread);
+            return None;
+        };
+        let stretch = at.saturating_sub(reading.read);
+        let before = reading.used.replace(used);
+        reading.read = at;
+        let busy = before
+            .and_then(|before| used.checked_sub(before))
+            .filter(|_| !stretch.is_zero())
+            .map(|used| used.as_secs_f64() / stretch.as_secs_f64());
+        if busy.is_some_and(|busy| busy >= WORKS) {
+            reading.worked = at;
+            reading.has_worked = true;
+        }
+        let sleeps = reading.sleeps(at);
+        if sleeps && id.thread == id.process && reading.is_to_be_looked_at(at) {
+            reading.looked_at = at;
+            let stat = self.procfs.stat(id.process, id.thread);
+            if stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X')) {
+                self.dead.push(id.thread);
+                return None;
+            }
+        }
+        if !reading.has_worked || sleeps {
+            if reading.has_worked && at.saturating_sub(reading.worked) >= self.watching.release_after {
+                reading.has_worked = false;
+                reading.counters = None;
+                self.unpin(id);
+            }
+            return None;
+        }
+        if pinned.is_none() || at.saturating_sub(reading.looked_at) >= STALE {
+            if let Some(stat) = self.procfs.stat(id.process, id.thread) {
+                reading.last_pu = stat.last_pu;
+                reading.name = stat.name;
+            }
+            reading.looked_at = at;
+        }
+        self.open_counters(id);
+        self.look_at_mask(id, at);
+        let pinned = self.table.get_mut(serial)?.pinned;
+        let reading = self.readings.get_mut(&serial)?;
+        let metrics = self.watching.plan.as_ref().map_or(0, |plan| plan.metrics().len());
+        let task = TaskSample {
+            id,
+            name: reading.name.clone(),
+            alive: true,
+            cpu_time: Some(used),
+            last_pu: pinned.or(reading.last_pu),
+            counts: match &mut reading.counters {
+                Some(counters) => counters.read(),
+                None => vec![None; metrics],
+            },
+        };
+        let standing = Standing {
+            allowed: Arc::clone(&reading.allowed),
+            pinned,
+            left_alone: reading.left_alone,
+            busy: busy.map(|busy| busy.min(1.0)),
+        };
+        Some((task, standing))
+    }
+
+    /// Opens the counters of a task that works.
+    fn open_counters(&mut self, id: TaskId) {
+        let Some(plan) = &self.watching.plan else { return };
+        let Some(reading) = self.readings.get_mut(&id.serial) else {
+            return;
+        };
+        if reading.counters.is_some() || reading.uncounted {
+            return;
+        }
+        match plan.open(id.thread) {
+            Ok(counters) => reading.counters = Some(counters),
+            Err(error) => {
+                reading.uncounted = true;
+                self.statistics.not_counted += 1;
+                let about = match error {
+                    CounterError::Forbidden { .. } => "counters forbidden",
+                    _ => "counters",
+                };
+                self.tell_once(about, || {
+                    format!("{id} is not counted, and so not moved, and there may be others: {error}")
+                });
+            }
+        }
+    }
+
+    /// Compares a task's mask with what it was when we looked or set it.
+    fn look_at_mask(&mut self, id: TaskId, at: Duration) {
+        let Ok(current) = CpuMask::of_thread(id.thread) else {
+            return;
+        };
+        let Some(task) = self.table.get_mut(id.serial) else {
+            return;
+        };
+        match task.pinned {
+            Some(pu) if current.only() != Some(pu) => self.taken_over(id, current, at),
+            Some(_) => {}
+            None if *task.original == current => {}
+            None => {
+                // Nothing of ours is there: what is now is where it goes back to.
+                task.original = Arc::new(current.clone());
+                if let Some(mut reading) = self.readings.remove(&id.serial) {
+                    if !reading.taken_over || self.is_whole_cpuset(id.process, &current) {
+                        reading.taken_over = false;
+                        self.standing(id.process, id.thread, &current, &mut reading);
+                    }
+                    self.readings.insert(id.serial, reading);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Who is watched: newcomers are entered, and those that have ended struck out.
+
+use super::newcomers::Newcomers;
+use super::reading::Reading;
+use super::{Former, Watcher};
+use crate::affinity::CpuMask;
+use crate::held::Held;
+use crate::journal::Target;
+use crate::procfs::ThreadStat;
+use crate::tasks::{Origin, Task};
+use pinfold_core::{LeftAlone, PuSet, TaskId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A process that is watched.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// Its name when it was met.
+    pub(super) name: String,
+    /// Whether it is watched for its number, or because one is that has begun it.
+    by_number: bool,
+    /// It is held as soon as one of its tasks is to be placed.
+    pub(super) held: Option<Held>,
+}
+
+/// For how long a newcomer may have a mask that its creator has no longer: it is met an interval after its birth at most.
+const INHERITED_WITHIN: Duration = Duration::from_secs(2);
+
+impl Watcher {
+    /// Enters whoever was born since the last time.
+    pub(super) fn meet_newcomers(&mut self, at: Duration) {
+        match self.births.since_before(&self.procfs, at) {
+            Newcomers::None => {}
+            Newcomers::Among(numbers) => {
+                for number in numbers {
+                    // A number that is given out again is another's now.
+                    self.never.remove(&number);
+                    if self.table.of_thread(number).is_some_and(|task| !self.has_ended(task)) {
+                        continue;
+                    }
+                    if let Some(kin) = self.procfs.kinship(number)
+                        && self.meet_process(kin.process)
+                    {
+                        self.meet(kin.process, number, at);
+                    }
+                }
+            }
+            Newcomers::Anywhere => self.call_the_roll(at),
+        }
+        self.former.retain(|former| former.until > at);
+    }
+
+    /// Lists all tasks.
+    fn call_the_roll(&mut self, at: Duration) {
+        let processes = self.procfs.processes();
+        self.never.retain(|process| processes.binary_search(process).is_ok());
+        for &process in &processes {
+            if !self.meet_process(process) {
+                self.drop_process(process);
+                continue;
+            }
+            for thread in self.procfs.threads(process) {
+                if self.table.of_thread(thread).is_none() {
+                    self.meet(process, thread, at);
+                }
+            }
+            self.look_at_cpuset(process);
+        }
+        let table = &self.table;
+        self.processes.retain(|process, _| table.has_process(*process));
+    }
+
+    /// Whether a process is watched.
+    fn meet_process(&mut self, process: i32) -> bool {
+        if self.never.contains(&process) {
+            return false;
+        }
+        let selection = &self.watching.selection;
+        if self.processes.contains_key(&process) && selection.is_everything() && selection.except.is_empty() {
+            return true;
+        }
+        let Some(stat) = self.procfs.stat(process, process) else {
+            return false;
+        };
+        let ourselves = std::process::id().cast_signed();
+        if stat.is_kernel_thread || process == ourselves || Some(process) == self.journal.guard() {
+            self.never.insert(process);
+            return false;
+        }
+        let inherited = |process: i32| self.processes.get(&process).is_some_and(|process| process.by_number);
+        let inherited = inherited(process) || inherited(stat.parent);
+        if !selection.includes(&self.procfs, process, &stat.name, inherited) {
+            return false;
+        }
+        let by_number = inherited || selection.processes.contains(&process);
+        let entered = self.processes.entry(process).or_insert(Process {
+            name: String::new(),
+            by_number,
+            held: None,
+        });
+        entered.name = stat.name;
+        true
+    }
+
+    /// A process that is watched no longer, for it has another name, user or control group now, gets back what it had.
+    fn drop_process(&mut self, process: i32) {
+        if self.processes.remove(&process).is_none() {
+            return;
+        }
+        let tasks: Vec<TaskId> = self.table.tasks_of(process).map(|task| task.id).collect();
+        for task in tasks {
+            self.unpin(task);
+            self.table.end(task.thread);
+            self.readings.remove(&task.serial);
+        }
+    }
+
+    /// Enters one task.
+    fn meet(&mut self, process: i32, thread: i32, at: Duration) {
+        if let Some(stat) = self.procfs.stat(process, thread)
+            && !matches!(stat.state, 'Z' | 'X')
+            && let Ok(mask) = CpuMask::of_thread(thread)
+        {
+            if self.table.of_thread(thread).is_some() {
+                // The one that had the number before it.
+                self.strike_out(thread, at);
+            }
+            self.enter(process, thread, &stat, mask, at);
+        }
+    }
+
+    fn enter(&mut self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask, at: Duration) {
+        let creator = if thread == process { stat.parent } else { process };
+        let origin = self.origin(creator, mask);
+        let inherited = origin.pinned.is_some();
+        let original = Arc::clone(&origin.original);
+        let id = self.table.begin(process, thread, origin, |_| true);
+        self.statistics.met += 1;
+        if inherited {
+            // It was not placed; its creator was. Where it has ended, or may not be changed, nothing is lost.
+            if original.give_to(thread).is_ok() {
+                self.statistics.freed += 1;
+            }
+            if let Some(task) = self.table.get_mut(id.serial) {
+                task.pinned = None;
+            }
+        }
+        let time = self.procfs.open_cpu_time(process, thread);
+        let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
+        self.standing(process, thread, &original, &mut reading);
+        self.readings.insert(id.serial, reading);
+    }
+
+    /// Where a task comes from that was begun with this mask.
+    fn origin(&self, creator: i32, mask: CpuMask) -> Origin {
+        let former = mask.only().and_then(|pu| {
+            let is_it = |former: &&Former| former.process == creator && former.pu == pu;
+            self.former.iter().rev().find(is_it)
+        });
+        let origin = self.table.origin_of_newcomer(creator, mask);
+        match (origin.pinned, former) {
+            (None, Some(former)) => Origin {
+                original: Arc::clone(&former.original),
+                pinned: Some(former.pu),
+            },
+            _ => origin,
+        }
+    }
+
+    /// Finds out where a task that we have not placed may be moved to, now that its mask is `mask`.
+    pub(super) fn standing(&self, process: i32, thread: i32, mask: &CpuMask, reading: &mut Reading) {
+        let allowed: PuSet = mask.to_set().intersection(self.watching.topology.allowed_pus());
+        reading.left_alone = if self.is_own_choice(process, thread, mask) {
+            Some(LeftAlone::OwnMask)
+        } else if allowed.len() < 2 {
+            Some(LeftAlone::OnePu)
+        } else {
+            None
+        };
+        reading.allowed = Arc::new(allowed);
+    }
+
+    /// Whether a thread has another mask than its process's first thread, and less than its cpuset allows. What whoever began
+    /// the process has given it (taskset, a batch system) all its threads have.
+    fn is_own_choice(&self, process: i32, thread: i32, mask: &CpuMask) -> bool {
+        if thread == process {
+            return false;
+        }
+        let first = match self.table.of_thread(process) {
+            Some(first) => Some(CpuMask::clone(&first.original)),
+            None => CpuMask::of_thread(process).ok(),
+        };
+        first.is_some_and(|first| first != *mask) && !self.is_whole_cpuset(process, mask)
+    }
+
+    /// Whether a mask is all that the process's cpuset allows, so that it says nothing.
+    pub(super) fn is_whole_cpuset(&self, process: i32, mask: &CpuMask) -> bool {
+        let whole = self.cpusets.of(&self.procfs, process);
+        whole.is_some_and(|whole| mask.is_superset(&whole))
+    }
+
+    /// Takes from what the tasks of a process may be moved to what its cpuset does not allow any more. Only tasks that we have
+    /// placed need that: of the others the kernel has changed the masks.
+    fn look_at_cpuset(&mut self, process: i32) {
+        let placed: Vec<(u64, Arc<CpuMask>)> = self
+            .table
+            .tasks_of(process)
+            .filter(|task| task.pinned.is_some())
+            .map(|task| (task.id.serial, Arc::clone(&task.original)))
+            .collect();
+        if placed.is_empty() {
+            return;
+        }
+        if let Some(whole) = self.cpusets.of(&self.procfs, process) {
+            let whole = whole.to_set();
+            for (serial, original) in placed {
+                let allowed = original.to_set().intersection(&whole);
+                let allowed = allowed.intersection(self.watching.topology.allowed_pus());
+                if let Some(reading) = self.readings.get_mut(&serial)
+                    && *reading.allowed != allowed
+                {
+                    reading.allowed = Arc::new(allowed);
+                }
+            }
+        }
+    }
+
+    fn has_ended(&self, task: &Task) -> bool {
+        let reading = self.readings.get(&task.id.serial);
+        let stat = self.procfs.stat(task.id.process, task.id.thread);
+        stat.is_none_or(|stat| reading.is_none_or(|reading| reading.start != stat.start))
+    }
+
+    /// Strikes out those that were found to have ended the time before: whoever they have begun has been met by now.
+    pub(super) fn strike_out_the_dead(&mut self, at: Duration) {
+        for thread in std::mem::take(&mut self.dead) {
+            self.strike_out(thread, at);
+        }
+    }
+
+    fn strike_out(&mut self, thread: i32, at: Duration) {
+        let Some(task) = self.table.end(thread) else { return };
+        self.statistics.ended += 1;
+        self.readings.remove(&task.id.serial);
+        if !self.table.has_process(task.id.process) {
+            self.processes.remove(&task.id.process);
+        }
+        self.was_pinned(&task, at);
+        if let Some(noted) = task.noted {
+            self.journal.undone(Target::Mask(noted));
+        }
+    }
+
+    /// Remembers for a while where a task was pinned.
+    pub(super) fn was_pinned(&mut self, task: &Task, at: Duration) {
+        if let Some(pu) = task.pinned {
+            self.former.push(Former {
+                process: task.id.process,
+                pu,
+                original: Arc::clone(&task.original),
+                until: at + INHERITED_WITHIN,
+            });
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which tasks a daemon looks after.
+
+use crate::procfs::Procfs;
+use std::ffi::CString;
+
+/// Which processes are watched. One that any of the lists names is, with all its threads; empty lists name all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Those of these control groups and of the groups below them, such as `/user.slice`.
+    pub cgroups: Vec<String>,
+    /// Those of these users.
+    pub users: Vec<u32>,
+    /// These processes, and those that they begin from now on.
+    pub processes: Vec<i32>,
+    /// Those whose names (`comm`, of at most 15 characters) fit one of these patterns of the shell.
+    pub names: Vec<String>,
+    /// Of all these not those whose names fit one of these patterns.
+    pub except: Vec<String>,
+}
+
+impl Selection {
+    /// Whether every process is watched that `except` does not name.
+    pub fn is_everything(&self) -> bool {
+        self.cgroups.is_empty() && self.users.is_empty() && self.processes.is_empty() && self.names.is_empty()
+    }
+
+    /// Whether a process with this name is watched. `inherited` says that it was begun by one that is watched for its number.
+    pub(super) fn includes(&self, procfs: &Procfs, process: i32, name: &str, inherited: bool) -> bool {
+        if self.except.iter().any(|pattern| fits(pattern, name)) {
+            return false;
+        }
+        self.is_everything()
+            || inherited
+            || self.processes.contains(&process)
+            || self.names.iter().any(|pattern| fits(pattern, name))
+            || (!self.users.is_empty() && procfs.user(process).is_some_and(|user| self.users.contains(&user)))
+            || (!self.cgroups.is_empty() && self.in_a_cgroup(&procfs.cgroups(process)))
+    }
+
+    fn in_a_cgroup(&self, groups: &[String]) -> bool {
+        let within = |group: &str, wanted: &str| {
+            let rest = group.trim_matches('/').strip_prefix(wanted.trim_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || wanted.trim_matches('/').is_empty())
+        };
+        groups
+            .iter()
+            .any(|group| self.cgroups.iter().any(|wanted| within(group, wanted)))
+    }
+}
+
+/// Whether a name fits a pattern of the shell: fnmatch(3).
+fn fits(pattern: &str, name: &str) -> bool {
+    let (Ok(pattern), Ok(name)) = (CString::new(pattern), CString::new(name)) else {
+        return false;
+    };
+    // SAFETY: two strings that end in a zero byte, which the call only reads.
+    unsafe { libc::fnmatch(pattern.as_ptr(), name.as_ptr(), 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    /// A process 7 of user 1000 in `/user.slice/a.scope`.
+    fn includes(selection: &Selection, name: &str) -> bool {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("7")).unwrap();
+        fs::write(root.path().join("7/status"), "Uid:\t0\t1000\t0\t0\n").unwrap();
+        fs::write(root.path().join("7/cgroup"), "0::/user.slice/a.scope\n").unwrap();
+        selection.includes(&Procfs::new(root.path()), 7, name, false)
+    }
+
+    #[test]
+    fn without_lists_everything_is_watched_but_for_the_exceptions() {
+        let selection = Selection {
+            except: words(&["ssh*"]),
+            ..Selection::default()
+        };
+        assert!(selection.is_everything());
+        assert!(includes(&selection, "solver") && !includes(&selection, "sshd"));
+    }
+
+    #[test]
+    fn each_list_names_processes_in_its_own_way() {
+        let none = Selection {
+            processes: vec![8],
+            ..Selection::default()
+        };
+        assert!(!includes(&none, "solver"));
+        for selection in [
+            Selection {
+                processes: vec![7],
+                ..none.clone()
+            },
+            Selection {
+                users: vec![1000],
+                ..none.clone()
+            },
+            Selection {
+                names: words(&["sol*"]),
+                ..none.clone()
+            },
+            Selection {
+                cgroups: words(&["user.slice"]),
+                ..none.clone()
+            },
+            Selection {
+                cgroups: words(&["/user.slice/a.scope/"]),
+                ..none.clone()
+            },
+        ] {
+            assert!(includes(&selection, "solver"), "{selection:?}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_whose_name_only_begins_alike_is_another() {
+        let selection = Selection {
+            cgroups: words(&["/user"]),
+            ..Selection::default()
+        };
+        assert!(!includes(&selection, "solver"));
+    }
+
+    #[test]
+    fn an_exception_counts_more_than_a_list() {
+        let selection = Selection {
+            processes: vec![7],
+            except: words(&["solver"]),
+            ..Selection::default()
+        };
+        assert!(!includes(&selection, "solver"));
+    }
+}

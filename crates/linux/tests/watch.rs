@@ -1,0 +1,406 @@
+//! A daemon's view of tasks that others have begun: met, read, placed, and given back what they had, whatever happens in between.
+
+mod common;
+
+use common::{Workshop, allowed, eventually, send, this_machine, two_pus};
+use pinfold_core::{Host, HostSample, LeftAlone, Placed, PuId, PuSet, TaskId};
+use pinfold_linux::affinity::CpuMask;
+use pinfold_linux::counters::{Plan, Request};
+use pinfold_linux::journal::{Directory, Found};
+use pinfold_linux::service::Signals;
+use pinfold_linux::watch::{Selection, Watcher, Watching};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// A program of working threads, and its file.
+struct Program {
+    child: Child,
+    workshop: Workshop,
+}
+
+impl Program {
+    fn start(threads: usize) -> Self {
+        let workshop = Workshop::new();
+        let child = Command::new(workshop.program("watched"))
+            .arg(workshop.file("numbers"))
+            .arg(threads.to_string())
+            .spawn()
+            .unwrap();
+        let program = Self { child, workshop };
+        program.numbers(1 + threads);
+        program
+    }
+
+    fn process(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// The numbers of its threads and children, once there are so many.
+    fn numbers(&self, many: usize) -> Vec<i32> {
+        let read = || fs::read_to_string(self.workshop.file("numbers")).unwrap_or_default();
+        eventually("the program's threads run", || read().lines().count() >= many);
+        read().lines().map(|line| line.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Watches one process, with its journal in this directory.
+fn watch(journals: &Path, process: i32) -> Watcher {
+    watch_with(journals, process, None, Duration::from_secs(10))
+}
+
+fn watch_with(journals: &Path, process: i32, plan: Option<Plan>, release_after: Duration) -> Watcher {
+    let watching = Watching {
+        topology: this_machine(),
+        selection: Selection {
+            processes: vec![process],
+            ..Selection::default()
+        },
+        plan,
+        release_after,
+    };
+    let directory = Directory::new(journals).unwrap();
+    Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap()
+}
+
+/// Observes until the thread works; its id and the sample.
+fn until_it_works(watcher: &mut Watcher, thread: i32) -> (TaskId, HostSample) {
+    let mut found = None;
+    eventually("a thread is seen to work", || {
+        let sample = watcher.observe();
+        let task = sample.sample.tasks.iter().find(|task| task.id.thread == thread);
+        found = task.map(|task| task.id).zip(Some(sample.clone()));
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn mask(thread: i32) -> PuSet {
+    CpuMask::of_thread(thread).unwrap().to_set()
+}
+
+fn only(pu: PuId) -> PuSet {
+    [pu].into_iter().collect()
+}
+
+fn standing(sample: &HostSample, task: TaskId) -> &pinfold_core::Standing {
+    let position = sample.sample.tasks.iter().position(|one| one.id == task).unwrap();
+    &sample.standings[position]
+}
+
+#[test]
+fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
+    let Some([first, second]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    assert_eq!(watcher.place(task, first), Placed::Done);
+    assert_eq!(mask(thread), only(first));
+    assert_eq!(watcher.place(task, second), Placed::Done);
+    let sample = until_it_works(&mut watcher, thread).1;
+    assert_eq!(standing(&sample, task).pinned, Some(second));
+    let undoing = watcher.end();
+    assert_eq!((undoing.calls.len(), undoing.problems()), (1, vec![]));
+    assert_eq!(mask(thread), allowed());
+    drop(watcher);
+    assert_eq!(fs::read_dir(journals.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_panic_gives_everything_back() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        assert_eq!(watcher.place(task, first), Placed::Done);
+        assert_eq!(mask(thread), only(first));
+        panic!("as wanted");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(mask(thread), allowed());
+}
+
+#[test]
+fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(0);
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    watcher.observe();
+    let main = TaskId {
+        serial: 0,
+        process: program.process(),
+        thread: program.process(),
+    };
+    assert_eq!(watcher.place(main, first), Placed::Done);
+    send(program.process(), libc::SIGUSR1);
+    send(program.process(), libc::SIGUSR2);
+    let born = program.numbers(3);
+    assert_eq!((mask(born[1]), mask(born[2])), (only(first), only(first)));
+    eventually("they are met", || {
+        watcher.observe();
+        mask(born[1]) == allowed() && mask(born[2]) == allowed()
+    });
+    assert_eq!(mask(program.process()), only(first));
+    assert_eq!(watcher.statistics().freed, 2);
+}
+
+#[test]
+fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
+    let Some([first, second]) = two_pus() else { return };
+    let program = Program::start(0);
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    watcher.observe();
+    let main = TaskId {
+        serial: 0,
+        process: program.process(),
+        thread: program.process(),
+    };
+    watcher.place(main, first);
+    send(program.process(), libc::SIGUSR2);
+    let child = program.numbers(2)[1];
+    watcher.place(main, second);
+    assert_eq!(mask(child), only(first));
+    watcher.observe();
+    assert_eq!(mask(child), allowed());
+}
+
+#[test]
+fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(0);
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    watcher.observe();
+    let main = TaskId {
+        serial: 0,
+        process: program.process(),
+        thread: program.process(),
+    };
+    watcher.place(main, first);
+    send(program.process(), libc::SIGUSR1);
+    send(program.process(), libc::SIGUSR2);
+    let born = program.numbers(3);
+    drop(watcher);
+    for thread in born {
+        assert_eq!(mask(thread), allowed());
+    }
+}
+
+#[test]
+fn a_mask_that_changes_after_ours_is_never_overwritten() {
+    let Some([first, second]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    watcher.place(task, first);
+    CpuMask::single(second).give_to(thread).unwrap();
+    // Before it was observed, and after.
+    for _ in 0..2 {
+        let Placed::Refused(why) = watcher.place(task, first) else {
+            panic!("a mask that is another's was overwritten");
+        };
+        assert!(why.contains(&second.to_string()), "{why}");
+        let sample = until_it_works(&mut watcher, thread).1;
+        assert_eq!(standing(&sample, task).left_alone, Some(LeftAlone::OwnMask));
+    }
+    assert_eq!(watcher.statistics().changed_by_others, 1);
+    assert_eq!(watcher.take_notes().len(), 1);
+    drop(watcher);
+    assert_eq!(mask(thread), only(second));
+}
+
+#[test]
+fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    watcher.place(task, first);
+    CpuMask::from(&allowed()).give_to(thread).unwrap();
+    let sample = until_it_works(&mut watcher, thread).1;
+    let standing = standing(&sample, task);
+    assert_eq!(standing.pinned, None);
+    if fs::read_to_string("/sys/devices/system/cpu/online").unwrap().trim() == allowed().to_string() {
+        assert_eq!(standing.left_alone, None);
+        assert_eq!(watcher.place(task, first), Placed::Done);
+    }
+}
+
+#[test]
+fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    CpuMask::single(first).give_to(thread).unwrap();
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, sample) = until_it_works(&mut watcher, thread);
+    assert_eq!(standing(&sample, task).left_alone, Some(LeftAlone::OwnMask));
+    assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
+}
+
+#[test]
+fn a_task_that_dies_between_observing_and_placing_is_gone() {
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    drop(program);
+    let pu = allowed().first().unwrap();
+    assert_eq!(watcher.place(task, pu), Placed::Gone);
+    let sample = watcher.observe();
+    assert!(sample.sample.tasks.is_empty());
+    watcher.observe();
+    assert_eq!((watcher.observe().watched, watcher.statistics().ended), (0, 2));
+}
+
+/// The calling thread, and no other, becomes a user without privileges.
+fn become_nobody() {
+    // SAFETY: plain system calls, which the C library would make in all threads.
+    let result = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn a_task_that_we_may_not_move_is_told_of_once_and_left_alone() {
+    let Some([first, _]) = two_pus() else { return };
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let program = Program::start(2);
+    let threads = program.numbers(3);
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let tasks = [threads[1], threads[2]].map(|thread| until_it_works(&mut watcher, thread).0);
+    // In a thread of its own, so that the other tests stay root.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            become_nobody();
+            for task in tasks {
+                assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
+            }
+            let sample = until_it_works(&mut watcher, tasks[0].thread).1;
+            assert_eq!(standing(&sample, tasks[0]).left_alone, Some(LeftAlone::Forbidden));
+            let notes = watcher.take_notes();
+            assert!(notes.len() == 1 && notes[0].contains("CAP_SYS_NICE"), "{notes:?}");
+            assert_eq!(watcher.statistics().not_movable, 2);
+        });
+    });
+    drop(watcher);
+    assert_eq!(mask(threads[1]), allowed());
+    assert_eq!(fs::read_dir(journals.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch_with(journals.path(), program.process(), None, Duration::from_millis(1));
+    let (task, _) = until_it_works(&mut watcher, thread);
+    watcher.place(task, first);
+    send(program.process(), libc::SIGSTOP);
+    eventually("it is released", || {
+        watcher.observe();
+        mask(thread) == allowed()
+    });
+}
+
+#[test]
+fn software_events_are_counted_for_tasks_that_work() {
+    let Ok(plan) = Plan::new(&[Request::Event("task-clock".to_owned())]) else {
+        eprintln!("skipped: no events can be counted here");
+        return;
+    };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch_with(journals.path(), program.process(), Some(plan), Duration::from_secs(10));
+    eventually("the event is counted", || {
+        let (task, sample) = until_it_works(&mut watcher, thread);
+        let count = sample.sample.task(task).unwrap().counts[0];
+        count.is_some_and(|count| count.value > 0)
+    });
+}
+
+#[test]
+fn what_is_left_by_a_kill_is_undone_from_the_journal() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let directory = Directory::new(journals.path()).unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    watcher.place(task, first);
+    // The file as a kill at this moment would leave it.
+    let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
+    let left = fs::read(&file).unwrap();
+    drop(watcher);
+    CpuMask::single(first).give_to(thread).unwrap();
+    fs::write(journals.path().join("1-0.journal"), left).unwrap();
+    let found = directory.survey().unwrap().pop().unwrap();
+    let Found::Left(left) = found else { panic!("{found:?}") };
+    assert_eq!(left.undo(&pinfold_linux::journal::Roots::default(), false).failed(), 0);
+    assert_eq!(mask(thread), allowed());
+}
+
+#[test]
+fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
+    let children: Vec<Child> = (0..4)
+        .map(|_| {
+            let script = "i=0; while [ $i -lt 500 ]; do sleep 1000 & i=$((i+1)); done; wait";
+            Command::new("sh")
+                .args(["-c", script])
+                .process_group(0)
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let journals = tempfile::tempdir().unwrap();
+    let watching = Watching {
+        topology: this_machine(),
+        selection: Selection {
+            processes: children.iter().map(|child| child.id().cast_signed()).collect(),
+            ..Selection::default()
+        },
+        plan: Plan::new(&[Request::Event("task-clock".to_owned())]).ok(),
+        release_after: Duration::from_secs(10),
+    };
+    let directory = Directory::new(journals.path()).unwrap();
+    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    eventually("all are met", || watcher.observe().watched == 2004);
+    // Sleepers have no counters, and some may have to be read without an open file; none is lost.
+    assert!(watcher.observe().sample.tasks.len() < 2004);
+    for child in &children {
+        send(-child.id().cast_signed(), libc::SIGKILL);
+    }
+    for mut child in children {
+        let _ = child.wait();
+    }
+    eventually("all are struck out", || watcher.observe().watched == 0);
+    assert_eq!(watcher.statistics().ended, watcher.statistics().met);
+}

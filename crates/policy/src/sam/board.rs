@@ -1,0 +1,338 @@
+//! Who is where in one decision, and which sets of the paper's figure 3 each task is in. Moves are made here, so that a later
+//! step sees what an earlier one has done.
+//!
+//! The paper's sets are of cores, one task to each; here they are of tasks, since several may share a PU. `P^idle` are cores
+//! on which nobody runs and, when the machine has more busy tasks than cores, idle siblings of busy ones after them.
+
+use super::options::Thresholds;
+use super::rates::TaskRates;
+use super::shape::{Place, Shape};
+
+/// A task that runs for less than this share of an interval holds no PU: a runtime's helper thread wakes a few times a second
+/// for microseconds.
+const IDLE_SHARE: f64 = 0.01;
+
+/// From a list only so many tasks are tried whose masks do not fit. It keeps a decision linear, and differs from trying all only
+/// where most tasks of a cell have masks that exclude each other.
+const TRIES: usize = 16;
+
+/// What a task does, by the paper's priorities: who shares is in none of the later sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// It hardly runs.
+    Idle,
+    /// `P^inter`.
+    Inter,
+    /// `P^intra`.
+    Intra,
+    /// `P^Mem`, without those above.
+    Memory,
+    /// `P^CPU`.
+    Cpu,
+    /// A metric is missing of which one would have to know that it is low: it stays where it is.
+    Unknown,
+}
+
+/// One task in this decision.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    /// Its position in what the mapper was given.
+    pub(super) input: usize,
+    /// Where it is: a position of `Shape::places`; `None` on a PU that may not be used.
+    pub(super) position: Option<usize>,
+    pub(super) class: Class,
+    /// Whether it is on a PU that may be used, runs, and has not been moved in this decision.
+    pub(super) free: bool,
+    /// Whether a step may move it: it is free, its metrics are known, and nothing holds it.
+    pub(super) movable: bool,
+    pub(super) inter: f64,
+    pub(super) remote: f64,
+    /// Demand for bandwidth, weighted with how much of the interval it ran.
+    pub(super) demand: f64,
+}
+
+/// The board. Tasks are numbered in the order of their ids, cells, domains and cores as in `Shape`.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    pub(super) seats: Vec<Seat>,
+    /// Whether idle siblings of busy cores are of use.
+    pub(super) siblings: bool,
+    /// By position: how many busy tasks are there.
+    on_pu: Vec<u32>,
+    on_core: Vec<u32>,
+    /// By cell, the first to be taken last: cores on which nobody is, and idle PUs of busy cores.
+    idle_cores: Vec<Vec<usize>>,
+    idle_siblings: Vec<Vec<usize>>,
+    /// By cell, the first to be taken last.
+    cpu: Vec<Vec<usize>>,
+    memory: Vec<Vec<usize>>,
+    /// By coherence domain: how many share, `|P^inter| + |P^intra|`.
+    pub(super) sharers: Vec<usize>,
+    /// By memory domain: `M_i`.
+    pub(super) demand: Vec<f64>,
+}
+
+impl Board {
+    /// Sets the board. `order` are the positions of `tasks` by id; `held` is by the same number.
+    pub(super) fn set(
+        &mut self,
+        shape: &Shape,
+        thresholds: &Thresholds,
+        tasks: &[TaskRates],
+        order: &[usize],
+        held: &[bool],
+    ) {
+        self.clear(shape);
+        for (index, &input) in order.iter().enumerate() {
+            let rates = &tasks[input];
+            let position = shape.position(rates.pu);
+            let class = classify(rates, thresholds);
+            let demand = rates.memory.unwrap_or(0.0) * rates.busy.clamp(0.0, 1.0);
+            let free = position.is_some() && class != Class::Idle;
+            self.seats.push(Seat {
+                input,
+                position,
+                class,
+                free,
+                movable: free && class != Class::Unknown && !held[index],
+                inter: rates.inter.unwrap_or(0.0),
+                remote: rates.remote.unwrap_or(0.0),
+                demand,
+            });
+            if let Some(position) = position
+                && class != Class::Idle
+            {
+                self.enter(shape, position, class, demand);
+            }
+        }
+        let busy = self.seats.iter().filter(|seat| seat.class != Class::Idle).count();
+        self.siblings = busy > shape.cores.len();
+        for (cell, cores) in shape.cells.iter().enumerate() {
+            for &core in cores.iter().rev() {
+                if self.on_core[core] == 0 {
+                    self.idle_cores[cell].push(core);
+                } else {
+                    let pus = shape.cores[core].iter().rev();
+                    self.idle_siblings[cell].extend(pus.filter(|&&pu| self.on_pu[pu] == 0));
+                }
+            }
+        }
+        for (index, seat) in self.seats.iter().enumerate().rev() {
+            if let (true, Some(position)) = (seat.movable, seat.position) {
+                match seat.class {
+                    Class::Cpu => self.cpu[shape.places[position].cell].push(index),
+                    Class::Memory => self.memory[shape.places[position].cell].push(index),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn clear(&mut self, shape: &Shape) {
+        self.seats.clear();
+        refill(&mut self.on_pu, shape.places.len());
+        refill(&mut self.on_core, shape.cores.len());
+        refill(&mut self.sharers, shape.domains.len());
+        refill(&mut self.demand, shape.memories.len());
+        for lists in [
+            &mut self.idle_cores,
+            &mut self.idle_siblings,
+            &mut self.cpu,
+            &mut self.memory,
+        ] {
+            lists.resize_with(shape.cells.len(), Vec::new);
+            lists.iter_mut().for_each(Vec::clear);
+        }
+    }
+
+    fn enter(&mut self, shape: &Shape, position: usize, class: Class, demand: f64) {
+        let place = shape.places[position];
+        self.on_pu[position] += 1;
+        self.on_core[place.core] += 1;
+        self.demand[place.memory] += demand;
+        if matches!(class, Class::Inter | Class::Intra) {
+            self.sharers[place.domain] += 1;
+        }
+    }
+
+    fn leave(&mut self, shape: &Shape, position: usize, class: Class, demand: f64) {
+        let place = shape.places[position];
+        self.on_pu[position] -= 1;
+        self.on_core[place.core] -= 1;
+        self.demand[place.memory] -= demand;
+        if matches!(class, Class::Inter | Class::Intra) {
+            self.sharers[place.domain] -= 1;
+        }
+    }
+
+    /// Where a task is. Only of those that are on a PU that may be used.
+    pub(super) fn place(&self, shape: &Shape, task: usize) -> Option<Place> {
+        Some(shape.places[self.seats[task].position?])
+    }
+
+    /// How many sharers fit into a coherence domain.
+    pub(super) fn capacity(&self, shape: &Shape, domain: usize) -> usize {
+        let area = &shape.domains[domain];
+        if self.siblings { area.pus } else { area.cores }
+    }
+
+    /// How many busy tasks are on a PU.
+    pub(super) fn tasks_on(&self, position: usize) -> u32 {
+        self.on_pu[position]
+    }
+
+    /// An idle PU of these cells on which the task may run: of an idle core, else, where siblings are of use, of a busy one.
+    pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
+        let allowed = &tasks[self.seats[task].input].allowed;
+        let may = |position: usize| allowed.contains(shape.places[position].pu);
+        let of_core = |&core: &usize| shape.cores[core].iter().copied().find(|&position| may(position));
+        let core = cells
+            .iter()
+            .find_map(|&cell| self.idle_cores[cell].iter().rev().take(TRIES).find_map(of_core));
+        let sibling = || {
+            cells.iter().find_map(|&cell| {
+                let mut siblings = self.idle_siblings[cell].iter().rev().take(TRIES).copied();
+                siblings.find(|&position| may(position))
+            })
+        };
+        core.or_else(|| self.siblings.then(sibling).flatten())
+    }
+
+    /// A task of this class in these cells that can change places with `task`.
+    pub(super) fn partner(
+        &self,
+        shape: &Shape,
+        tasks: &[TaskRates],
+        class: Class,
+        cells: &[usize],
+        task: usize,
+    ) -> Option<usize> {
+        self.partner_where(shape, tasks, class, cells, task, |_| true)
+    }
+
+    /// The same, of those tasks that are `suitable`.
+    pub(super) fn partner_where(
+        &self,
+        shape: &Shape,
+        tasks: &[TaskRates],
+        class: Class,
+        cells: &[usize],
+        task: usize,
+        suitable: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let lists = if class == Class::Cpu { &self.cpu } else { &self.memory };
+        cells.iter().find_map(|&cell| {
+            let candidates = lists[cell].iter().rev().copied();
+            let mut suitable = candidates.filter(|&other| suitable(other)).take(TRIES);
+            suitable.find(|&other| self.can_swap(shape, tasks, task, other))
+        })
+    }
+
+    /// The memory-intensive tasks of these cells that may be moved.
+    pub(super) fn memory_tasks(&self, cells: &[usize]) -> Vec<usize> {
+        let lists = cells.iter().map(|&cell| &self.memory[cell]);
+        lists.flat_map(|list| list.iter().rev().copied()).collect()
+    }
+
+    /// Whether a step may have the two change places.
+    pub(super) fn can_swap(&self, shape: &Shape, tasks: &[TaskRates], one: usize, other: usize) -> bool {
+        self.seats[one].movable && self.seats[other].movable && self.fit(shape, tasks, one, other)
+    }
+
+    /// Whether each may run where the other is, and neither has been moved.
+    pub(super) fn fit(&self, shape: &Shape, tasks: &[TaskRates], one: usize, other: usize) -> bool {
+        let may = |task: usize, there: usize| {
+            let allowed = &tasks[self.seats[task].input].allowed;
+            self.seats[there]
+                .position
+                .is_some_and(|position| allowed.contains(shape.places[position].pu))
+        };
+        one != other && self.seats[one].free && self.seats[other].free && may(one, other) && may(other, one)
+    }
+
+    /// Puts a task on an idle PU.
+    pub(super) fn put(&mut self, shape: &Shape, task: usize, position: usize) {
+        let seat = self.seats[task];
+        let Some(before) = seat.position else { return };
+        self.unlist(shape, task);
+        self.leave(shape, before, seat.class, seat.demand);
+        self.free(shape, before);
+        let place = shape.places[position];
+        if self.on_core[place.core] == 0 {
+            remove(&mut self.idle_cores[place.cell], place.core);
+            let siblings = shape.cores[place.core].iter().rev().copied();
+            self.idle_siblings[place.cell].extend(siblings.filter(|&other| other != position));
+        } else {
+            remove(&mut self.idle_siblings[place.cell], position);
+        }
+        self.enter(shape, position, seat.class, seat.demand);
+        self.seats[task].position = Some(position);
+        self.seats[task].free = false;
+        self.seats[task].movable = false;
+    }
+
+    /// Has two tasks change places.
+    pub(super) fn swap(&mut self, shape: &Shape, one: usize, other: usize) {
+        let (Some(here), Some(there)) = (self.seats[one].position, self.seats[other].position) else {
+            return;
+        };
+        for (task, from, to) in [(one, here, there), (other, there, here)] {
+            let seat = self.seats[task];
+            self.unlist(shape, task);
+            self.leave(shape, from, seat.class, seat.demand);
+            self.enter(shape, to, seat.class, seat.demand);
+            self.seats[task].free = false;
+            self.seats[task].movable = false;
+        }
+        self.seats[one].position = Some(there);
+        self.seats[other].position = Some(here);
+    }
+
+    /// The PU that a task has left may be idle now.
+    fn free(&mut self, shape: &Shape, position: usize) {
+        let place = shape.places[position];
+        if self.on_core[place.core] == 0 {
+            self.idle_siblings[place.cell].retain(|&other| shape.places[other].core != place.core);
+            self.idle_cores[place.cell].push(place.core);
+        } else if self.on_pu[position] == 0 {
+            self.idle_siblings[place.cell].push(position);
+        }
+    }
+
+    /// Who has moved makes no room for others any more.
+    fn unlist(&mut self, shape: &Shape, task: usize) {
+        if let Some(place) = self.place(shape, task) {
+            match self.seats[task].class {
+                Class::Cpu => remove(&mut self.cpu[place.cell], task),
+                Class::Memory => remove(&mut self.memory[place.cell], task),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Figure 3's sets, made disjoint by the order of the priorities.
+fn classify(rates: &TaskRates, thresholds: &Thresholds) -> Class {
+    if rates.busy < IDLE_SHARE {
+        return Class::Idle;
+    }
+    match (rates.inter, rates.intra, rates.memory) {
+        (Some(inter), _, _) if inter > thresholds.coherence => Class::Inter,
+        (_, Some(intra), _) if intra >= thresholds.coherence => Class::Intra,
+        (_, _, Some(memory)) if memory > thresholds.memory => Class::Memory,
+        (Some(_), Some(_), Some(_)) => Class::Cpu,
+        _ => Class::Unknown,
+    }
+}
+
+fn refill<T: Clone + Default>(list: &mut Vec<T>, length: usize) {
+    list.clear();
+    list.resize(length, T::default());
+}
+
+/// Takes an element out, which is among the last.
+fn remove(list: &mut Vec<usize>, element: usize) {
+    if let Some(index) = list.iter().rposition(|&other| other == element) {
+        list.remove(index);
+    }
+}

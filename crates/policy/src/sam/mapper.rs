@@ -1,0 +1,144 @@
+//! The mapper: the state that is kept from one decision to the next, and the order of the steps.
+
+use super::Move;
+use super::bandwidth;
+use super::board::{Board, Class};
+use super::coherence::{self, Groups};
+use super::memory::Memory;
+use super::options::{MapperOptions, Thresholds};
+use super::rates::TaskRates;
+use super::remote;
+use super::round::Round;
+use super::shape::Shape;
+use super::trial::Trial;
+use pinfold_core::Topology;
+
+/// SAM's mapper: from what tasks did in an interval to where they go. The same inputs give the same moves, in whatever order
+/// tasks are listed.
+#[derive(Debug)]
+pub struct Mapper {
+    shape: Shape,
+    thresholds: Thresholds,
+    options: MapperOptions,
+    /// How many decisions were taken.
+    now: u64,
+    memory: Memory,
+    board: Board,
+    groups: Groups,
+    trials: Vec<Trial>,
+    order: Vec<usize>,
+    held: Vec<bool>,
+    moves: Vec<Move>,
+}
+
+impl Mapper {
+    /// For the PUs of a machine that may be used. A machine that changes (a cpuset that shrinks) gets a new mapper.
+    pub fn new(topology: &Topology, thresholds: Thresholds, options: MapperOptions) -> Self {
+        Self {
+            shape: Shape::new(topology),
+            thresholds,
+            options,
+            now: 0,
+            memory: Memory::default(),
+            board: Board::default(),
+            groups: Groups::default(),
+            trials: vec![],
+            order: vec![],
+            held: vec![],
+            moves: vec![],
+        }
+    }
+
+    /// What it compares with.
+    pub fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
+    }
+
+    /// One decision, after an interval in which tasks did this. Tasks that are not listed any more are forgotten. The moves are
+    /// to be made in their order; each task has one at most.
+    pub fn decide(&mut self, tasks: &[TaskRates]) -> &[Move] {
+        self.now += 1;
+        self.moves.clear();
+        self.order.clear();
+        self.order.extend(0..tasks.len());
+        self.order.sort_by_key(|&position| tasks[position].id);
+        self.order.dedup_by_key(|&mut position| tasks[position].id);
+        self.memory.update(self.now, tasks, &self.order);
+        self.hold();
+        self.board
+            .set(&self.shape, &self.thresholds, tasks, &self.order, &self.held);
+        let mut round = Round {
+            now: self.now,
+            shape: &self.shape,
+            thresholds: &self.thresholds,
+            options: self.options,
+            tasks,
+            board: &mut self.board,
+            memory: &mut self.memory,
+            moves: &mut self.moves,
+        };
+        learn(&mut round);
+        conclude(&mut round, &mut self.trials);
+        for gathering in coherence::gather(&mut round, &mut self.groups) {
+            if self.options.validation {
+                let trial = Trial::new(&round, &gathering, round.moves);
+                self.trials.push(trial);
+            }
+        }
+        remote::bring_home(&mut round);
+        bandwidth::balance(&mut round);
+        &self.moves
+    }
+
+    /// Finds the tasks that no step may move: those that were moved lately, and those of trials. A trial that is over moves its
+    /// own.
+    fn hold(&mut self) {
+        let tasks = self.memory.tasks();
+        self.held.clear();
+        self.held.extend(
+            tasks
+                .iter()
+                .map(|task| self.options.hysteresis && task.is_held(self.now)),
+        );
+        for id in self.trials.iter().flat_map(Trial::held) {
+            if let Some(index) = self.memory.index_of(id) {
+                self.held[index] = true;
+            }
+        }
+    }
+}
+
+/// What a look at the sets says of tasks that are not moved.
+fn learn(round: &mut Round<'_>) {
+    for task in 0..round.board.seats.len() {
+        let seat = round.board.seats[task];
+        let rates = &round.tasks[seat.input];
+        let Some(place) = round.place(task) else { continue };
+        if seat.class == Class::Idle {
+            continue;
+        }
+        let local = rates.memory.is_some_and(|memory| memory > round.thresholds.memory)
+            && rates.remote.is_some_and(|remote| remote <= round.thresholds.remote);
+        let quiet = rates.inter.is_some_and(|inter| inter <= round.thresholds.coherence);
+        let remembered = round.memory.task_mut(task);
+        if local {
+            remembered.home = Some(place.memory);
+        }
+        if quiet {
+            remembered.forget_failures();
+        }
+    }
+}
+
+/// Ends the trials that have seen enough.
+fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>) {
+    let mut index = 0;
+    while index < trials.len() {
+        if trials[index].observe(round) {
+            let trial = trials.remove(index);
+            trial.conclude(round);
+        } else {
+            index += 1;
+        }
+    }
+}

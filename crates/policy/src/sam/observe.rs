@@ -1,0 +1,287 @@
+//! From two samples to what each task did between them, per unhalted cycle (sections 2.3 and 3.2 of the paper).
+//!
+//! Counts are scaled by the time for which their counters really ran, since there are more events than counters. What could not
+//! be had is `None`: a counter that never ran, a total that runs backwards, an interval in which the clock did not advance, a
+//! task that began in it. Such a task is there, holds its PU and is not moved.
+
+use super::Activity;
+use super::rates::TaskRates;
+use pinfold_core::{Metric, PuSet, Sample, TaskId, TaskSample};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The events that make an activity: the sum of some less the sum of others. Names are those of libpfm4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivityEvents {
+    /// What they show.
+    pub activity: Activity,
+    /// What is added.
+    pub add: Vec<String>,
+    /// What is taken away.
+    pub subtract: Vec<String>,
+}
+
+/// The events of a processor from which all that the mapper looks at is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapperEvents {
+    /// Unhalted cycles.
+    pub cycles: String,
+    /// Instructions; `None` where they are not counted.
+    pub instructions: Option<String>,
+    /// The activities that can be had on this processor.
+    pub activities: Vec<ActivityEvents>,
+}
+
+/// The same by position in a sample's counts.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    cycles: usize,
+    instructions: Option<usize>,
+    activities: [Option<Formula>; Activity::ALL.len()],
+}
+
+#[derive(Clone, Debug)]
+struct Formula {
+    add: Vec<usize>,
+    subtract: Vec<usize>,
+}
+
+/// An event that the mapper needs and the machine does not count.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not counted here, and SAM's rates need it")]
+pub struct NotCounted(pub String);
+
+impl MapperEvents {
+    /// All events, each once, in the order in which they are named.
+    pub fn all(&self) -> Vec<&str> {
+        let activities = self
+            .activities
+            .iter()
+            .flat_map(|one| one.add.iter().chain(&one.subtract));
+        let mut all: Vec<&str> = vec![];
+        for event in [&self.cycles].into_iter().chain(&self.instructions).chain(activities) {
+            if !all.contains(&event.as_str()) {
+                all.push(event);
+            }
+        }
+        all
+    }
+}
+
+impl Observer {
+    /// For samples whose counts are of these metrics.
+    pub fn new(events: &MapperEvents, metrics: &[Metric]) -> Result<Self, NotCounted> {
+        let position = |event: &String| {
+            let named = |metric: &Metric| metric.name.strip_prefix("event:") == Some(event);
+            metrics.iter().position(named).ok_or_else(|| NotCounted(event.clone()))
+        };
+        let positions = |events: &[String]| events.iter().map(position).collect::<Result<Vec<usize>, _>>();
+        let cycles = position(&events.cycles)?;
+        let instructions = events.instructions.as_ref().map(position).transpose()?;
+        let mut activities = [const { None }; Activity::ALL.len()];
+        for one in &events.activities {
+            activities[one.activity as usize] = Some(Formula {
+                add: positions(&one.add)?,
+                subtract: positions(&one.subtract)?,
+            });
+        }
+        Ok(Self {
+            cycles,
+            instructions,
+            activities,
+        })
+    }
+
+    /// What the tasks did between two samples: those that live and of which it is known where they run, in the order of `after`.
+    /// `allowed` says where a task may run.
+    pub fn rates(&self, before: &Sample, after: &Sample, allowed: impl Fn(TaskId) -> Arc<PuSet>) -> Vec<TaskRates> {
+        let elapsed = after.at.checked_sub(before.at).filter(|elapsed| !elapsed.is_zero());
+        let living = after.tasks.iter().filter(|task| task.alive);
+        living
+            .filter_map(|task| {
+                let earlier = before.tasks.binary_search_by_key(&task.id, |one| one.id).ok();
+                let earlier = earlier.map(|index| &before.tasks[index]);
+                let pair = elapsed.and(earlier);
+                let rate = |activity: Activity| self.rate(activity, pair?, task);
+                Some(TaskRates {
+                    id: task.id,
+                    pu: task.last_pu?,
+                    allowed: allowed(task.id),
+                    busy: busy(elapsed, earlier, task),
+                    inter: rate(Activity::InterPackageCoherence),
+                    intra: rate(Activity::IntraPackageCoherence),
+                    remote: rate(Activity::RemoteDram),
+                    memory: rate(Activity::MemoryBandwidth),
+                    instructions: pair.and_then(|earlier| {
+                        Some(growth(self.instructions?, earlier, task)? / self.cycles(earlier, task)?)
+                    }),
+                })
+            })
+            .collect()
+    }
+
+    fn rate(&self, activity: Activity, before: &TaskSample, after: &TaskSample) -> Option<f64> {
+        let formula = self.activities[activity as usize].as_ref()?;
+        let sum =
+            |metrics: &[usize]| -> Option<f64> { metrics.iter().map(|&metric| growth(metric, before, after)).sum() };
+        // Counters that took turns can make a small difference negative.
+        let count = (sum(&formula.add)? - sum(&formula.subtract)?).max(0.0);
+        Some(count / self.cycles(before, after)?)
+    }
+
+    fn cycles(&self, before: &TaskSample, after: &TaskSample) -> Option<f64> {
+        growth(self.cycles, before, after).filter(|&cycles| cycles > 0.0)
+    }
+}
+
+fn growth(metric: usize, before: &TaskSample, after: &TaskSample) -> Option<f64> {
+    let (before, after) = (before.counts.get(metric)?, after.counts.get(metric)?);
+    after.as_ref()?.since(before.as_ref()?)
+}
+
+/// The share of the interval for which a task ran. One of which that is not known is taken to have run all the time: it holds its
+/// PU then.
+fn busy(elapsed: Option<Duration>, before: Option<&TaskSample>, after: &TaskSample) -> f64 {
+    let used = || {
+        let used = after
+            .cpu_time?
+            .checked_sub(before.map_or(Some(Duration::ZERO), |task| task.cpu_time)?)?;
+        Some((used.as_secs_f64() / elapsed?.as_secs_f64()).min(1.0))
+    };
+    used().unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{Count, MetricSource, PuId, Scope};
+
+    fn events() -> MapperEvents {
+        let of = |activity, add: &[&str], subtract: &[&str]| ActivityEvents {
+            activity,
+            add: add.iter().map(|&name| name.to_owned()).collect(),
+            subtract: subtract.iter().map(|&name| name.to_owned()).collect(),
+        };
+        MapperEvents {
+            cycles: "cycles".to_owned(),
+            instructions: None,
+            activities: vec![
+                of(Activity::InterPackageCoherence, &["HITM", "FWD"], &[]),
+                of(Activity::IntraPackageCoherence, &["L2_MISS"], &["L3_HIT", "L3_MISS"]),
+            ],
+        }
+    }
+
+    fn observer() -> Observer {
+        let metric = |name: &str| Metric {
+            name: format!("event:{name}"),
+            unit: "event".to_owned(),
+            source: MetricSource::Event,
+            scope: Scope::Task,
+        };
+        let metrics: Vec<Metric> = events().all().into_iter().map(metric).collect();
+        Observer::new(&events(), &metrics).unwrap()
+    }
+
+    const ID: TaskId = TaskId {
+        serial: 0,
+        process: 1,
+        thread: 1,
+    };
+
+    /// At so many milliseconds: cycles, HITM, FWD, `L2_MISS`, `L3_HIT`, `L3_MISS`.
+    fn sample(at: u64, cpu: u64, counts: [Option<Count>; 6]) -> Sample {
+        let task = TaskSample {
+            id: ID,
+            name: "task".to_owned(),
+            alive: true,
+            cpu_time: Some(Duration::from_millis(cpu)),
+            last_pu: Some(PuId(0)),
+            counts: counts.to_vec(),
+        };
+        Sample {
+            at: Duration::from_millis(at),
+            tasks: vec![task],
+            program: vec![],
+        }
+    }
+
+    fn exact(counts: [u64; 6]) -> [Option<Count>; 6] {
+        counts.map(|count| Some(Count::exact(count)))
+    }
+
+    fn rates(before: &Sample, after: &Sample) -> Vec<TaskRates> {
+        observer().rates(before, after, |_| Arc::new(PuSet::new()))
+    }
+
+    #[test]
+    fn rates_are_sums_and_differences_of_counts_per_unhalted_cycle() {
+        let before = sample(0, 0, exact([0; 6]));
+        let after = sample(100, 50, exact([1000, 3, 4, 100, 60, 30]));
+        let rates = rates(&before, &after);
+        assert_eq!(
+            (rates[0].inter, rates[0].intra, rates[0].busy),
+            (Some(0.007), Some(0.01), 0.5)
+        );
+        assert_eq!(
+            (rates[0].memory, rates[0].remote),
+            (None, None),
+            "no event stands for them"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_never_ran_leaves_its_activity_missing_and_no_other() {
+        let stopped = Count {
+            value: 0,
+            enabled: Duration::from_millis(100),
+            running: Duration::ZERO,
+        };
+        let mut counts = exact([1000, 3, 4, 100, 60, 30]);
+        counts[2] = Some(stopped);
+        let one = rates(&sample(0, 0, exact([0; 6])), &sample(100, 100, counts)).remove(0);
+        assert_eq!((one.inter, one.intra), (None, Some(0.01)));
+    }
+
+    #[test]
+    fn counters_that_took_turns_are_scaled() {
+        let mut counts = exact([1000, 3, 4, 100, 60, 30]);
+        counts[1] = Some(Count {
+            value: 3,
+            enabled: Duration::from_millis(100),
+            running: Duration::from_millis(50),
+        });
+        let one = rates(&sample(0, 0, exact([0; 6])), &sample(100, 100, counts)).remove(0);
+        assert_eq!(one.inter, Some(0.01));
+    }
+
+    #[test]
+    fn a_clock_that_stands_or_runs_backwards_gives_no_rates_and_a_task_that_holds_its_pu() {
+        for at in [100, 50] {
+            let after = sample(at, 90, exact([1000, 3, 4, 100, 60, 30]));
+            let one = rates(&sample(100, 0, exact([0; 6])), &after).remove(0);
+            assert_eq!((one.inter, one.intra, one.busy), (None, None, 1.0));
+        }
+    }
+
+    #[test]
+    fn a_task_that_has_ended_is_left_out_and_one_that_began_has_no_rates() {
+        let mut after = sample(100, 50, exact([1000, 3, 4, 100, 60, 30]));
+        let one = rates(&Sample::default(), &after).remove(0);
+        assert_eq!((one.inter, one.busy), (None, 0.5));
+        after.tasks[0].alive = false;
+        assert_eq!(rates(&Sample::default(), &after), []);
+    }
+
+    #[test]
+    fn a_difference_below_zero_is_noise_of_counters_that_took_turns() {
+        let after = sample(100, 90, exact([1000, 0, 0, 10, 60, 30]));
+        assert_eq!(rates(&sample(0, 0, exact([0; 6])), &after)[0].intra, Some(0.0));
+    }
+
+    #[test]
+    fn an_event_that_is_not_counted_is_named() {
+        let error = Observer::new(&events(), &[]).unwrap_err();
+        assert!(error.to_string().contains("cycles"), "{error}");
+    }
+}

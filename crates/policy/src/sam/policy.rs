@@ -1,0 +1,225 @@
+//! `sam` as a policy of one program: the mapper in the loop, every interval.
+//!
+//! Threads begin where the operating system puts them, and stay with it until the mapper moves them: setting affinities "allows
+//! seamless inter-operation with Linux's default scheduler and load balancer" (section 3.2). A task that was moved is pinned
+//! where it was moved to; so is one that made room for it. The decision is the places of all that were ever moved. Pages stay.
+//!
+//! Beside it the rate of progress is told by the same rules as those of the other policies (`opening`, `meter`), so that the lines
+//! can be compared. The mapper does not look at it.
+
+use super::mapper::Mapper;
+use super::observe::{MapperEvents, Observer};
+use super::options::{MapperOptions, Thresholds};
+use super::rates::TaskRates;
+use super::{Activity, Move};
+use crate::Policy;
+use crate::meter::Meter;
+use crate::metric_choice::MetricRequest;
+use crate::opening::{Opened, Opening};
+use crate::roster::{Roster, Skip};
+use crate::times::Times;
+use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, PuId, PuSet, Sample, TaskId, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What `sam` needs to know.
+#[derive(Clone, Debug)]
+pub struct SamOptions {
+    /// How often tasks are looked at and moved; 100 ms in the paper.
+    pub interval: Duration,
+    /// From when on something is too much.
+    pub thresholds: Thresholds,
+    /// What the mapper does beyond the paper.
+    pub mapper: MapperOptions,
+    /// What is counted for it.
+    pub events: MapperEvents,
+    /// When rates are told.
+    pub times: Times,
+    /// Which rates.
+    pub metric: MetricRequest,
+    /// The tasks that are left alone.
+    pub skip: Skip,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Sam {
+    options: SamOptions,
+    /// Both are there from `start` on, if the machine counts what is needed.
+    mapper: Option<(Mapper, Observer)>,
+    /// All PUs that may be used.
+    anywhere: Arc<PuSet>,
+    last: Sample,
+    /// The tasks that were moved, where they are.
+    places: BTreeMap<TaskId, PuId>,
+    /// The tasks that could not be moved, which are not moved again.
+    refused: BTreeSet<TaskId>,
+    told_missing: bool,
+    opening: Opening,
+    roster: Roster,
+    /// The meter, and when the present rate line began.
+    line: Option<(Meter, Duration)>,
+}
+
+impl Sam {
+    /// The policy with these options.
+    pub fn new(options: SamOptions) -> Self {
+        Self {
+            opening: Opening::new(options.times, options.metric.clone()),
+            roster: Roster::new(options.skip.clone()),
+            mapper: None,
+            anywhere: Arc::default(),
+            last: Sample::default(),
+            places: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            told_missing: false,
+            line: None,
+            options,
+        }
+    }
+
+    /// One interval of the mapper; whether places have changed.
+    fn map(&mut self, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
+        let living = |id: &TaskId| {
+            sample
+                .tasks
+                .binary_search_by_key(id, |task| task.id)
+                .is_ok_and(|index| sample.tasks[index].alive)
+        };
+        self.places.retain(|id, _| living(id));
+        self.refused.retain(living);
+        let Some((mapper, observer)) = &mut self.mapper else {
+            return false;
+        };
+        let mut rates = observer.rates(&self.last, sample, |_| Arc::clone(&self.anywhere));
+        rates.retain(|task| !self.roster.is_left_alone(task.id));
+        for task in &mut rates {
+            // Where it was seen last may be some time ago.
+            task.pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
+            if self.refused.contains(&task.id) {
+                task.allowed = Arc::new([task.pu].into_iter().collect::<PuSet>());
+            }
+        }
+        if !self.told_missing && !rates.is_empty() && sample.at >= self.options.times.initialise {
+            self.told_missing = true;
+            findings.extend(missing(&rates));
+        }
+        let moves: &[Move] = mapper.decide(&rates);
+        for made in moves {
+            self.places.insert(made.task, made.to);
+            findings.push(Finding::Moved(*made));
+        }
+        !moves.is_empty()
+    }
+
+    fn configuration(&self) -> Configuration {
+        Configuration {
+            tasks: self.places.clone(),
+            // Pages stay, as in the paper: who is moved away from its memory reluctantly is to be brought back to it.
+            following_within: Some(Duration::ZERO),
+            ..Configuration::default()
+        }
+    }
+
+    /// Takes note of what the machine did of the moves before.
+    fn heed(&mut self, applied: &Applied) {
+        for task in applied.refused.iter().filter_map(|refusal| refusal.task) {
+            self.places.remove(&task);
+            self.refused.insert(task);
+        }
+    }
+
+    /// Tells the rate of progress, when it is time.
+    fn tell_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        let Some((meter, began)) = &mut self.line else {
+            if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.roster, findings) {
+                self.roster.begin_window(sample);
+                self.line = Some((meter, sample.at));
+            }
+            return;
+        };
+        meter.read(sample, |id| !self.roster.is_left_alone(id));
+        if sample.at >= *began + self.options.times.probe {
+            let line = meter.measurement();
+            findings.push(Finding::Rate {
+                rate: line.rate,
+                spread: line.spread,
+            });
+            self.roster.judge(sample);
+            meter.share(sample, |id| !self.roster.is_left_alone(id));
+            meter.restart();
+            *began = sample.at;
+        }
+    }
+}
+
+/// What the mapper could not be told of any task.
+fn missing(rates: &[TaskRates]) -> Option<Finding> {
+    let of = |task: &TaskRates, activity| match activity {
+        Activity::InterPackageCoherence => task.inter,
+        Activity::IntraPackageCoherence => task.intra,
+        Activity::RemoteDram => task.remote,
+        Activity::MemoryBandwidth => task.memory,
+    };
+    let unknown = |&activity: &Activity| rates.iter().all(|task| of(task, activity).is_none());
+    let names: Vec<&str> = Activity::ALL.into_iter().filter(unknown).map(Activity::name).collect();
+    (!names.is_empty()).then(|| Finding::Note {
+        text: format!(
+            "Of no task could be had: {}. What it would have caused is not done.",
+            names.join(", ")
+        ),
+    })
+}
+
+impl Policy for Sam {
+    fn name(&self) -> &'static str {
+        "sam"
+    }
+
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
+        let mut findings = vec![];
+        self.anywhere = Arc::new(topology.allowed_pus().clone());
+        let thresholds = &self.options.thresholds;
+        findings.push(Finding::Note {
+            text: format!(
+                "Thresholds, in events per unhalted cycle: coherence {:.2e}, remote memory {:.2e}, memory {:.2e} of a task and {:.2e} of \
+                 a package ({}).",
+                thresholds.coherence, thresholds.remote, thresholds.memory, thresholds.package_memory, thresholds.source
+            ),
+        });
+        match Observer::new(&self.options.events, metrics) {
+            Ok(observer) => {
+                let mapper = Mapper::new(topology, thresholds.clone(), self.options.mapper);
+                self.mapper = Some((mapper, observer));
+            }
+            Err(error) => findings.push(Finding::Note {
+                text: format!("No thread is moved: {error}."),
+            }),
+        }
+        self.opening.start(metrics, &mut findings);
+        Decision {
+            configuration: Some(self.configuration()),
+            wait: self.options.interval,
+            findings,
+        }
+    }
+
+    fn decide(&mut self, _topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
+        let mut findings = vec![];
+        self.roster.update(sample);
+        self.heed(applied);
+        let moved = self.map(sample, &mut findings);
+        self.tell_rate(sample, &mut findings);
+        self.last = sample.clone();
+        Decision {
+            configuration: moved.then(|| self.configuration()),
+            wait: self.options.interval,
+            findings,
+        }
+    }
+
+    fn end(&mut self) -> Vec<Finding> {
+        vec![]
+    }
+}

@@ -1,0 +1,28 @@
+//! What the mapper is told of each task: rates per unhalted cycle over the last interval.
+
+use pinfold_core::{PuId, PuSet, TaskId};
+use std::sync::Arc;
+
+/// What was observed of one task in the last interval. A rate is a count divided by the task's unhalted cycles, as in section
+/// 3.2 of the paper, and `None` where it could not be had: that never causes a move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRates {
+    /// Which task.
+    pub id: TaskId,
+    /// Where it runs.
+    pub pu: PuId,
+    /// Where it may run. Tasks with the same mask can share one set.
+    pub allowed: Arc<PuSet>,
+    /// For which share of the interval it ran, 0 to 1.
+    pub busy: f64,
+    /// Coherence events between domains: `C^inter`.
+    pub inter: Option<f64>,
+    /// Coherence events within its domain: `C^intra`.
+    pub intra: Option<f64>,
+    /// Accesses to another node's memory: `R`.
+    pub remote: Option<f64>,
+    /// Last-level-cache misses: `M`.
+    pub memory: Option<f64>,
+    /// Instructions: what the task gets done. Only validation looks at it.
+    pub instructions: Option<f64>,
+}

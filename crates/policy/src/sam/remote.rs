@@ -1,0 +1,101 @@
+//! The second step: tasks that use another node's memory go back to it.
+//!
+//! Figure 4: each task `j` of `P_i^Rem` that was migrated reluctantly from domain `a` (for others `Soc_task` is -1, and the figure
+//! says nothing of them) swaps with one that was migrated reluctantly from `i` to `a`; else it goes to an idle core of `a`; else it
+//! swaps with a CPU-bound task there; else with a memory-intensive one, which is then migrated reluctantly.
+//!
+//! Sharers stay: bringing sharers together comes first, and they would be brought back in the next decision.
+//!
+//! With `cost_gain` nobody goes where the memory would be saturated then ("less damaging", section 3.1), and nobody is sent away
+//! for it who has its own memory there.
+//!
+//! With `learn_homes` a task for which there is no original domain goes to where its memory was last seen to be local: Linux
+//! moves tasks, too.
+
+use super::board::Class;
+use super::round::{Cause, Round};
+use super::{Activity, Reason};
+
+/// The step.
+pub(super) fn bring_home(round: &mut Round<'_>) {
+    let exiles = Exiles::new(round);
+    for task in 0..round.board.seats.len() {
+        let seat = round.board.seats[task];
+        if !seat.movable || seat.remote <= round.thresholds.remote || matches!(seat.class, Class::Inter | Class::Intra)
+        {
+            continue;
+        }
+        let remembered = &round.memory.tasks()[task];
+        let learned = remembered.home.filter(|_| round.options.learn_homes);
+        let Some(place) = round.place(task) else { continue };
+        if let Some(home) = remembered.original.or(learned).filter(|&home| home != place.memory) {
+            return_to(round, &exiles, task, home);
+        }
+    }
+}
+
+/// Between which memory domains tasks were migrated reluctantly. It may only grow old by moves of the same decision, and whoever is
+/// looked for is looked at.
+struct Exiles {
+    /// By the domain of origin and the present one.
+    any: Vec<bool>,
+    domains: usize,
+}
+
+impl Exiles {
+    fn new(round: &Round<'_>) -> Self {
+        let domains = round.shape.memories.len();
+        let mut any = vec![false; domains * domains];
+        for (task, remembered) in round.memory.tasks().iter().enumerate() {
+            if let (Some(original), Some(place)) = (remembered.original, round.place(task)) {
+                any[original * domains + place.memory] = true;
+            }
+        }
+        Self { any, domains }
+    }
+
+    fn any(&self, from: usize, to: usize) -> bool {
+        self.any[from * self.domains + to]
+    }
+}
+
+fn return_to(round: &mut Round<'_>, exiles: &Exiles, task: usize, home: usize) {
+    let Some(here) = round.place(task).map(|place| place.memory) else {
+        return;
+    };
+    let cause = Cause {
+        reason: Reason::RemoteMemory,
+        activity: Activity::RemoteDram,
+        value: round.board.seats[task].remote,
+        threshold: round.thresholds.remote,
+    };
+    let shape = round.shape;
+    let cells = &shape.memories[home].cells;
+    let exile = |round: &Round<'_>, other: usize| {
+        round.memory.tasks()[other].original == Some(here)
+            && !matches!(round.board.seats[other].class, Class::Inter | Class::Intra)
+    };
+    let classes = [Class::Memory, Class::Cpu].into_iter();
+    for class in classes.filter(|_| exiles.any(here, home)) {
+        if let Some(other) = round
+            .board
+            .partner_where(shape, round.tasks, class, cells, task, |other| exile(round, other))
+        {
+            return round.swap(task, other, cause, false);
+        }
+    }
+    if round.move_to_idle(task, cells, cause) {
+        return;
+    }
+    for class in [Class::Cpu, Class::Memory] {
+        // To send one away for the sake of another gains nothing.
+        let gains = class == Class::Cpu || !round.options.cost_gain;
+        if let Some(other) = round
+            .board
+            .partner(shape, round.tasks, class, cells, task)
+            .filter(|_| gains)
+        {
+            return round.swap(task, other, cause, class == Class::Memory);
+        }
+    }
+}

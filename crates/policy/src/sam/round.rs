@@ -1,0 +1,104 @@
+//! One decision in the making: what the three steps work with, and how a move is made and noted.
+
+use super::board::Board;
+use super::memory::Memory;
+use super::options::{MapperOptions, Thresholds};
+use super::rates::TaskRates;
+use super::shape::{Place, Shape};
+use super::{Activity, Move, Reason};
+
+/// What a step works with. Tasks are numbered in the order of their ids.
+pub(super) struct Round<'a> {
+    /// The number of this decision, from 1.
+    pub(super) now: u64,
+    pub(super) shape: &'a Shape,
+    pub(super) thresholds: &'a Thresholds,
+    pub(super) options: MapperOptions,
+    pub(super) tasks: &'a [TaskRates],
+    pub(super) board: &'a mut Board,
+    pub(super) memory: &'a mut Memory,
+    pub(super) moves: &'a mut Vec<Move>,
+}
+
+/// Why something is moved, and the figure that says so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cause {
+    pub(super) reason: Reason,
+    pub(super) activity: Activity,
+    pub(super) value: f64,
+    pub(super) threshold: f64,
+}
+
+impl Round<'_> {
+    /// Where a task is, if that is a PU that may be used.
+    pub(super) fn place(&self, task: usize) -> Option<Place> {
+        self.board.place(self.shape, task)
+    }
+
+    /// The demand for bandwidth from which on a memory domain is saturated.
+    pub(super) fn bandwidth(&self, memory: usize) -> f64 {
+        self.thresholds.package_memory * self.shape.bandwidth_share[memory]
+    }
+
+    /// `move` of figure 4: the task goes to an idle PU of these cells, if there is one for it.
+    pub(super) fn move_to_idle(&mut self, task: usize, cells: &[usize], cause: Cause) -> bool {
+        let Some(to) = self.board.idle(self.shape, self.tasks, cells, task) else {
+            return false;
+        };
+        self.move_to(task, to, cause);
+        true
+    }
+
+    /// The task goes to this PU, which is idle.
+    pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
+        let Some(from) = self.place(task) else { return };
+        let to = self.shape.places[position];
+        self.board.put(self.shape, task, position);
+        self.note(task, from, to, cause, None, false);
+    }
+
+    /// `swap` of figure 4: the task and the one that makes room for it change places. `reluctant`: the other one leaves its
+    /// memory behind.
+    pub(super) fn swap(&mut self, task: usize, other: usize, cause: Cause, reluctant: bool) {
+        let (Some(from), Some(to)) = (self.place(task), self.place(other)) else {
+            return;
+        };
+        self.board.swap(self.shape, task, other);
+        self.note(task, from, to, cause, Some((other, false)), false);
+        let reluctant = reluctant && from.memory != to.memory;
+        self.note(other, to, from, cause, Some((task, true)), reluctant);
+    }
+
+    fn note(
+        &mut self,
+        task: usize,
+        from: Place,
+        to: Place,
+        cause: Cause,
+        swap: Option<(usize, bool)>,
+        reluctant: bool,
+    ) {
+        let id = |task: usize| self.tasks[self.board.seats[task].input].id;
+        self.moves.push(Move {
+            task: id(task),
+            from: from.pu,
+            to: to.pu,
+            reason: cause.reason,
+            makes_room: swap.is_some_and(|(_, makes_room)| makes_room),
+            reluctant,
+            activity: cause.activity,
+            value: cause.value,
+            threshold: cause.threshold,
+            swapped_with: swap.map(|(other, _)| id(other)),
+        });
+        let remembered = self.memory.task_mut(task);
+        remembered.note_move(self.now, from.domain, to.domain, self.options.hysteresis);
+        if remembered.original == Some(to.memory) {
+            remembered.original = None;
+        } else if reluctant && remembered.original.is_none() {
+            remembered.original = Some(from.memory);
+        }
+        // It belongs where it was put, wherever its memory is; who left reluctantly has its original domain.
+        remembered.home = Some(to.memory);
+    }
+}

@@ -1,0 +1,248 @@
+//! Whether a move for coherence did what it was for: "We receive the validation of a successful migration if it produces less
+//! inter-socket and more intra-socket activity after the migration" (section 4.3).
+//!
+//! 1. When tasks of a group are gathered, what each task of the domains concerned did before is noted, and they are left alone
+//!    for `HOLD` intervals, the first of which does not count: caches are cold.
+//! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were moved and
+//!    whose traffic between domains has neither halved nor fallen below the threshold go back.
+//! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
+//!    meanwhile. Where no move of a group helped, that goes for all of the group.
+//! 4. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each part is
+//!    a group of its own from then on.
+
+use super::board::Class;
+use super::coherence::Gathering;
+use super::memory::{HOLD, throughput};
+use super::round::{Cause, Round};
+use super::{Activity, Move, Reason};
+use pinfold_core::{PuId, TaskId};
+
+/// By this share the mean of what tasks get done may fall before their moves are undone: readings of 100 ms scatter.
+const FALL: f64 = 0.03;
+
+/// A move has helped when so much of the traffic between domains is left at most.
+const LEFT: f64 = 0.5;
+
+/// What is looked at of one task.
+#[derive(Debug)]
+struct Watched {
+    id: TaskId,
+    /// Whether it has traffic between domains in the group that is gathered.
+    shares: bool,
+    /// How it was moved for its own sake; `None` for others.
+    moved: Option<Move>,
+    inter_before: f64,
+    throughput_before: Option<f64>,
+    inter: Mean,
+    throughput: Mean,
+}
+
+impl Watched {
+    fn has_helped(&self, round: &Round<'_>) -> bool {
+        // What could not be observed says nothing against the move.
+        let left = self.inter.value().unwrap_or(0.0);
+        left <= round.thresholds.coherence.max(LEFT * self.inter_before)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    readings: u32,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.sum += value;
+            self.readings += 1;
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.readings > 0).then(|| self.sum / f64::from(self.readings))
+    }
+}
+
+/// The moves of one decision for one group.
+#[derive(Debug)]
+pub(super) struct Trial {
+    began: u64,
+    /// By id.
+    watched: Vec<Watched>,
+}
+
+impl Trial {
+    /// Of tasks that were just moved, by these moves among others.
+    pub(super) fn new(round: &Round<'_>, gathering: &Gathering, moves: &[Move]) -> Self {
+        let mut concerned = vec![false; round.shape.domains.len()];
+        let domain = |pu: PuId| {
+            round
+                .shape
+                .position(pu)
+                .map(|position| round.shape.places[position].domain)
+        };
+        for domain in moves
+            .iter()
+            .flat_map(|made| [domain(made.from), domain(made.to)])
+            .flatten()
+        {
+            concerned[domain] = true;
+        }
+        let seats = round.board.seats.iter().enumerate();
+        let watched = seats.filter(|&(task, seat)| {
+            seat.class != Class::Idle && round.place(task).is_some_and(|place| concerned[place.domain])
+        });
+        let mut watched: Vec<Watched> = watched
+            .map(|(task, seat)| {
+                let remembered = &round.memory.tasks()[task];
+                Watched {
+                    id: remembered.id,
+                    shares: false,
+                    moved: None,
+                    inter_before: remembered.inter.value().unwrap_or(seat.inter),
+                    throughput_before: remembered.throughput.value(),
+                    inter: Mean::default(),
+                    throughput: Mean::default(),
+                }
+            })
+            .collect();
+        let id = |task: usize| round.memory.tasks()[task].id;
+        for &task in &gathering.sharers {
+            if let Ok(index) = watched.binary_search_by_key(&id(task), |one| one.id) {
+                watched[index].shares = true;
+            }
+        }
+        for &task in &gathering.movers {
+            let made = moves.iter().find(|made| made.task == id(task));
+            if let (Some(made), Ok(index)) = (made, watched.binary_search_by_key(&id(task), |one| one.id)) {
+                watched[index].moved = Some(*made);
+            }
+        }
+        Self {
+            began: round.now,
+            watched,
+        }
+    }
+
+    /// The tasks that are left alone until it is over.
+    pub(super) fn held(&self) -> impl Iterator<Item = TaskId> {
+        let held = self.watched.iter().filter(|one| one.shares || one.moved.is_some());
+        held.map(|one| one.id)
+    }
+
+    /// Takes note of an interval; whether it was the last.
+    pub(super) fn observe(&mut self, round: &Round<'_>) -> bool {
+        if round.now > self.began + 1 {
+            let mut tasks = round.memory.tasks().iter().enumerate().peekable();
+            for one in &mut self.watched {
+                while tasks.next_if(|(_, task)| task.id < one.id).is_some() {}
+                if let Some((index, _)) = tasks.next_if(|(_, task)| task.id == one.id) {
+                    let rates = &round.tasks[round.board.seats[index].input];
+                    one.inter.add(rates.inter);
+                    one.throughput.add(throughput(rates));
+                }
+            }
+        }
+        round.now >= self.began + HOLD
+    }
+
+    /// Ends it: undoes what did not help, and learns from what did.
+    pub(super) fn conclude(&self, round: &mut Round<'_>) {
+        let worse = self.change().is_some_and(|change| change < 1.0 - FALL);
+        let mut helped = false;
+        for one in &self.watched {
+            let Some(made) = one.moved else { continue };
+            let helps = !worse && one.has_helped(round);
+            helped |= helps;
+            if !helps {
+                give_up(round, one);
+                undo(round, one, &made);
+            }
+        }
+        if helped {
+            if round.options.learn_groups {
+                self.split(round);
+            }
+        } else {
+            for one in self.watched.iter().filter(|one| one.shares && one.moved.is_none()) {
+                give_up(round, one);
+            }
+        }
+    }
+
+    /// What those concerned get done now over what they got done before, on average.
+    fn change(&self) -> Option<f64> {
+        let mut change = Mean::default();
+        for one in &self.watched {
+            let before = one.throughput_before.filter(|&before| before > 0.0);
+            change.add(one.throughput.value().zip(before).map(|(after, before)| after / before));
+        }
+        change.value()
+    }
+
+    /// Those of the group that are content in the same domain are a group of their own, if others are content elsewhere.
+    fn split(&self, round: &mut Round<'_>) {
+        let mut content: Vec<Vec<usize>> = vec![vec![]; round.shape.domains.len()];
+        for one in self.watched.iter().filter(|one| one.shares) {
+            if let Some(task) = round.memory.index_of(one.id)
+                && let Some(place) = round.place(task)
+                && round.board.seats[task].class == Class::Intra
+            {
+                content[place.domain].push(task);
+            }
+        }
+        content.retain(|tasks| tasks.len() > 1);
+        if content.len() > 1 {
+            for tasks in content {
+                let group = round.memory.new_group();
+                for task in tasks {
+                    round.memory.task_mut(task).group = Some(group);
+                }
+            }
+        }
+    }
+}
+
+/// The task is not moved in this way again before its traffic is another.
+fn give_up(round: &mut Round<'_>, one: &Watched) {
+    if let Some(task) = round.memory.index_of(one.id) {
+        let inter = one.inter.value().unwrap_or(0.0).max(one.inter_before);
+        round.memory.task_mut(task).note_failure(inter);
+    }
+}
+
+/// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still there; else to an
+/// idle PU beside it. A task that is no longer where it was moved to stays, and so does one of which nothing is known any more.
+fn undo(round: &mut Round<'_>, one: &Watched, made: &Move) {
+    let known = |round: &Round<'_>, task: usize| {
+        let seat = round.board.seats[task];
+        seat.free && seat.class != Class::Unknown
+    };
+    let (Some(task), Some(back)) = (round.memory.index_of(one.id), round.shape.position(made.from)) else {
+        return;
+    };
+    let allowed = &round.tasks[round.board.seats[task].input].allowed;
+    let there = round.place(task).is_some_and(|place| place.pu == made.to);
+    if !known(round, task) || !there || !allowed.contains(made.from) {
+        return;
+    }
+    let cause = Cause {
+        reason: Reason::Undo,
+        activity: Activity::InterPackageCoherence,
+        value: one.inter.value().unwrap_or(0.0),
+        threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
+    };
+    if round.board.tasks_on(back) == 0 {
+        return round.move_to(task, back, cause);
+    }
+    let partner = made.swapped_with.and_then(|partner| round.memory.index_of(partner));
+    if let Some(partner) = partner.filter(|&partner| known(round, partner))
+        && round.board.seats[partner].position == Some(back)
+        && round.board.fit(round.shape, round.tasks, task, partner)
+    {
+        return round.swap(task, partner, cause, false);
+    }
+    let cell = [round.shape.places[back].cell];
+    round.move_to_idle(task, &cell, cause);
+}

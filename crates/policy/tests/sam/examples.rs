@@ -1,0 +1,276 @@
+//! Named cases: the paper's, and one for each of the mapper's options.
+
+use crate::world::{Builder, World, machine, paper_machine};
+use pinfold_core::{PuId, PuSet};
+use pinfold_policy::sam::{Activity, MapperOptions, Move, Reason};
+use std::sync::Arc;
+
+/// Section 4.1: `HuBench` has 1.3e-3 coherence events a cycle, `LuBench` 2.6e-4.
+const HUBENCH: f64 = 1.3e-3;
+/// One task of `MemBench`: six of them saturate a package (figure 2, the curve of high locality).
+const MEMBENCH: f64 = 0.013;
+
+const ALL: MapperOptions = MapperOptions {
+    hysteresis: true,
+    cost_gain: true,
+    validation: true,
+    learn_groups: true,
+    learn_homes: true,
+};
+
+/// Eight tasks that share, four to a package.
+fn hubench_spread(options: MapperOptions) -> World {
+    let sharers = (0..8).fold(Builder::new(paper_machine()), |builder, task| {
+        builder.sharer(100, task / 2 + 10 * (task % 2), 0, HUBENCH)
+    });
+    sharers.world(options)
+}
+
+fn is_for(reason: Reason) -> impl Fn(&&(usize, Move)) -> bool {
+    move |(_, made)| made.reason == reason
+}
+
+#[test]
+fn eight_sharers_on_two_packages_come_together_by_four_moves() {
+    for options in [MapperOptions::PAPER, ALL] {
+        let mut world = hubench_spread(options);
+        let moves = world.run(50);
+        assert_eq!(moves.len(), 4, "table 1: {moves:?}");
+        assert!(
+            moves
+                .iter()
+                .all(|(interval, made)| *interval == 0 && made.reason == Reason::Coherence)
+        );
+        assert_eq!(world.spread(0..8), [8, 0]);
+    }
+}
+
+#[test]
+fn a_move_tells_the_figure_that_caused_it() {
+    let mut world = hubench_spread(ALL);
+    let made = world.step()[0];
+    assert_eq!(made.activity, Activity::InterPackageCoherence);
+    assert!(
+        (made.value - HUBENCH * 4.0 / 7.0).abs() < 1e-12 && made.value > made.threshold,
+        "{made:?}"
+    );
+    assert_eq!(made.swapped_with, None);
+}
+
+#[test]
+fn sharers_get_a_core_each_and_no_sibling_of_a_busy_one() {
+    let mut world = hubench_spread(ALL);
+    world.run(5);
+    let cores: PuSet = world.tasks.iter().map(|task| PuId(task.pu.0 % 20)).collect();
+    assert_eq!(cores.len(), 8);
+}
+
+#[test]
+fn memory_bound_tasks_that_are_balanced_stay() {
+    for options in [MapperOptions::PAPER, ALL] {
+        for tasks in [6, 8] {
+            let streamers = (0..tasks).fold(Builder::new(paper_machine()), |builder, task| {
+                builder.streamer(100, task / 2 + 10 * (task % 2), MEMBENCH)
+            });
+            assert_eq!(streamers.world(options).run(50), [], "table 1");
+        }
+    }
+}
+
+#[test]
+fn memory_bound_tasks_on_one_package_are_spread() {
+    for options in [MapperOptions::PAPER, ALL] {
+        let streamers = (0..8).fold(Builder::new(paper_machine()), |builder, task| {
+            builder.streamer(100, task, MEMBENCH)
+        });
+        let mut world = streamers.world(options);
+        let moves = world.run(50);
+        assert!(
+            moves.iter().all(|(_, made)| made.reason == Reason::Bandwidth),
+            "{moves:?}"
+        );
+        let spread = world.spread(0..8);
+        assert!(
+            spread.iter().all(|&tasks| tasks >= 2),
+            "two saturate a package: {spread:?}"
+        );
+    }
+}
+
+#[test]
+fn sharers_come_together_among_memory_bound_tasks_which_make_room_reluctantly() {
+    // Mix 1 of table 2 on the cores of both packages: 12 MemBench and 8 HuBench, as Linux spreads them.
+    let mut builder = Builder::new(paper_machine());
+    for task in 0..8 {
+        builder = builder.sharer(100, task / 2 + 10 * (task % 2), 0, HUBENCH);
+    }
+    for task in 0..12 {
+        builder = builder.streamer(200, 4 + task / 2 + 10 * (task % 2), MEMBENCH);
+    }
+    let mut world = builder.world(MapperOptions::PAPER);
+    let moves = world.step();
+    assert_eq!(world.spread(0..8), [8, 0]);
+    assert_eq!(
+        moves.iter().filter(|made| made.reluctant && made.makes_room).count(),
+        4,
+        "{moves:?}"
+    );
+}
+
+#[test]
+fn cpu_bound_tasks_make_room_before_memory_bound_ones() {
+    let mut builder = Builder::new(machine(2, 1, 4, 1));
+    for pu in [0, 1, 4] {
+        builder = builder.sharer(100, pu, 0, HUBENCH);
+    }
+    let mut world = builder.streamer(200, 2, MEMBENCH).computer(300, 3).world(ALL);
+    let moves = world.step();
+    assert_eq!(moves.len(), 2, "{moves:?}");
+    assert_eq!(
+        (moves[0].task.serial, moves[1].task.serial, moves[1].makes_room),
+        (2, 4, true)
+    );
+    assert!(!moves[1].reluctant);
+}
+
+#[test]
+fn who_left_its_memory_reluctantly_goes_back_as_soon_as_there_is_room() {
+    for options in [MapperOptions::PAPER, ALL] {
+        let mut builder = Builder::new(machine(2, 1, 3, 1)).streamer(200, 2, 0.005);
+        for pu in [0, 1, 3] {
+            builder = builder.sharer(100, pu, 0, HUBENCH);
+        }
+        let mut world = builder.world(options);
+        let moves = world.step();
+        assert!(moves[1].reluctant && moves[1].task.serial == 0, "{moves:?}");
+        let exile = |world: &World| world.node(world.tasks[0].pu) != world.tasks[0].home;
+        assert!(exile(&world));
+        // The last sharer ends.
+        world.tasks.pop();
+        let moves = world.run(10);
+        assert!(
+            !exile(&world) && moves.len() == 1 && moves[0].1.reason == Reason::RemoteMemory,
+            "{moves:?}"
+        );
+    }
+}
+
+#[test]
+fn groups_of_two_processes_get_a_package_each() {
+    let mut builder = Builder::new(paper_machine());
+    for task in 0..20 {
+        builder = builder.sharer(100 + i32::try_from(task % 2).unwrap(), task % 20, task % 2, HUBENCH);
+    }
+    let mut world = builder.world(ALL);
+    let moves = world.run(100);
+    for process in [100, 101] {
+        let tasks = world.tasks.iter().filter(|task| task.process == process);
+        let packages: PuSet = tasks.map(|task| PuId(world.node(task.pu).0)).collect();
+        assert_eq!(packages.len(), 1, "{moves:?}");
+    }
+}
+
+#[test]
+fn a_group_that_fits_nowhere_is_left_in_peace_after_two_trials() {
+    let sharers = (0..16).fold(Builder::new(paper_machine()), |builder, task| {
+        builder.sharer(100, task / 2 + 10 * (task % 2), 0, HUBENCH)
+    });
+    let mut world = sharers.world(ALL);
+    let moves = world.run(500);
+    let (last, _) = moves.last().unwrap();
+    assert!(
+        *last < 20 && moves.iter().any(|one| one.1.reason == Reason::Undo),
+        "{moves:?}"
+    );
+    let mut paper = (0..16)
+        .fold(Builder::new(paper_machine()), |builder, task| {
+            builder.sharer(100, task / 2 + 10 * (task % 2), 0, HUBENCH)
+        })
+        .world(MapperOptions::PAPER);
+    assert!(
+        paper.run(500).len() > 20 * moves.len(),
+        "the paper's rules alone never come to rest"
+    );
+}
+
+#[test]
+fn pairs_of_one_process_find_each_other_on_a_full_machine() {
+    // 20 tasks on 20 cores, all partners apart.
+    let sharers = (0..20).fold(Builder::new(machine(2, 1, 10, 1)), |builder, task| {
+        builder.sharer(100, task / 2 + 10 * (task % 2), task / 2, HUBENCH)
+    });
+    let mut world = sharers.world(ALL);
+    let moves = world.run(500);
+    let together =
+        (0..10).filter(|&pair| world.node(world.tasks[2 * pair].pu) == world.node(world.tasks[2 * pair + 1].pu));
+    assert_eq!(together.count(), 10, "{}", moves.len());
+}
+
+#[test]
+fn a_move_that_does_not_pay_is_not_made() {
+    // A sharer just above the threshold, and only memory-bound tasks that could make room.
+    let mut builder = Builder::new(machine(2, 1, 3, 1));
+    for pu in [0, 3] {
+        builder = builder.sharer(100, pu, 0, 2.6e-4);
+    }
+    for pu in [1, 2, 4, 5] {
+        builder = builder.streamer(200, pu, MEMBENCH);
+    }
+    let careless = MapperOptions {
+        cost_gain: false,
+        ..ALL
+    };
+    assert_eq!(builder.clone().world(ALL).run(20), []);
+    assert!(!builder.world(careless).run(20).is_empty());
+}
+
+#[test]
+fn a_move_after_which_less_gets_done_is_undone() {
+    let mut world = hubench_spread(ALL);
+    let moved = world.step();
+    let before = world.tasks.clone();
+    let mut undone = vec![];
+    for _ in 0..5 {
+        let mut rates = world.rates();
+        for one in &mut rates {
+            one.instructions = one.instructions.map(|instructions| instructions / 2.0);
+        }
+        undone.extend(world.mapper.decide(&rates).to_vec());
+    }
+    assert_eq!(undone.len(), moved.len(), "{undone:?} from {before:?}");
+    assert!(undone.iter().all(|made| made.reason == Reason::Undo));
+}
+
+#[test]
+fn a_task_that_linux_takes_from_its_memory_is_brought_back() {
+    let mut world = Builder::new(machine(2, 1, 4, 1)).streamer(100, 0, MEMBENCH).world(ALL);
+    world.run(3);
+    world.tasks[0].pu = PuId(5);
+    let moves = world.run(3);
+    assert_eq!(
+        moves.iter().filter(is_for(Reason::RemoteMemory)).count(),
+        1,
+        "{moves:?}"
+    );
+    assert_eq!(world.spread(0..1), [1, 0]);
+}
+
+#[test]
+fn on_epyc_sharers_come_under_one_last_level_cache() {
+    // Two packages of four core complexes with four cores.
+    let sharers = (0..4).fold(Builder::new(machine(2, 4, 4, 2)), |builder, task| {
+        builder.sharer(100, 4 * task, 0, HUBENCH)
+    });
+    let mut world = sharers.world(ALL);
+    world.run(20);
+    assert!(world.spread(0..4).contains(&4), "{:?}", world.spread(0..4));
+}
+
+#[test]
+fn nothing_is_moved_out_of_its_mask() {
+    let mut world = hubench_spread(ALL);
+    for task in &mut world.tasks {
+        task.allowed = Arc::new([task.pu].into_iter().collect());
+    }
+    assert_eq!(world.run(20), []);
+}

@@ -1,0 +1,178 @@
+//! What holds whatever tasks do.
+
+use crate::world::machine;
+use pinfold_core::{PuId, PuSet, TaskId, Topology};
+use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Two to four packages, of one or two last-level caches with two or three cores.
+fn topologies() -> impl Strategy<Value = Topology> {
+    (2u32..=4, 1u32..=2, 2u32..=3, 1u32..=2)
+        .prop_map(|(packages, caches, cores, siblings)| machine(packages, caches, cores, siblings))
+}
+
+fn options() -> impl Strategy<Value = MapperOptions> {
+    any::<[bool; 5]>().prop_map(
+        |[hysteresis, cost_gain, validation, learn_groups, learn_homes]| MapperOptions {
+            hysteresis,
+            cost_gain,
+            validation,
+            learn_groups,
+            learn_homes,
+        },
+    )
+}
+
+/// A rate around a threshold, or none.
+fn rate(threshold: f64) -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![
+        1 => Just(None),
+        4 => (0.0..8.0).prop_map(move |times: f64| Some(times * threshold)),
+        2 => Just(Some(0.0)),
+    ]
+}
+
+prop_compose! {
+    /// A task on one of so many PUs, which may run there and on others as the bits say.
+    fn task(serial: u64, pus: u32)(
+        pu in 0..pus,
+        mask in prop_oneof![3 => Just(u64::MAX), 1 => any::<u64>()],
+        busy in prop_oneof![1 => Just(0.0), 6 => 0.2..1.0],
+        rates in (rate(2.5e-4), rate(2.5e-4), rate(2.5e-4), rate(0.0034)),
+        instructions in prop::option::of(0.1..2.0),
+    ) -> TaskRates {
+        let mask = (0..pus).filter(|&other| other == pu || mask >> (other % 64) & 1 == 1);
+        let number = i32::try_from(serial).unwrap();
+        TaskRates {
+            id: TaskId { serial, process: 1 + number % 3, thread: 10 + number },
+            pu: PuId(pu),
+            allowed: Arc::new(mask.map(PuId).collect::<PuSet>()),
+            busy,
+            inter: rates.0,
+            intra: rates.1,
+            remote: rates.2,
+            memory: rates.3,
+            instructions,
+        }
+    }
+}
+
+/// Some intervals of the same tasks. Where a task is at first is what counts; later it is where it was moved.
+fn histories() -> impl Strategy<Value = (Topology, Vec<Vec<TaskRates>>)> {
+    topologies().prop_flat_map(|topology| {
+        let pus = u32::try_from(topology.allowed_pus().len()).unwrap();
+        let tasks = 1..=usize::try_from(pus + 3).unwrap();
+        let interval =
+            tasks.prop_flat_map(move |number| (0..number as u64).map(|serial| task(serial, pus)).collect::<Vec<_>>());
+        (Just(topology), prop::collection::vec(interval, 1..8))
+    })
+}
+
+/// Runs a history: each interval's tasks as they are after the moves before, and the moves made of them.
+fn run(topology: &Topology, options: MapperOptions, history: &[Vec<TaskRates>]) -> Vec<(Vec<TaskRates>, Vec<Move>)> {
+    let mut mapper = Mapper::new(topology, Thresholds::paper(), options);
+    let mut places: BTreeMap<TaskId, (PuId, Arc<PuSet>)> = BTreeMap::new();
+    let mut steps = vec![];
+    for interval in history {
+        let mut tasks = interval.clone();
+        for task in &mut tasks {
+            let known = places
+                .entry(task.id)
+                .or_insert_with(|| (task.pu, Arc::clone(&task.allowed)));
+            (task.pu, task.allowed) = known.clone();
+        }
+        let moves = mapper.decide(&tasks).to_vec();
+        for made in &moves {
+            places.get_mut(&made.task).unwrap().0 = made.to;
+        }
+        steps.push((tasks, moves));
+    }
+    steps
+}
+
+fn busy_on(tasks: &[TaskRates]) -> BTreeMap<PuId, usize> {
+    let mut busy = BTreeMap::new();
+    for task in tasks.iter().filter(|task| task.busy >= 0.01) {
+        *busy.entry(task.pu).or_default() += 1;
+    }
+    busy
+}
+
+proptest! {
+    #[test]
+    fn nobody_leaves_its_mask_or_moves_twice((topology, history) in histories(), options in options()) {
+        for (tasks, moves) in run(&topology, options, &history) {
+            for made in &moves {
+                let task = tasks.iter().find(|task| task.id == made.task).unwrap();
+                prop_assert!(task.allowed.contains(made.to) && topology.allowed_pus().contains(made.to));
+                prop_assert_eq!(task.pu, made.from);
+                prop_assert_eq!(moves.iter().filter(|other| other.task == made.task).count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn who_comes_to_a_pu_finds_it_idle_or_left_by_the_one_it_swapped_with((topology, history) in histories(), options in options()) {
+        for (mut tasks, moves) in run(&topology, options, &history) {
+            let before = busy_on(&tasks);
+            for made in &moves {
+                tasks.iter_mut().find(|task| task.id == made.task).unwrap().pu = made.to;
+            }
+            for (pu, busy) in busy_on(&tasks) {
+                prop_assert!(busy <= before.get(&pu).copied().unwrap_or(0).max(1), "{pu}: {moves:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_history_gives_the_same_moves_in_any_order_of_tasks((topology, history) in histories(), options in options()) {
+        let reversed: Vec<Vec<TaskRates>> = history.iter().map(|tasks| tasks.iter().rev().cloned().collect()).collect();
+        let moves = |history: &[Vec<TaskRates>]| -> Vec<Vec<Move>> {
+            run(&topology, options, history).into_iter().map(|(_, moves)| moves).collect()
+        };
+        prop_assert_eq!(moves(&history), moves(&reversed));
+    }
+
+    #[test]
+    fn below_all_thresholds_nothing_moves((topology, mut history) in histories(), options in options()) {
+        let thresholds = Thresholds::paper();
+        for task in history.iter_mut().flatten() {
+            task.inter = task.inter.map(|rate| rate.min(thresholds.coherence));
+            task.remote = task.remote.map(|rate| rate.min(thresholds.remote));
+            task.memory = task.memory.map(|rate| rate.min(thresholds.memory));
+        }
+        prop_assert!(run(&topology, options, &history).iter().all(|(_, moves)| moves.is_empty()));
+    }
+
+    #[test]
+    fn a_task_of_which_nothing_is_known_stays((topology, mut history) in histories(), options in options(), serial in 0u64..4) {
+        for task in history.iter_mut().flatten().filter(|task| task.id.serial == serial) {
+            (task.inter, task.intra, task.remote, task.memory) = (None, None, None, None);
+        }
+        for (_, moves) in run(&topology, options, &history) {
+            prop_assert!(moves.iter().all(|made| made.task.serial != serial), "{moves:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_tasks_swap_back_and_forth((topology, history) in histories()) {
+        // The same few intervals again and again, whatever has been moved.
+        let mut often: Vec<Vec<TaskRates>> = std::iter::repeat_n(history, 100).flatten().collect();
+        // Who has ended does not come back.
+        let always = often.iter().map(Vec::len).min().unwrap();
+        for tasks in &mut often {
+            tasks.truncate(always);
+        }
+        let steps = run(&topology, MapperOptions::default(), &often);
+        let mut moves: BTreeMap<TaskId, u32> = BTreeMap::new();
+        for made in steps.iter().flat_map(|(_, moves)| moves) {
+            *moves.entry(made.task).or_default() += 1;
+        }
+        // A task that comes back is held twice as long each time: of n intervals it can use the logarithm of n for each domain
+        // that it may come to from another.
+        let most = (often.len() as f64).log2().ceil() * 4.0 * topology.llc_domains().len() as f64;
+        prop_assert!(moves.values().all(|&count| f64::from(count) <= most), "{most} {:?} of {}", moves.values(), often.len());
+    }
+}

@@ -1,0 +1,352 @@
+//! The daemon's loop on a machine that is made up: what becomes of moves, whatever tasks, clocks and counters do.
+
+use pinfold_core::{
+    Host, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Sample, Standing, TaskId, TaskSample, Topology,
+    TopologyBuilder, Wake,
+};
+use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
+use pinfold_runtime::daemon::{Beat, Outcome, Pace, Rates, Report, Sharing, watch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Two packages of four cores.
+fn pair() -> Topology {
+    let mut builder = TopologyBuilder::new("pair");
+    let root = builder.root();
+    for package in 0..2 {
+        let object = builder.object(root, ObjectKind::Package, Some(package));
+        for core in 0..4 {
+            let core_object = builder.object(object, ObjectKind::Core, Some(core));
+            builder.pu(core_object, PuId(package * 4 + core));
+        }
+    }
+    builder.build_all().unwrap()
+}
+
+/// One task of the machine.
+#[derive(Clone)]
+struct Task {
+    id: TaskId,
+    pu: PuId,
+    pinned: Option<PuId>,
+    /// What is said when it is to be placed.
+    answer: Placed,
+}
+
+/// A machine on which tasks work all the time.
+struct Fake {
+    topology: Topology,
+    tasks: Vec<Task>,
+    now: Duration,
+    /// How long each wait really takes, in turn; the interval once they are used up.
+    waits: Vec<Duration>,
+    beats: usize,
+    last: usize,
+    /// What happened, in words.
+    calls: Vec<String>,
+}
+
+impl Fake {
+    /// Tasks given as process and PU.
+    fn new(tasks: &[(i32, u32)], last: usize) -> Self {
+        let tasks = (0..).zip(tasks).map(|(serial, &(process, pu))| Task {
+            id: TaskId {
+                serial,
+                process,
+                thread: process * 100 + i32::try_from(serial).unwrap(),
+            },
+            pu: PuId(pu),
+            pinned: None,
+            answer: Placed::Done,
+        });
+        Self {
+            topology: pair(),
+            tasks: tasks.collect(),
+            now: Duration::ZERO,
+            waits: vec![],
+            beats: 0,
+            last,
+            calls: vec![],
+        }
+    }
+
+    fn places(&self) -> Vec<u32> {
+        self.tasks.iter().map(|task| task.pu.0).collect()
+    }
+}
+
+impl Host for Fake {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &[]
+    }
+
+    fn observe(&mut self) -> HostSample {
+        let all: Arc<PuSet> = Arc::new(self.topology.allowed_pus().clone());
+        let tasks = self.tasks.iter().map(|task| TaskSample {
+            id: task.id,
+            name: "task".to_owned(),
+            alive: true,
+            cpu_time: Some(self.now),
+            last_pu: Some(task.pu),
+            counts: vec![],
+        });
+        HostSample {
+            sample: Sample {
+                at: self.now,
+                tasks: tasks.collect(),
+                program: vec![],
+            },
+            standings: self
+                .tasks
+                .iter()
+                .map(|task| Standing {
+                    allowed: Arc::clone(&all),
+                    pinned: task.pinned,
+                    left_alone: None,
+                    busy: Some(1.0),
+                })
+                .collect(),
+            watched: self.tasks.len(),
+        }
+    }
+
+    fn place(&mut self, id: TaskId, pu: PuId) -> Placed {
+        self.calls.push(format!("{} to {pu}", id.serial));
+        let task = self.tasks.iter_mut().find(|task| task.id == id).unwrap();
+        if task.answer == Placed::Done {
+            task.pu = pu;
+            task.pinned = Some(pu);
+        }
+        task.answer.clone()
+    }
+
+    fn release(&mut self, id: TaskId) -> Placed {
+        self.calls.push(format!("{} released", id.serial));
+        Placed::Done
+    }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        vec![]
+    }
+
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn wait(&mut self, until: Duration) -> Wake {
+        self.beats += 1;
+        if self.beats == self.last {
+            return Wake::Stop(15);
+        }
+        self.now = match self.waits.get(self.beats - 1) {
+            Some(&wait) => self.now + wait,
+            None => until.max(self.now),
+        };
+        Wake::Elapsed
+    }
+}
+
+/// What the loop told.
+#[derive(Default)]
+struct Heard {
+    outcomes: Vec<(u64, Outcome)>,
+    skipped: Vec<bool>,
+}
+
+impl Report<Fake> for Heard {
+    fn note(&mut self, _: &str) {}
+
+    fn moved(&mut self, _: Duration, one: &Move, outcome: &Outcome) {
+        self.outcomes.push((one.task.serial, outcome.clone()));
+    }
+
+    fn beat(&mut self, _: &Fake, beat: &Beat<'_>) {
+        self.skipped.push(beat.skipped);
+    }
+}
+
+fn thresholds() -> Thresholds {
+    Thresholds {
+        coherence: 0.25,
+        ..Thresholds::paper()
+    }
+}
+
+fn go(fake: &mut Fake, dry_run: bool) -> Heard {
+    go_by(fake, &mut Sharing::default(), dry_run)
+}
+
+fn go_by(fake: &mut Fake, rates: &mut dyn Rates, dry_run: bool) -> Heard {
+    let mut mapper = Mapper::new(&fake.topology.clone(), thresholds(), MapperOptions::default());
+    let mut heard = Heard::default();
+    let pace = Pace {
+        interval: INTERVAL,
+        dry_run,
+    };
+    assert_eq!(watch(fake, rates, &mut mapper, &mut heard, pace), Wake::Stop(15));
+    heard
+}
+
+/// Which processes have tasks in which package.
+fn packages(fake: &Fake) -> BTreeMap<i32, Vec<u32>> {
+    let mut packages: BTreeMap<i32, Vec<u32>> = BTreeMap::new();
+    for task in &fake.tasks {
+        packages.entry(task.id.process).or_default().push(task.pu.0 / 4);
+    }
+    packages
+}
+
+#[test]
+fn threads_of_a_process_are_brought_together_and_stay() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4), (1, 1), (1, 5)], 50);
+    go(&mut fake, false);
+    let together = &packages(&fake)[&1];
+    assert!(
+        together.iter().all(|package| package == &together[0]),
+        "{:?}",
+        fake.places()
+    );
+    let calls = fake.calls.len();
+    fake.beats = 0;
+    go(&mut fake, false);
+    assert_eq!(fake.calls.len(), calls, "they were moved again");
+}
+
+#[test]
+fn nothing_is_moved_in_a_dry_run() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 5);
+    let heard = go(&mut fake, true);
+    assert_eq!((fake.places(), fake.calls.len()), (vec![0, 4], 0));
+    assert!(!heard.outcomes.is_empty());
+    assert!(heard.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Shown));
+}
+
+#[test]
+fn a_stretch_that_is_far_too_long_or_too_short_decides_nothing() {
+    for odd in [Duration::from_secs(60), Duration::ZERO] {
+        let mut fake = Fake::new(&[(1, 0), (1, 4)], 2);
+        fake.waits = vec![odd];
+        let heard = go(&mut fake, false);
+        assert_eq!((fake.calls.len(), heard.skipped), (0, vec![false, true]));
+    }
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 2);
+    let heard = go(&mut fake, false);
+    assert_eq!((fake.calls.len(), heard.skipped), (1, vec![false, false]));
+}
+
+#[test]
+fn a_task_that_has_ended_by_the_time_it_is_moved_is_told_as_gone() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 2);
+    for task in &mut fake.tasks {
+        task.answer = Placed::Gone;
+    }
+    let heard = go(&mut fake, false);
+    assert_eq!(heard.outcomes.len(), 1);
+    assert_eq!(heard.outcomes[0].1, Outcome::Gone);
+}
+
+/// Two processes, each with a pair of threads on both packages, and no idle core: sharers can only come together by swaps.
+fn full(last: usize) -> Fake {
+    let tasks = [(1, 0), (1, 4), (1, 1), (1, 5), (2, 2), (3, 3), (4, 6), (5, 7)];
+    Fake::new(&tasks, last)
+}
+
+/// Rates of a machine that knows of every task that it needs no memory, so that any can make room.
+struct Undemanding;
+
+impl Rates for Undemanding {
+    fn rates(
+        &mut self,
+        topology: &Topology,
+        metrics: &[Metric],
+        before: &HostSample,
+        now: &HostSample,
+    ) -> Vec<TaskRates> {
+        let mut rates = Sharing::default().rates(topology, metrics, before, now);
+        for rates in &mut rates {
+            (rates.memory, rates.remote) = (Some(0.0), Some(0.0));
+        }
+        rates
+    }
+}
+
+#[test]
+fn both_halves_of_a_swap_are_made() {
+    let mut fake = full(30);
+    let heard = go_by(&mut fake, &mut Undemanding, false);
+    assert!(
+        heard.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Made),
+        "{heard:?}",
+        heard = heard.outcomes
+    );
+    let together = &packages(&fake)[&1];
+    assert!(
+        together.iter().all(|package| package == &together[0]),
+        "{:?}",
+        fake.places()
+    );
+    let mut places = fake.places();
+    places.sort_unstable();
+    assert_eq!(places, (0..8).collect::<Vec<_>>(), "two tasks share a core");
+}
+
+#[test]
+fn a_task_goes_back_when_the_one_that_it_was_to_be_swapped_with_stays() {
+    let mut fake = full(2);
+    for task in &mut fake.tasks[4..] {
+        task.answer = Placed::Refused("its own mask".to_owned());
+    }
+    let before = fake.places();
+    let heard = go_by(&mut fake, &mut Undemanding, false);
+    let stayed = |outcome: &Outcome| matches!(outcome, Outcome::PartnerStays | Outcome::Refused(_));
+    assert!(!heard.outcomes.is_empty() && heard.outcomes.iter().all(|(_, outcome)| stayed(outcome)));
+    assert!(
+        fake.calls.iter().any(|call| call.ends_with("released")),
+        "{:?}",
+        fake.calls
+    );
+    // The made-up machine leaves a released task where it is; that it was released is what counts.
+    assert_eq!(fake.places()[4..], before[4..]);
+}
+
+/// Rates of a machine whose counters have stopped.
+struct Stopped;
+
+impl Rates for Stopped {
+    fn rates(
+        &mut self,
+        topology: &Topology,
+        metrics: &[Metric],
+        before: &HostSample,
+        now: &HostSample,
+    ) -> Vec<TaskRates> {
+        let mut rates = Sharing::default().rates(topology, metrics, before, now);
+        for rates in &mut rates {
+            (rates.inter, rates.intra) = (None, None);
+        }
+        rates
+    }
+}
+
+#[test]
+fn counters_that_stop_counting_move_nothing() {
+    let mut fake = Fake::new(&[(1, 0), (1, 4)], 20);
+    go_by(&mut fake, &mut Stopped, false);
+    assert_eq!(fake.calls.len(), 0);
+}
+
+#[test]
+fn beats_come_at_multiples_of_the_interval_and_are_not_made_up_for() {
+    let mut fake = Fake::new(&[], 4);
+    // The second beat is late by two and a half intervals.
+    fake.waits = vec![INTERVAL * 7 / 2];
+    go(&mut fake, false);
+    assert_eq!(fake.now, INTERVAL * 7 / 2 + INTERVAL * 2);
+}
