@@ -166,7 +166,7 @@ def test_without_counters_it_refuses_and_says_what_can_be_used(binary: Path, tmp
     refused = run(binary, "daemon", "--journals", tmp_path)
     assert refused.returncode == 125
     assert "--metric sharing" in refused.stderr
-    assert "--metric event:NAME" in refused.stderr
+    assert "--metric memory_bandwidth=page-faults" in refused.stderr
 
 
 def test_it_sees_tasks_come_work_and_go(daemon: Callable[..., Daemon], busy: Callable[[int], int]) -> None:

@@ -10,6 +10,7 @@ use pinfold_linux::journal::{Directory, Found};
 use pinfold_linux::service::Signals;
 use pinfold_linux::watch::{Selection, Watcher, Watching};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -178,6 +179,50 @@ fn a_child_that_was_begun_before_its_parent_was_moved_on_is_set_free_too() {
     assert_eq!(mask(child), only(first));
     watcher.observe();
     assert_eq!(mask(child), allowed());
+}
+
+#[test]
+fn a_child_that_is_another_program_and_not_watched_is_set_free_too() {
+    let Some([first, _]) = two_pus() else { return };
+    let mut shell = Command::new("sh")
+        .args(["-c", "read go; sleep 1000 & echo $!; wait"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let journals = tempfile::tempdir().unwrap();
+    let watching = Watching {
+        topology: this_machine(),
+        selection: Selection {
+            names: vec!["sh".to_owned()],
+            except: vec!["sleep".to_owned()],
+            ..Selection::default()
+        },
+        plan: None,
+        release_after: Duration::from_secs(10),
+    };
+    let directory = Directory::new(journals.path()).unwrap();
+    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    let process = shell.id().cast_signed();
+    eventually("the shell is met", || {
+        watcher.observe();
+        watcher.task_of(process).is_some()
+    });
+    let task = watcher.task_of(process).unwrap();
+    assert_eq!(watcher.place(task, first), Placed::Done);
+    shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(shell.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let child: i32 = line.trim().parse().unwrap();
+    eventually("its child is free", || {
+        watcher.observe();
+        mask(child) == allowed()
+    });
+    assert_eq!(mask(process), only(first));
+    send(-process, libc::SIGKILL);
+    let _ = shell.wait();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A file that is wrong in any place is refused whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
 //! a commented example with every key; a test holds the two together.
 
+use crate::activities;
 use crate::run::duration;
 use anyhow::{Context, Result, bail};
 use nix::unistd::User;
@@ -120,10 +121,10 @@ pub(super) struct Time(pub(super) Duration);
 pub(super) enum MetricName {
     /// The processor's counters, by the event set of its microarchitecture.
     Counters,
-    /// The assumption that threads of a process share.
-    Sharing,
-    /// That assumption, weighed by an event.
-    Event(String),
+    /// The assumption that threads of a process share; with an event, weighed by that.
+    Sharing(Option<String>),
+    /// Events of the kernel that stand for activities: `ACTIVITY=EVENT,...`.
+    Activities(String),
 }
 
 /// A path below the root of a hierarchy of control groups.
@@ -170,10 +171,15 @@ impl FromStr for MetricName {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "counters" => Ok(Self::Counters),
-            None if text == "sharing" => Ok(Self::Sharing),
-            Some(("event", name)) if !name.is_empty() => Ok(Self::Event(name.to_owned())),
+            None if text == "sharing" => Ok(Self::Sharing(None)),
+            Some(("sharing", event)) if !event.is_empty() => Ok(Self::Sharing(Some(event.to_owned()))),
+            _ if text.contains('=') => match activities::parse(text) {
+                Ok(_) => Ok(Self::Activities(text.to_owned())),
+                Err(error) => Err(format!("{error:#}")),
+            },
             _ => Err(
-                "there are counters, sharing, and event: with the name of an event, such as event:context-switches"
+                "there are counters, sharing, sharing: with the name of an event, such as sharing:context-switches, and \
+                 ACTIVITY=EVENT, such as memory_bandwidth=page-faults"
                     .to_owned(),
             ),
         }
@@ -184,9 +190,17 @@ impl fmt::Display for MetricName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Counters => f.write_str("counters"),
-            Self::Sharing => f.write_str("sharing"),
-            Self::Event(name) => write!(f, "event:{name}"),
+            Self::Sharing(None) => f.write_str("sharing"),
+            Self::Sharing(Some(event)) => write!(f, "sharing:{event}"),
+            Self::Activities(text) => f.write_str(text),
         }
+    }
+}
+
+impl MetricName {
+    /// Whether it is an assumption, or part of it.
+    pub(super) fn assumed(&self) -> bool {
+        matches!(self, Self::Sharing(_))
     }
 }
 
@@ -342,22 +356,16 @@ impl Config {
     pub(super) fn thresholds(&self) -> Result<Thresholds> {
         let table = &self.thresholds;
         let mut thresholds = match (&table.file, &self.metric) {
-            (Some(file), _) => {
-                let text = fs::read_to_string(file).with_context(|| {
-                    format!(
-                        "the thresholds {} cannot be read; `pinfold calibrate` makes them",
-                        file.display()
-                    )
-                })?;
-                toml::from_str(&text).with_context(|| format!("{} has no thresholds", file.display()))?
-            }
+            (Some(file), _) => activities::read_thresholds(file)?,
             (None, MetricName::Counters) => Thresholds::paper(),
-            (None, MetricName::Sharing) => for_sharing(),
-            (None, MetricName::Event(_)) => {
-                if table.coherence.is_none() {
+            (None, MetricName::Sharing(None)) => for_sharing(),
+            (None, MetricName::Sharing(Some(_)) | MetricName::Activities(_)) => {
+                let given = [table.coherence, table.remote, table.memory, table.package_memory];
+                if given.iter().all(Option::is_none) {
                     bail!(
-                        "--metric {} needs a threshold: how often a second of processor time the event must happen in a task \
-                         that is to be moved; write `coherence = N` in [thresholds], or --threshold N",
+                        "--metric {} needs thresholds, from which on an event comes too often: a second of processor time for \
+                         sharing:EVENT, a nanosecond of it for ACTIVITY=EVENT; write them in [thresholds], or give --thresholds \
+                         FILE or --threshold RATE (of coherence)",
                         self.metric
                     );
                 }
@@ -458,7 +466,7 @@ mod tests {
             ("[log]\nformat = \"xml\"\n", ["daemon.toml:2: `log.format`: ", "logfmt"]),
             (
                 "metric = \"luck\"\n",
-                ["daemon.toml:1: `metric`: ", "event:context-switches"],
+                ["daemon.toml:1: `metric`: ", "sharing:context-switches"],
             ),
             (
                 "[tasks]\nprocesses = [0]\n",
@@ -489,10 +497,10 @@ mod tests {
 
     #[test]
     fn an_event_without_a_threshold_is_refused() {
-        let config = Config::parse("x", "metric = \"event:context-switches\"").unwrap();
+        let config = Config::parse("x", "metric = \"sharing:context-switches\"").unwrap();
         let error = config.thresholds().unwrap_err().to_string();
         assert!(error.contains("--threshold"), "{error}");
-        let config = Config::parse("x", "metric = \"event:faults\"\n[thresholds]\ncoherence = 5").unwrap();
+        let config = Config::parse("x", "metric = \"sharing:faults\"\n[thresholds]\ncoherence = 5").unwrap();
         assert!((config.thresholds().unwrap().coherence - 5.0).abs() < 1e-9);
     }
 

@@ -69,8 +69,9 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "TIME")]
     interval: Option<Time>,
 
-    /// What tells who shares with whom: counters, sharing (threads of a process are taken to share; no counters needed) or
-    /// event:NAME [default: counters].
+    /// What tells who shares with whom: counters, sharing (threads of a process are taken to share; no counters needed),
+    /// sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such as
+    /// memory_bandwidth=page-faults [default: counters].
     #[arg(long, value_name = "METRIC")]
     metric: Option<MetricName>,
 
@@ -78,7 +79,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
 
-    /// How much coherence of a task is too much: events per unhalted cycle, with event:NAME per second of processor time.
+    /// How much coherence of a task is too much: events per unhalted cycle, with sharing:EVENT per
+    /// second of processor time.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     threshold: Option<Rate>,
 

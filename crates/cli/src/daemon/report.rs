@@ -1,6 +1,6 @@
 //! What is remembered of the loop for the log, for `pinfold top` and for Prometheus.
 
-use super::config::{Config, MetricName};
+use super::config::Config;
 use super::log::Log;
 use super::server::Board;
 use super::state::{LastMove, Machine, Moves, State, Task, Totals};
@@ -89,7 +89,7 @@ impl Reporter {
             at: beat.sample.sample.at.as_secs_f64(),
             interval: self.config.interval.0.as_secs_f64(),
             metric: self.config.metric.to_string(),
-            assumed: self.config.metric != MetricName::Counters,
+            assumed: self.config.metric.assumed(),
             dry_run: self.config.dry_run,
             thresholds: thresholds.map(|(name, value)| (name.to_owned(), value)).into(),
             machine: self.machine.clone(),

@@ -79,6 +79,8 @@ pub struct Watcher {
     processes: HashMap<i32, Process>,
     /// Processes that are never watched: the kernel's and our own.
     never: HashSet<i32>,
+    /// Processes that are not among those that were selected.
+    strangers: HashSet<i32>,
     /// Tasks that were found to have ended, and whose children may have to be met yet.
     dead: Vec<i32>,
     /// Where tasks were pinned until a moment ago: a newcomer may have inherited it.
@@ -113,6 +115,7 @@ impl Watcher {
             readings: BTreeMap::new(),
             processes: HashMap::new(),
             never: HashSet::new(),
+            strangers: HashSet::new(),
             dead: vec![],
             former: vec![],
             journal: Journal::begin(directory)?,
@@ -127,12 +130,18 @@ impl Watcher {
         self.statistics
     }
 
+    /// The task of a thread that is watched.
+    pub fn task_of(&self, thread: i32) -> Option<TaskId> {
+        self.table.of_thread(thread).map(|task| task.id)
+    }
+
     /// Watches others from now on, or counts something else. Tasks that are no longer watched get back what they had.
     pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> Undoing {
         let undoing = self.end();
         self.table = TaskTable::default();
         self.readings.clear();
         self.processes.clear();
+        self.strangers.clear();
         self.dead.clear();
         self.births.list_all();
         self.watching.selection = selection;

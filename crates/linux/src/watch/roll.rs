@@ -35,6 +35,7 @@ impl Watcher {
                 for number in numbers {
                     // A number that is given out again is another's now.
                     self.never.remove(&number);
+                    self.strangers.remove(&number);
                     if self.table.of_thread(number).is_some_and(|task| !self.has_ended(task)) {
                         continue;
                     }
@@ -53,7 +54,9 @@ impl Watcher {
     /// Lists all tasks.
     fn call_the_roll(&mut self, at: Duration) {
         let processes = self.procfs.processes();
-        self.never.retain(|process| processes.binary_search(process).is_ok());
+        for set in [&mut self.never, &mut self.strangers] {
+            set.retain(|process| processes.binary_search(process).is_ok());
+        }
         for &process in &processes {
             if !self.meet_process(process) {
                 self.drop_process(process);
@@ -90,6 +93,9 @@ impl Watcher {
         let inherited = |process: i32| self.processes.get(&process).is_some_and(|process| process.by_number);
         let inherited = inherited(process) || inherited(stat.parent);
         if !selection.includes(&self.procfs, process, &stat.name, inherited) {
+            if self.strangers.insert(process) {
+                self.set_free(process, stat.parent);
+            }
             return false;
         }
         let by_number = inherited || selection.processes.contains(&process);
@@ -100,6 +106,21 @@ impl Watcher {
         });
         entered.name = stat.name;
         true
+    }
+
+    /// Gives the threads of a process that is not watched what its creator had, where they were born with a mask of ours: a
+    /// child may be another program than its parent.
+    fn set_free(&mut self, process: i32, creator: i32) {
+        if !self.processes.contains_key(&creator) && self.former.is_empty() {
+            return;
+        }
+        for thread in self.procfs.threads(process) {
+            let Ok(mask) = CpuMask::of_thread(thread) else { continue };
+            let origin = self.origin(creator, mask);
+            if origin.pinned.is_some() && origin.original.give_to(thread).is_ok() {
+                self.statistics.freed += 1;
+            }
+        }
     }
 
     /// A process that is watched no longer, for it has another name, user or control group now, gets back what it had.
