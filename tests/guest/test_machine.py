@@ -1,8 +1,10 @@
 """The emulated machine is what the other tests here take it for."""
 
 import json
+from pathlib import Path
 
-from guest_machine import CPUS, DISTANCES, NODES, Guest
+import pytest
+from guest_machine import CPUS, DISTANCES, NODES, Guest, libraries
 
 
 def test_pinfold_sees_four_nodes_with_processors_and_one_without(guest: Guest) -> None:
@@ -15,6 +17,12 @@ def test_the_kernel_has_what_the_tests_need(guest: Guest) -> None:
     guest.check("test -c /dev/cpu/0/msr")
     guest.check("test -e /proc/sys/kernel/numa_balancing")
     assert guest.check("cat /sys/devices/system/cpu/online").strip() == f"0-{CPUS - 1}"
+
+
+def test_the_binary_under_test_is_one_file(binary: Path, guest: Guest) -> None:
+    if libraries(binary):
+        pytest.skip(f"{binary} is linked to shared libraries: it was not built by `make build`")
+    guest.check("cp /pinfold/bin/pinfold /tmp/alone; chroot /tmp /alone --version; rm /tmp/alone")
 
 
 def test_nodes_are_as_far_from_each_other_as_was_asked_for(guest: Guest) -> None:

@@ -100,6 +100,26 @@ fn a_configuration_moves_the_tasks_and_gives_them_back() {
 }
 
 #[test]
+fn a_task_that_has_a_pu_of_its_own_is_pinned_alone_and_given_back() {
+    let Some([first, second]) = two_pus() else { return };
+    let workshop = Workshop::new();
+    let mut machine = LinuxMachine::launch(plain(lingering(&workshop))).unwrap();
+    let process = workshop.number("out");
+    let tasks: Vec<TaskId> = machine.observe().tasks.iter().map(|task| task.id).collect();
+    let everything = allowed();
+
+    let mut configuration = Configuration::default();
+    for pu in [second, first] {
+        configuration.tasks = [(tasks[1], pu)].into();
+        let applied = machine.apply(&configuration);
+        assert_eq!((applied.moved, applied.refused), (vec![tasks[1]], vec![]));
+        assert_eq!(masks_of(process), [everything.clone(), one(pu), everything.clone()]);
+    }
+    machine.apply(&Configuration::default());
+    assert_eq!(masks_of(process), [everything.clone(), everything.clone(), everything]);
+}
+
+#[test]
 fn a_pu_that_the_program_may_not_use_is_refused_by_name() {
     let workshop = Workshop::new();
     let mut machine = LinuxMachine::launch(plain(lingering(&workshop))).unwrap();

@@ -129,6 +129,15 @@ impl EventSet {
         Self::all().into_iter().find(|set| set.pmu.as_deref() == Some(pmu))
     }
 
+    /// Whether the metric of this name has prefetched lines in it.
+    pub fn counts_prefetches(&self, metric: &str) -> bool {
+        let events: Vec<&str> = self.metric(metric).map_or(vec![], |metric| metric.events().collect());
+        let counted = self.events.iter().filter(|event| events.contains(&event.name.as_str()));
+        counted
+            .flat_map(|event| &event.counters)
+            .any(|&counter| counter == Counter::PrefetchesFromMemory)
+    }
+
     /// The metric of this name.
     pub fn metric(&self, name: &str) -> Option<&MetricDefinition> {
         self.metrics.iter().find(|metric| metric.name == name)

@@ -79,7 +79,7 @@ impl Arguments {
                  with --thresholds"
             );
         }
-        let thresholds = self.thresholds_or(Thresholds::paper)?;
+        let thresholds = self.thresholds_or(|| Ok(Thresholds::paper()))?;
         Ok((self.prepared(events, thresholds), requests))
     }
 
@@ -89,10 +89,10 @@ impl Arguments {
         Ok(self.prepared(activities::of_machine(&model.name)?, thresholds))
     }
 
-    fn thresholds_or(&self, otherwise: impl FnOnce() -> Thresholds) -> Result<Thresholds> {
+    fn thresholds_or(&self, otherwise: impl FnOnce() -> Result<Thresholds>) -> Result<Thresholds> {
         self.thresholds
             .as_deref()
-            .map_or_else(|| Ok(otherwise()), activities::read_thresholds)
+            .map_or_else(otherwise, activities::read_thresholds)
     }
 
     fn prepared(&self, events: MapperEvents, thresholds: Thresholds) -> Prepared {

@@ -3,7 +3,8 @@
 use super::Move;
 use super::bandwidth;
 use super::board::{Board, Class};
-use super::coherence::{self, Groups};
+use super::coherence;
+use super::groups::Groups;
 use super::memory::Memory;
 use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;

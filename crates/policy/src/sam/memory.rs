@@ -114,8 +114,9 @@ impl Remembered {
         now < self.held_until
     }
 
-    /// It is moved from one coherence domain to another.
-    pub(super) fn note_move(&mut self, now: u64, from: usize, to: usize, hysteresis: bool) {
+    /// It is moved from one coherence domain to another. `back`: a move is undone. After the first time it may be moved in another way
+    /// at once; who comes back more often is held like any other.
+    pub(super) fn note_move(&mut self, now: u64, [from, to]: [usize; 2], back: bool, hysteresis: bool) {
         if hysteresis {
             let restless = match self.moved {
                 None => false,
@@ -125,7 +126,8 @@ impl Remembered {
             if restless {
                 self.strikes = (self.strikes + 1).min(MOST_STRIKES);
             }
-            self.held_until = now + (HOLD << self.strikes);
+            let at_once = back && self.strikes <= 1;
+            self.held_until = if at_once { now } else { now + (HOLD << self.strikes) };
         }
         self.moved = Some(now);
         self.moved_from = Some(from);

@@ -20,6 +20,7 @@
 mod bandwidth;
 mod board;
 mod coherence;
+mod groups;
 mod mapper;
 mod memory;
 mod observe;
@@ -30,6 +31,7 @@ mod remote;
 mod round;
 mod shape;
 mod trial;
+mod worth;
 
 pub use mapper::Mapper;
 pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer};

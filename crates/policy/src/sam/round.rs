@@ -92,7 +92,8 @@ impl Round<'_> {
             swapped_with: swap.map(|(other, _)| id(other)),
         });
         let remembered = self.memory.task_mut(task);
-        remembered.note_move(self.now, from.domain, to.domain, self.options.hysteresis);
+        let back = cause.reason == Reason::Undo;
+        remembered.note_move(self.now, [from.domain, to.domain], back, self.options.hysteresis);
         if remembered.original == Some(to.memory) {
             remembered.original = None;
         } else if reluctant && remembered.original.is_none() {

@@ -32,22 +32,53 @@ fn is_for(reason: Reason) -> impl Fn(&&(usize, Move)) -> bool {
 
 #[test]
 fn eight_sharers_on_two_packages_come_together_by_four_moves() {
-    for options in [MapperOptions::PAPER, ALL] {
-        let mut world = hubench_spread(options);
-        let moves = world.run(50);
-        assert_eq!(moves.len(), 4, "table 1: {moves:?}");
-        assert!(
-            moves
-                .iter()
-                .all(|(interval, made)| *interval == 0 && made.reason == Reason::Coherence)
-        );
-        assert_eq!(world.spread(0..8), [8, 0]);
+    let mut world = hubench_spread(MapperOptions::PAPER);
+    let moves = world.run(50);
+    assert_eq!(moves.len(), 4, "table 1: {moves:?}");
+    assert!(
+        moves
+            .iter()
+            .all(|(interval, made)| *interval == 0 && made.reason == Reason::Coherence)
+    );
+    assert_eq!(world.spread(0..8), [8, 0]);
+}
+
+#[test]
+fn sharers_whom_sorting_does_not_help_come_together_afterwards() {
+    let mut world = hubench_spread(ALL);
+    let moves = world.run(50);
+    assert_eq!(world.spread(0..8), [8, 0]);
+    let pulled = moves.iter().filter(|(_, made)| made.swapped_with.is_none());
+    assert_eq!(
+        pulled.filter(|(_, made)| made.reason == Reason::Coherence).count(),
+        4,
+        "{moves:?}"
+    );
+    assert!(moves.iter().all(|(interval, _)| *interval < 10), "{moves:?}");
+}
+
+#[test]
+fn pairs_come_together_where_they_are_so_that_both_packages_stay_in_use() {
+    let sharers = (0..8).fold(Builder::new(paper_machine()), |builder, task| {
+        builder.sharer(100, task / 2 + 10 * (task % 2), task / 2, HUBENCH)
+    });
+    let mut world = sharers.world(ALL);
+    let moves = world.run(50);
+    assert_eq!(world.spread(0..8), [4, 4]);
+    for pair in 0..4 {
+        assert_eq!(world.spread(2 * pair..2 * pair + 2).iter().max(), Some(&2));
     }
+    assert!(
+        moves
+            .iter()
+            .all(|(interval, made)| *interval == 0 && made.swapped_with.is_some()),
+        "{moves:?}"
+    );
 }
 
 #[test]
 fn a_move_tells_the_figure_that_caused_it() {
-    let mut world = hubench_spread(ALL);
+    let mut world = hubench_spread(MapperOptions::PAPER);
     let made = world.step()[0];
     assert_eq!(made.activity, Activity::InterPackageCoherence);
     assert!(
@@ -60,7 +91,7 @@ fn a_move_tells_the_figure_that_caused_it() {
 #[test]
 fn sharers_get_a_core_each_and_no_sibling_of_a_busy_one() {
     let mut world = hubench_spread(ALL);
-    world.run(5);
+    world.run(20);
     let cores: PuSet = world.tasks.iter().map(|task| PuId(task.pu.0 % 20)).collect();
     assert_eq!(cores.len(), 8);
 }
@@ -226,7 +257,11 @@ fn a_move_that_does_not_pay_is_not_made() {
 
 #[test]
 fn a_move_after_which_less_gets_done_is_undone() {
-    let mut world = hubench_spread(ALL);
+    let mut world = hubench_spread(MapperOptions {
+        validation: true,
+        hysteresis: true,
+        ..MapperOptions::PAPER
+    });
     let moved = world.step();
     let before = world.tasks.clone();
     let mut undone = vec![];

@@ -46,9 +46,7 @@ pub enum Counter {
     TlbMisses,
     /// Lines that left the thread's caches because another core wrote to them.
     Invalidations,
-    /// Prefetches that went out, beyond the caches to which they bring.
-    Prefetches,
-    /// Of these, those that memory served.
+    /// Prefetches that memory served.
     PrefetchesFromMemory,
 }
 
@@ -80,7 +78,6 @@ impl Counter {
             counters.stall_cycles,
             counters.tlb_misses as f64,
             counters.invalidations_received as f64,
-            counters.prefetches.sum() as f64,
             counters.prefetches_from_memory as f64,
         ]
     }

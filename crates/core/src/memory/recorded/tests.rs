@@ -128,10 +128,10 @@ proptest! {
     /// and makes one area of what adjoins. Of different lengths every byte is found.
     #[test]
     fn neighbours_are_found_in_one_area(
-        mapped_pages in proptest::collection::btree_map(0usize..5, any::<bool>(), 1..6), offset in 0u64..PAGE,
+        mapped_pages in proptest::collection::btree_map(0u32..5, any::<bool>(), 1..6), offset in 0u64..PAGE,
     ) {
         // No run of powers of three has the sum of another.
-        let pages: Vec<(u64, bool)> = mapped_pages.iter().map(|(&power, &gap)| (3u64.pow(power as u32), gap)).collect();
+        let pages: Vec<(u64, bool)> = mapped_pages.iter().map(|(&power, &gap)| (3u64.pow(power), gap)).collect();
         let mut areas = vec![];
         let mut running: Vec<MappedArea> = vec![];
         let (mut bottom_up, mut top) = (0x4000_0000, 0x7fff_0000_0000u64);

@@ -1,0 +1,195 @@
+//! Who shares with whom, as far as that is known: by process, until it was seen which of its tasks do.
+
+use super::board::Class;
+use super::round::Round;
+use std::collections::HashMap;
+
+/// The groups that have traffic between domains, and where they are. Kept for its memory only.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    numbers: HashMap<(i32, u32), usize>,
+    /// By number.
+    pub(super) list: Vec<Group>,
+    /// How many are in use.
+    used: usize,
+    /// The groups, the largest first.
+    pub(super) order: Vec<usize>,
+    /// By task: its group, if that has traffic.
+    pub(super) of: Vec<Option<usize>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// By domain: its tasks of the set `P^inter` that may be moved.
+    pub(super) inter: Vec<Vec<usize>>,
+    /// By domain: its sharers.
+    pub(super) sharers: Vec<usize>,
+    size: usize,
+    /// Where it is brought together first.
+    pub(super) home: Option<usize>,
+    pub(super) way: Way,
+}
+
+/// Finds the groups, where each is to be brought together, and how; whether there are any.
+pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
+    let any = find_groups(round, groups);
+    if any {
+        choose_homes(round, groups);
+        choose_ways(round, groups);
+    }
+    any
+}
+
+/// Whether a task asks to be moved.
+fn asks(round: &Round<'_>, task: usize) -> bool {
+    let seat = round.board.seats[task];
+    seat.class == Class::Inter && seat.movable && failures(round, task) < WAYS.len()
+}
+
+/// How many ways have failed for a task.
+fn failures(round: &Round<'_>, task: usize) -> usize {
+    round.memory.tasks()[task].failures(round.board.seats[task].inter)
+}
+
+/// How a group is brought together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Into one domain.
+    #[default]
+    Pull,
+    /// By swaps between its domains, so that neighbours by rank are together.
+    Sort,
+}
+
+/// The ways of bringing a group together, one after the other.
+const WAYS: [Way; 2] = [Way::Sort, Way::Pull];
+
+/// Finds the groups of all tasks that ask; whether there are any.
+fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
+    let domains = round.shape.domains.len();
+    groups.numbers.clear();
+    groups.used = 0;
+    groups.of.clear();
+    groups.of.resize(round.board.seats.len(), None);
+    for task in 0..round.board.seats.len() {
+        if asks(round, task) {
+            let key = key(round, task);
+            let next = groups.numbers.len();
+            let number = *groups.numbers.entry(key).or_insert(next);
+            if number == next {
+                groups.clear_group(number, domains);
+            }
+        }
+    }
+    if groups.used == 0 {
+        return false;
+    }
+    for task in 0..round.board.seats.len() {
+        let class = round.board.seats[task].class;
+        if let (Class::Inter | Class::Intra, Some(place)) = (class, round.place(task))
+            && let Some(&number) = groups.numbers.get(&key(round, task))
+        {
+            groups.of[task] = Some(number);
+            groups.list[number].sharers[place.domain] += 1;
+            groups.list[number].size += 1;
+            if asks(round, task) {
+                groups.list[number].inter[place.domain].push(task);
+            }
+        }
+    }
+    if round.options.learn_groups {
+        groups.pool_those_in_one_domain(domains);
+    }
+    true
+}
+
+/// By what tasks are grouped.
+fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
+    if !round.options.learn_groups {
+        return (0, 0);
+    }
+    let remembered = &round.memory.tasks()[task];
+    (remembered.id.process, remembered.group.unwrap_or(0))
+}
+
+impl Groups {
+    fn clear_group(&mut self, number: usize, domains: usize) {
+        if number == self.list.len() {
+            self.list.push(Group::default());
+        }
+        let group = &mut self.list[number];
+        group.inter.resize_with(domains, Vec::new);
+        group.inter.iter_mut().for_each(Vec::clear);
+        group.sharers.clear();
+        group.sharers.resize(domains, 0);
+        group.size = 0;
+        group.home = None;
+        self.used = number + 1;
+    }
+
+    /// Tasks whose group is all in one domain share with tasks of other groups.
+    fn pool_those_in_one_domain(&mut self, domains: usize) {
+        let alone = |group: &Group| group.sharers.iter().filter(|&&sharers| sharers > 0).count() == 1;
+        let lonely: Vec<usize> = (0..self.used).filter(|&number| alone(&self.list[number])).collect();
+        if lonely.len() < 2 {
+            return;
+        }
+        let pool = self.used;
+        self.clear_group(pool, domains);
+        for number in lonely {
+            for domain in 0..domains {
+                let tasks = std::mem::take(&mut self.list[number].inter[domain]);
+                self.list[pool].inter[domain].extend(&tasks);
+                let sharers = std::mem::take(&mut self.list[number].sharers[domain]);
+                self.list[pool].sharers[domain] += sharers;
+            }
+            self.list[pool].size += self.list[number].size;
+            self.list[number].size = 0;
+        }
+        for tasks in &mut self.list[pool].inter {
+            tasks.sort_unstable();
+        }
+    }
+}
+
+/// Chooses where each group is brought together, the largest group first: where it has most sharers of those domains in which all
+/// of it fits beside the groups before; where it fits nowhere, where it has most.
+fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
+    groups.order.clear();
+    groups
+        .order
+        .extend((0..groups.used).filter(|&number| groups.list[number].size > 0));
+    groups
+        .order
+        .sort_by_key(|&number| std::cmp::Reverse(groups.list[number].size));
+    let mut taken = vec![0; round.shape.domains.len()];
+    for &number in &groups.order {
+        let group = &mut groups.list[number];
+        let fits = |domain: usize| taken[domain] + group.size <= round.board.capacity(round.shape, domain);
+        let rank = |&domain: &usize| (fits(domain), group.sharers[domain], std::cmp::Reverse(domain));
+        let home = (0..taken.len()).max_by_key(rank);
+        if let Some(home) = home {
+            taken[home] += group.size;
+        }
+        group.home = home;
+    }
+}
+
+/// Chooses how each group is brought together, and leaves out the tasks for which all ways have failed. Without `learn_groups` all
+/// tasks are one group, and there is no order to sort by.
+fn choose_ways(round: &Round<'_>, groups: &mut Groups) {
+    let ways = if round.options.learn_groups {
+        &WAYS[..]
+    } else {
+        &[Way::Pull]
+    };
+    for &number in &groups.order {
+        let group = &mut groups.list[number];
+        for tasks in &mut group.inter {
+            tasks.retain(|&task| failures(round, task) < ways.len());
+        }
+        let tasks = group.inter.iter().flatten();
+        let failed = tasks.map(|&task| failures(round, task)).max().unwrap_or(0);
+        group.way = ways[failed];
+    }
+}
