@@ -352,6 +352,15 @@ impl Config {
         }
     }
 
+    /// What the mapper does beyond the paper. An assumption is not validated: where tasks run follows from it, and not the
+    /// other way round.
+    pub(super) fn mapper_options(&self) -> MapperOptions {
+        MapperOptions {
+            validation: self.mapper.validation && !self.metric.assumed(),
+            ..self.mapper
+        }
+    }
+
     /// The thresholds: those of the file, or those that the metric has by itself, and over them what is said of one by itself.
     pub(super) fn thresholds(&self) -> Result<Thresholds> {
         let table = &self.thresholds;
