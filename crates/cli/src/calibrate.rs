@@ -1,4 +1,6 @@
-//! `pinfold calibrate --model`: measures the machine at hand and writes its model.
+//! `pinfold calibrate`: measures the machine at hand and writes its model, or SAM's thresholds of a machine (`thresholds`).
+//!
+//! A model, with `--model`:
 //!
 //! 1. `pinfold_linux::calibrate` measures; how far it is stands on standard error.
 //! 2. `calibrate/shape.rs` turns what the machine says of itself into the regular shape that a model has.
@@ -9,7 +11,9 @@
 mod json;
 mod model;
 mod shape;
+mod thresholds;
 
+use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_linux::calibrate::{self, Thoroughness};
@@ -21,17 +25,31 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Measure the machine at hand.
+/// Measure a machine.
 ///
-/// With --model, writes a model of it, which `--machine FILE.toml` then simulates. Takes less than two minutes, best on a
-/// machine that does nothing else.
+/// With --model, measures the machine at hand and writes a model of it, which `--machine FILE.toml` then simulates. Takes less
+/// than two minutes, best on a machine that does nothing else. With --thresholds, writes from which rates on sharing and memory
+/// are a bottleneck, for `pinfold run --policy sam`.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    machine: crate::machine::Arguments,
+
     /// Measure what a machine model needs: the core, caches, memory, the ways between cores.
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "thresholds")]
     model: bool,
 
-    /// The model; without it, on standard output.
+    /// Measure the thresholds of SAM: two threads share data more and more often, near each other and apart; and one to all
+    /// cores of a package copy memory.
+    #[arg(long, conflicts_with = "model")]
+    thresholds: bool,
+
+    /// With --thresholds: both curves, as SVG.
+    #[arg(long, value_name = "FILE.svg", requires = "thresholds")]
+    plot: Option<PathBuf>,
+
+    /// The model, or the thresholds; without it, on standard output.
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
 
@@ -49,14 +67,26 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let machine = arguments.machine.selected()?;
+    if arguments.thresholds {
+        thresholds::check_files(arguments)?;
+    } else if machine != Selected::Here {
+        bail!("--model measures the machine at hand; leave --machine out");
+    }
     let name = model_name(arguments.output.as_deref())?;
     // Before a minute is spent on what cannot be kept.
-    for file in [&arguments.output, &arguments.json].into_iter().flatten() {
+    for file in [&arguments.output, &arguments.plot, &arguments.json]
+        .into_iter()
+        .flatten()
+    {
         fs::OpenOptions::new()
             .append(true)
             .create(true)
             .open(file)
             .with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    if arguments.thresholds {
+        return thresholds::run(arguments, machine);
     }
     let topology = topology::read(&Source::Live)?;
     let shape = shape::Shape::of(&topology)?;
@@ -82,8 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Model::parse(&shown.display().to_string(), &written.text)
         .context("the measurements contradict each other; measure again while the machine does nothing else")?;
     if let Some(file) = &arguments.json {
-        let text = format!("{:#}\n", json::of(&calibration));
-        fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?;
+        json::write(file, &json::of(&calibration))?;
     }
     match &arguments.output {
         Some(file) => {

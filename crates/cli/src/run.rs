@@ -177,7 +177,7 @@ pub(crate) struct Arguments {
     simulated: simulated::Arguments,
 
     /// The program and its arguments.
-    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recording"], value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recordings"], value_name = "CMD")]
     command: Vec<OsString>,
 }
 

@@ -80,3 +80,66 @@ fn without_saying_what_nothing_is_calibrated() {
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("--model"), "{}", said(&output));
 }
+
+/// A number of a TOML file of one level.
+fn number(text: &str, key: &str) -> f64 {
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("{key} = ")))
+        .unwrap();
+    line.split_once(" = ").unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn thresholds_of_the_simulated_machine_of_sam_are_near_the_papers() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = [
+        "--machine",
+        "e5-2660v2x2",
+        "-o",
+        "t.toml",
+        "--plot",
+        "t.svg",
+        "--json",
+        "t.json",
+    ];
+    let output = pinfold(
+        &[&["calibrate", "--thresholds"], &machine[..]].concat(),
+        directory.path(),
+    );
+    assert!(output.status.success(), "{}", said(&output));
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    let text = read("t.toml");
+    // Sections 2.1 and 2.2: 2.5e-4 coherence events of a thread, and 0.034 LLC misses of a package, a cycle.
+    for (key, paper) in [("coherence", 2.5e-4), ("package_memory", 0.034)] {
+        let ratio = number(&text, key) / paper;
+        assert!(0.5 < ratio && ratio < 2.0, "{key}: {ratio} of the paper's");
+    }
+    assert!(said(&output).contains("simulated: e5-2660v2x2"), "{}", said(&output));
+    assert!(read("t.svg").contains("threshold"));
+    let json: serde_json::Value = serde_json::from_str(&read("t.json")).unwrap();
+    assert_eq!(json["simulated"], true);
+    assert_eq!(json["copying"].as_array().unwrap().last().unwrap()["tasks"], 10);
+    let coherence = json["thresholds"]["coherence"].as_f64().unwrap();
+    assert!((coherence / number(&text, "coherence") - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn thresholds_that_cannot_be_measured_are_refused_with_what_is_lacking() {
+    for (arguments, says) in [
+        (&["--thresholds"][..], "name a model of its kind with --machine"),
+        (
+            &["--thresholds", "--machine", "synthetic:package:2 core:2 pu:1"],
+            "only its shape is known",
+        ),
+        (
+            &["--thresholds", "--machine", "e5-2660v2x2", "--plot", "t.png"],
+            "call it t.svg",
+        ),
+        (&["--model", "--machine", "e5-2660v2x2"], "leave --machine out"),
+    ] {
+        let output = pinfold(&[&["calibrate"], arguments].concat(), Path::new("."));
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
+        assert!(said(&output).contains(says), "{arguments:?}: {}", said(&output));
+    }
+}

@@ -455,3 +455,48 @@ fn an_affinity_hint_is_kept_for_the_programs_threads() {
     assert_eq!(distributed["candidates"][0]["pus"], serde_json::json!([0, 12, 24]));
     assert_ne!(packed["ran"], distributed["ran"]);
 }
+
+#[test]
+fn several_recordings_run_side_by_side_each_at_its_own_speed() {
+    let Some((directory, _, file)) = recorded() else { return };
+    let out = directory.path().join("mix.json");
+    let options = [
+        "run",
+        "--machine",
+        "e5-2660v2x2",
+        "--policy",
+        "none",
+        "--repeat",
+        "5",
+        "--json",
+    ];
+    let output = pinfold(&[&options[..], &[out.to_str().unwrap(), &file, &file]].concat());
+    let shown = text(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("side by side"), "{shown}");
+    let record = json(&out);
+    assert!(record["simulation"]["recording"].is_null());
+    let programs = record["simulation"]["programs"].as_array().unwrap();
+    assert_eq!(programs.len(), 2);
+    for program in programs {
+        assert_eq!(program["recording"], file.as_str());
+        assert!(program["repetitions"].as_f64().unwrap() >= 5.0);
+        let speed = program["repetitions"].as_f64().unwrap() / record["ran"].as_f64().unwrap();
+        assert!((program["speed"].as_f64().unwrap() / speed - 1.0).abs() < 1e-9);
+        assert!(program["events"]["instructions"].as_f64().unwrap() > 0.0);
+    }
+    assert_ne!(programs[0]["process"], programs[1]["process"]);
+    assert_eq!(
+        record["tasks"].as_u64(),
+        programs.iter().map(|program| program["tasks"].as_u64()).sum()
+    );
+}
+
+#[test]
+fn a_policy_that_is_about_one_program_refuses_several() {
+    let Some((_directory, _, file)) = recorded() else {
+        return;
+    };
+    let error = error_of(&["run", "--machine", "e5-2660v2x2", "--policy", "hints", &file, &file]);
+    assert!(error.contains("one program, and there are 2"), "{error}");
+}

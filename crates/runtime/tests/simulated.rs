@@ -5,7 +5,7 @@ use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, P
 use pinfold_runtime::{Record, Recorder};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
-use pinfold_sim::{EndSwitch, Program, Repeat, Run, SimulatedMachine};
+use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,12 +89,12 @@ fn machine(program: Arc<dyn Program>, pus: Option<&str>, repeat: Repeat, seed: u
         topology = topology.restricted_to(&pus.parse().unwrap()).unwrap();
     }
     let run = Run {
-        name: "sharers".to_owned(),
         repeat,
         exit_status: 0,
         seed,
     };
-    SimulatedMachine::new(model, topology, program, run)
+    let name = "sharers".to_owned();
+    SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)
 }
 
 fn forever() -> Repeat {
@@ -114,7 +114,7 @@ fn pinned_rate(program: &Arc<Sharers>, pinning: &Pinning) -> f64 {
     let mut machine = machine(program.clone(), None, forever(), 0);
     pin(&mut machine, pinning);
     machine.wait(Duration::from_secs(10)).unwrap();
-    machine.repetitions()
+    machine.programs()[0].repetitions
 }
 
 /// Asks for the end at the first rate line.
@@ -216,13 +216,17 @@ fn threads_that_move_run_with_cold_caches_and_wait_for_their_pages() {
             pin(machine, if step % 2 == 0 { there } else { &here });
         }
     }
-    assert_eq!(still.paused(), Duration::ZERO);
-    assert_eq!(inside.paused(), Duration::ZERO);
+    assert_eq!(still.programs()[0].paused, Duration::ZERO);
+    assert_eq!(inside.programs()[0].paused, Duration::ZERO);
     // Twenty times 256 pages, each of which takes at least as long as the fastest link needs for it.
     let least = 20.0 * 256.0 * 4096.0 / 12.5e9;
-    assert!(moving.paused().as_secs_f64() > least, "{:?}", moving.paused());
-    assert!(inside.repetitions() < still.repetitions());
-    assert!(moving.repetitions() < inside.repetitions());
+    assert!(
+        moving.programs()[0].paused.as_secs_f64() > least,
+        "{:?}",
+        moving.programs()[0].paused
+    );
+    assert!(inside.programs()[0].repetitions < still.programs()[0].repetitions);
+    assert!(moving.programs()[0].repetitions < inside.programs()[0].repetitions);
 }
 
 #[test]
@@ -234,7 +238,7 @@ fn a_program_ends_after_the_repetitions_that_were_asked_for() {
         0,
     );
     assert_eq!(machine.wait(Duration::from_secs(100)).unwrap(), Wait::Ended(0));
-    assert!((machine.repetitions() - 3.0).abs() < 1e-12);
+    assert!((machine.programs()[0].repetitions - 3.0).abs() < 1e-12);
     assert!(machine.now() < Duration::from_secs(1));
     let sample = machine.observe();
     assert_eq!(sample.program[0].unwrap().value, 3);
@@ -345,8 +349,8 @@ fn rate_under(configuration: &Configuration) -> f64 {
     let (mut machine, _) = streaming_machine();
     assert!(machine.apply(configuration).refused.is_empty());
     machine.wait(Duration::from_secs(10)).unwrap();
-    assert_eq!(machine.paused(), Duration::ZERO);
-    machine.repetitions()
+    assert_eq!(machine.programs()[0].paused, Duration::ZERO);
+    machine.programs()[0].repetitions
 }
 
 #[test]
@@ -376,25 +380,40 @@ fn pages_are_where_the_configuration_wants_them() {
 }
 
 #[test]
+fn pages_stay_where_following_their_threads_would_take_too_long() {
+    let far = Some(pinning("12,13"));
+    for (within, follow) in [(Duration::ZERO, false), (Duration::from_secs(10), true)] {
+        let (mut machine, mut configuration) = streaming_machine();
+        machine.apply(&configuration);
+        machine.wait(Duration::from_secs(1)).unwrap();
+        configuration.pinning.clone_from(&far);
+        configuration.following_within = Some(within);
+        machine.apply(&configuration);
+        machine.wait(Duration::from_secs(1)).unwrap();
+        assert_eq!(machine.programs()[0].paused > Duration::ZERO, follow, "{within:?}");
+    }
+}
+
+#[test]
 fn pages_that_are_moved_while_the_program_runs_cost_time_once() {
     let (mut machine, mut configuration) = streaming_machine();
     machine.apply(&configuration);
     machine.wait(Duration::from_secs(1)).unwrap();
     configuration.pages = Some(PageMapping::Interleave);
     machine.apply(&configuration);
-    let paused = machine.paused();
+    let paused = machine.programs()[0].paused;
     // Seven of eight pages of 8 MiB move, and a page takes no less than 4 us.
     assert!(paused > Duration::from_micros(4 * 7 * 256), "{paused:?}");
     machine.apply(&configuration);
-    assert_eq!(machine.paused(), paused);
+    assert_eq!(machine.programs()[0].paused, paused);
     // The mapping does not depend on where threads are.
     configuration.pinning = Some(pinning("6,7"));
     machine.apply(&configuration);
-    assert_eq!(machine.paused(), paused);
+    assert_eq!(machine.programs()[0].paused, paused);
     // Nobody says anything: they stay.
     configuration.pages = None;
     machine.apply(&configuration);
-    assert_eq!(machine.paused(), paused);
+    assert_eq!(machine.programs()[0].paused, paused);
 }
 
 #[test]
@@ -417,5 +436,5 @@ fn a_node_that_is_not_there_is_refused_and_pages_stay() {
     assert!(refused[0].task.is_none() && refused[0].why.contains("no NUMA node 8"));
     machine.wait(Duration::from_secs(10)).unwrap();
     configuration.pages = None;
-    assert_eq!(machine.repetitions(), rate_under(&configuration));
+    assert_eq!(machine.programs()[0].repetitions, rate_under(&configuration));
 }

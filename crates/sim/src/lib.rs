@@ -3,8 +3,9 @@
 //!
 //! - [`model`] describes a machine; [`window`] simulates a piece of a program on it in detail;
 //! - [`RecordedProgram`] makes such a piece of a recording;
-//! - `timeline` strings repetitions of the piece together at the rates of windows;
+//! - `timeline` strings repetitions of the pieces of one program, or of several side by side, together at the rates of windows;
 //! - [`sweep`] simulates a program in many configurations, one at a time;
+//! - [`thresholds`] has the microbenchmarks of SAM;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
 mod events;
@@ -16,11 +17,12 @@ mod recorded;
 mod script;
 mod scripted;
 pub mod sweep;
+pub mod thresholds;
 mod timeline;
 pub mod window;
 
 pub use events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet, MetricDefinition};
-pub use machine::{EndSwitch, Repeat, Run, SimulatedMachine};
+pub use machine::{EndSwitch, NamedProgram, ProgramProgress, Repeat, Run, SimulatedMachine};
 pub use recorded::RecordedProgram;
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;

@@ -1,8 +1,9 @@
-//! The simulated machine as a `Machine`: a program's run on a model, with the counters that a real one would show.
+//! The simulated machine as a `Machine`: the run of a program, or of several side by side, on a model, with the counters that a
+//! real one would show.
 
 use crate::events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
 use crate::model::Model;
-use crate::timeline::{Energy, Program, Timeline};
+use crate::timeline::{Energy, Program, Timeline, Wanted};
 use pinfold_core::{
     Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, NodeSet, PageMapping, PuId, Refusal,
     Sample, Scope, TaskId, TaskSample, Topology, Wait,
@@ -13,60 +14,87 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Asks a simulated program to end. It ends with the repetition that is going on.
+/// Asks simulated programs to end. Each does the repetition that is going on to its end, and goes on until all have.
 #[derive(Clone, Debug, Default)]
 pub struct EndSwitch(Rc<Cell<bool>>);
 
 impl EndSwitch {
-    /// The program shall end.
+    /// The programs shall end.
     pub fn end(&self) {
         self.0.set(true);
     }
 }
 
-/// How often the program does its piece.
+/// How often a program does its piece.
 #[derive(Clone, Debug)]
 pub enum Repeat {
-    /// So many times.
+    /// So many times; of several programs side by side each at least so many, and none ends before the others.
     Times(NonZeroU64),
     /// Until somebody asks it to end, or a virtual day has passed.
     UntilAsked(EndSwitch),
 }
 
-/// The program ends after this time whatever is asked, in seconds: a policy that never comes to its end shall not keep
+/// Programs end after this time whatever is asked, in seconds: a policy that never comes to its end shall not keep
 /// the user waiting for ever.
 const LONGEST: f64 = 86_400.0;
 
 /// What of a run may be set.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The tasks' name.
-    pub name: String,
-    /// How often the program does its piece.
+    /// How often programs do their pieces.
     pub repeat: Repeat,
-    /// What the program ends with.
+    /// What they end with.
     pub exit_status: i32,
     /// What the scheduler's chance follows from.
     pub seed: u64,
 }
 
-/// The process id of the simulated program. Its threads count on from it.
-const PROCESS: i32 = 1000;
+/// One of the programs that run.
+#[derive(Clone)]
+pub struct NamedProgram {
+    /// Its tasks' name.
+    pub name: String,
+    /// What it does.
+    pub program: Arc<dyn Program>,
+}
 
-/// A program's run on a model.
+/// What came of one of the programs that run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramProgress {
+    /// Its process.
+    pub process: i32,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// Repetitions that are done, with the part that is done of the present one.
+    pub repetitions: f64,
+    /// For how long it stood still because its pages were moved.
+    pub paused: Duration,
+    /// Each event that tasks count, by its name, and what all of the program's have counted.
+    pub events: Vec<(String, f64)>,
+}
+
+/// The process id of the first simulated program. Threads count on from it, program by program.
+const FIRST: i32 = 1000;
+
+/// The number of a task as the kernel would give it.
+fn number(task: usize) -> i32 {
+    FIRST.saturating_add(i32::try_from(task).unwrap_or(i32::MAX))
+}
+
+/// The run of programs on a model.
 pub struct SimulatedMachine {
     topology: Topology,
     timeline: Timeline,
     events: Vec<EventDefinition>,
     energy: Vec<Energy>,
-    /// Regions of a repetition, where they are known.
-    regions: Option<u64>,
+    /// By program: regions of a repetition. Empty where not all of them mark any.
+    regions: Vec<u64>,
     metrics: Vec<Metric>,
     tasks: Vec<TaskId>,
-    program: Arc<dyn Program>,
+    programs: Vec<NamedProgram>,
     run: Run,
-    /// The repetition with which the program ends, once it was asked to.
-    last: Option<f64>,
+    /// By program: the repetition with which it ends, once it was asked to.
+    last: Option<Vec<f64>>,
     notes: Vec<String>,
     told_released: bool,
     /// The clock of the run, in whole nanoseconds as policies see it.
@@ -75,14 +103,17 @@ pub struct SimulatedMachine {
 }
 
 impl SimulatedMachine {
-    /// A run that has not begun. `topology` is the model's, restricted to the PUs that may be used.
-    pub fn new(model: Model, topology: Topology, program: Arc<dyn Program>, run: Run) -> Self {
-        let threads = program.threads();
+    /// A run that has not begun, of at least one program. `topology` is the model's, restricted to the PUs that may be used.
+    pub fn new(model: Model, topology: Topology, programs: Vec<NamedProgram>, run: Run) -> Self {
         let events = EventSet::of_machine(&model.name);
         let energy = EventSet::energy_of_machine(&model.name);
-        let regions = program.regions().filter(|&regions| regions > 0);
+        let regions: Option<Vec<u64>> = programs
+            .iter()
+            .map(|named| named.program.regions().filter(|&regions| regions > 0))
+            .collect();
+        let regions = regions.unwrap_or_default();
         let mut metrics = vec![];
-        if regions.is_some() {
+        if !regions.is_empty() {
             metrics.push(Metric {
                 name: "regions".to_owned(),
                 unit: "region".to_owned(),
@@ -110,29 +141,38 @@ impl SimulatedMachine {
         }));
         let mut notes = vec![];
         let pus = topology.allowed_pus().len();
-        let at_once = program.threads_at_once();
+        let at_once: usize = programs.iter().map(|named| named.program.threads_at_once()).sum();
         if at_once > pus {
+            let what = match programs.len() {
+                1 => "recording has",
+                _ => "recordings have",
+            };
             notes.push(format!(
-                "The recording has {at_once} threads at once and the machine {pus} CPUs: they take turns, in time slices \
-                 of 3 ms."
+                "The {what} {at_once} threads at once and the machine {pus} CPUs: they take turns, in time slices of 3 ms."
             ));
         }
-        let tasks = (0..threads)
-            .map(|thread| TaskId {
-                serial: thread as u64,
-                process: PROCESS,
-                thread: PROCESS.saturating_add(i32::try_from(thread).unwrap_or(i32::MAX)),
+        let parts = programs.iter().map(|named| Arc::clone(&named.program)).collect();
+        let timeline = Timeline::new(model, parts, topology.allowed_pus(), run.seed);
+        let tasks = (0..programs.len())
+            .flat_map(|program| {
+                let tasks = timeline.tasks(program);
+                let process = number(tasks.start);
+                tasks.map(move |task| TaskId {
+                    serial: task as u64,
+                    process,
+                    thread: number(task),
+                })
             })
             .collect();
         Self {
-            timeline: Timeline::new(model, Arc::clone(&program), topology.allowed_pus(), run.seed),
+            timeline,
             topology,
             events,
             energy,
             regions,
             metrics,
             tasks,
-            program,
+            programs,
             run,
             last: None,
             notes,
@@ -142,9 +182,25 @@ impl SimulatedMachine {
         }
     }
 
-    /// Repetitions that are done, with the part that is done of the present one.
-    pub fn repetitions(&self) -> f64 {
-        self.timeline.progress()
+    /// What came of each program.
+    pub fn programs(&self) -> Vec<ProgramProgress> {
+        (0..self.programs.len())
+            .map(|program| {
+                let tasks = self.timeline.tasks(program);
+                let count = |event: &EventDefinition| tasks.clone().map(|task| self.event(task, event)).sum();
+                ProgramProgress {
+                    process: number(tasks.start),
+                    tasks: tasks.len(),
+                    repetitions: self.timeline.repetitions(program),
+                    paused: Duration::from_secs_f64(self.timeline.paused(program)),
+                    events: self
+                        .events
+                        .iter()
+                        .map(|event| (event.name.clone(), count(event)))
+                        .collect(),
+                }
+            })
+            .collect()
     }
 
     /// How many configurations had to be simulated in detail.
@@ -152,22 +208,27 @@ impl SimulatedMachine {
         self.timeline.windows()
     }
 
-    /// For how long the program stood still because its pages followed its threads.
-    pub fn paused(&self) -> Duration {
-        Duration::from_secs_f64(self.timeline.paused())
-    }
-
-    /// The repetition with which the program ends.
-    fn end(&mut self) -> f64 {
+    /// By program: the repetition with which it ends.
+    fn ends(&mut self) -> Vec<f64> {
+        let programs = 0..self.programs.len();
         match &self.run.repeat {
-            Repeat::Times(times) => times.get() as f64,
+            Repeat::Times(times) => vec![times.get() as f64; programs.len()],
             Repeat::UntilAsked(switch) => {
                 if self.last.is_none() && (switch.0.get() || self.timeline.clock() >= LONGEST) {
-                    self.last = Some(self.timeline.progress().ceil());
+                    let present = programs
+                        .clone()
+                        .map(|program| self.timeline.repetitions(program).ceil());
+                    self.last = Some(present.collect());
                 }
-                self.last.unwrap_or(f64::INFINITY)
+                self.last.clone().unwrap_or_else(|| vec![f64::INFINITY; programs.len()])
             }
         }
+    }
+
+    /// What a task has counted of an event.
+    fn event(&self, task: usize, event: &EventDefinition) -> f64 {
+        let counters = event.counters.iter();
+        counters.map(|&counter| self.timeline.count(task, counter)).sum()
     }
 
     /// Where the events of tasks begin among the metrics, and those of the machine's energy.
@@ -177,25 +238,31 @@ impl SimulatedMachine {
     }
 
     fn program_counts(&self) -> Vec<Option<Count>> {
-        let progress = self.timeline.progress();
+        let progress: Vec<f64> = (0..self.programs.len())
+            .map(|program| self.timeline.repetitions(program))
+            .collect();
         let (_, first_energy) = self.first_event();
         let counts = self.metrics[..first_energy].iter().map(|metric| match metric.source {
-            MetricSource::Regions => self.regions.map(|regions| whole(progress * regions as f64)),
-            MetricSource::Iterations => Some(whole(progress)),
+            MetricSource::Regions => {
+                let done = progress.iter().zip(&self.regions);
+                Some(done.map(|(progress, &regions)| whole(progress * regions as f64)).sum())
+            }
+            MetricSource::Iterations => Some(progress.iter().map(|&progress| whole(progress)).sum()),
             _ => None,
         });
         let energy = self.energy.iter();
         counts
             .chain(energy.map(|&energy| Some(whole(self.timeline.joules(energy) * COUNTS_OF_A_JOULE))))
+            .map(|count| count.map(Count::exact))
             .collect()
     }
 
     fn task_counts(&self, task: usize) -> Vec<Option<Count>> {
         let (first, _) = self.first_event();
-        let events = self.events.iter().map(|event| {
-            let counters = event.counters.iter();
-            Some(whole(counters.map(|&counter| self.timeline.count(task, counter)).sum()))
-        });
+        let events = self
+            .events
+            .iter()
+            .map(|event| Some(Count::exact(whole(self.event(task, event)))));
         std::iter::repeat_n(None, first)
             .chain(events)
             .chain(std::iter::repeat_n(None, self.energy.len()))
@@ -232,14 +299,14 @@ impl SimulatedMachine {
 }
 
 /// A counter's whole counts.
-fn whole(count: f64) -> Count {
+fn whole(count: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a counter shows whole counts, and they are never negative; the last digits are rounding"
     )]
     let value = (count * (1.0 + 1e-12)) as u64;
-    Count::exact(value)
+    value
 }
 
 impl Machine for SimulatedMachine {
@@ -258,10 +325,11 @@ impl Machine for SimulatedMachine {
     fn observe(&mut self) -> Sample {
         Sample {
             at: self.now,
-            tasks: (0..self.tasks.len())
-                .map(|task| TaskSample {
+            tasks: (0..self.programs.len())
+                .flat_map(|program| self.timeline.tasks(program).map(move |task| (program, task)))
+                .map(|(program, task)| TaskSample {
                     id: self.tasks[task],
-                    name: self.run.name.clone(),
+                    name: self.programs[program].name.clone(),
                     alive: !self.ended,
                     cpu_time: Some(Duration::from_secs_f64(self.timeline.processor_seconds(task))),
                     last_pu: self.timeline.place(task),
@@ -304,9 +372,12 @@ impl Machine for SimulatedMachine {
             applied.refused.extend(refusal);
             possible
         });
-        let pages = pages.unwrap_or(self.timeline.mapping());
-        let prefetchers = configuration.prefetchers.unwrap_or(self.timeline.prefetchers());
-        self.timeline.configure(pins, pages, prefetchers);
+        self.timeline.configure(Wanted {
+            pins,
+            mapping: pages.unwrap_or(self.timeline.mapping()),
+            prefetchers: configuration.prefetchers.unwrap_or(self.timeline.prefetchers()),
+            following_within: configuration.following_within.map(|within| within.as_secs_f64()),
+        });
         applied
     }
 
@@ -317,9 +388,9 @@ impl Machine for SimulatedMachine {
     fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError> {
         if !self.ended {
             let until = self.now + duration;
-            let end = self.end();
-            let ran = self.timeline.run(until.as_secs_f64(), end);
-            if let Some(error) = self.program.error() {
+            let ends = self.ends();
+            let ran = self.timeline.run(until.as_secs_f64(), &ends);
+            if let Some(error) = self.timeline.error() {
                 return Err(MachineError(error));
             }
             self.ended = ran.map_err(|error| MachineError(error.to_string()))?;

@@ -101,7 +101,7 @@ pub fn measure(model: &Model, measure: Measure) -> Result<f64, WindowError> {
 }
 
 /// The PU that stands for a core: its first.
-fn pu_of_core(model: &Model, core: usize) -> PuId {
+pub(crate) fn pu_of_core(model: &Model, core: usize) -> PuId {
     let pus = u32::try_from(model.pus()).unwrap_or(u32::MAX);
     let pu = (0..pus).find(|&pu| model.core_of_pu(pu) == Some((core, 0)));
     PuId(pu.expect("every core has a first PU"))
@@ -149,7 +149,7 @@ fn elapsed(result: &WindowResult) -> f64 {
 }
 
 /// All pages of `bytes` from `base` on, on `node`.
-fn place(placed: &mut HashMap<u64, u8>, base: u64, bytes: u64, node: usize) {
+pub(crate) fn place(placed: &mut HashMap<u64, u8>, base: u64, bytes: u64, node: usize) {
     let node = u8::try_from(node).expect("there are at most 64 nodes");
     let pages = base / PAGE_BYTES..=(base + bytes) / PAGE_BYTES;
     placed.extend(pages.map(|page| (page, node)));
@@ -237,12 +237,6 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
     };
     let share = |bytes: u64| (bytes / arrays).next_multiple_of(PAGE_BYTES);
     let bytes = share((MOVED / cores.len() as u64).max(MOVED_BY_CORE));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a positive number of bytes of some megabytes"
-    )]
-    let filled = |cache: u64| (cache as f64 * FILL) as u64;
     let model = &written.map_or_else(|| model.clone(), |_| with_small_caches(model));
     let fill = written.map_or(0, |_| share(filled(cache_of_core(model, &cores))));
     let routes = model.routes();
@@ -272,8 +266,18 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
     Ok(moved / elapsed(&result) * model.frequency().0)
 }
 
+/// How many bytes fill a cache.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of bytes of some megabytes"
+)]
+pub(crate) fn filled(cache: u64) -> u64 {
+    (cache as f64 * FILL) as u64
+}
+
 /// What a core has of all caches, when `cores` share them.
-fn cache_of_core(model: &Model, cores: &[usize]) -> u64 {
+pub(crate) fn cache_of_core(model: &Model, cores: &[usize]) -> u64 {
     let last = model.caches.len() - 1;
     let domains: BTreeSet<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
     let private: u64 = model.caches[..last].iter().map(|cache| cache.size.value().0).sum();

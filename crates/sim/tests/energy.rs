@@ -2,7 +2,7 @@
 
 use pinfold_core::{Machine, MetricSource, Scope};
 use pinfold_sim::window::{Event, Recorded, Stream};
-use pinfold_sim::{COUNTS_OF_A_JOULE, Energy, Program, Repeat, Run, SimulatedMachine, model};
+use pinfold_sim::{COUNTS_OF_A_JOULE, Energy, NamedProgram, Program, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,12 +36,13 @@ fn computing_on(name: &str) -> SimulatedMachine {
     let model = model::builtin(name).unwrap();
     let topology = model.topology();
     let run = Run {
-        name: "computing".to_owned(),
         repeat: Repeat::Times(NonZeroU64::new(1_000_000).unwrap()),
         exit_status: 0,
         seed: 0,
     };
-    SimulatedMachine::new(model, topology, Arc::new(Computing), run)
+    let name = "computing".to_owned();
+    let program = Arc::new(Computing);
+    SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)
 }
 
 /// The power that the event shows over ten seconds, in watts.

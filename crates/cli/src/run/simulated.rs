@@ -1,4 +1,5 @@
-//! `pinfold run --machine MODEL`: a recording, or a program that is recorded first, on a simulated machine.
+//! `pinfold run --machine MODEL`: a recording, several side by side, or a program that is recorded first, on a simulated
+//! machine.
 
 use super::plan::{self, Plan};
 use super::{About, drive_about, json_file, words};
@@ -8,8 +9,9 @@ use clap::Args;
 use pinfold_core::{Finding, Machine, PageMapping, Prefetchers};
 use pinfold_runtime::Recorder;
 use pinfold_sim::model::Model;
-use pinfold_sim::{EndSwitch, RecordedProgram, Repeat, Run, SimulatedMachine};
+use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, Run, SimulatedMachine};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -22,21 +24,23 @@ use std::time::Duration;
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Arguments {
-    /// On a simulated machine: the recording to run, instead of a program.
+    /// On a simulated machine: the recording to run, instead of a program. Several run side by side, each as a program of its
+    /// own that does its piece again and again; name one as often as it shall run.
     #[arg(value_name = "FILE.pft", conflicts_with = "command")]
-    recording: Option<PathBuf>,
+    recordings: Vec<PathBuf>,
 
-    /// On a simulated machine: of a recording that is damaged or cut off, run what precedes the damage.
-    #[arg(long, requires = "recording")]
+    /// On a simulated machine: of recordings that are damaged or cut off, run what precedes the damage.
+    #[arg(long, requires = "recordings")]
     salvage: bool,
 
     /// On a simulated machine: do what was recorded so many times, or `auto`: until the policy has made its choice and
-    /// told one rate after it [default: auto].
+    /// told one rate after it. Of several recordings each is done at least so many times, and all until the last has
+    /// been [default: auto].
     #[arg(long, value_name = "N|auto")]
     repeat: Option<Repetitions>,
 
     /// On a simulated machine: keep the recording of the program in this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "recording")]
+    #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
     keep_recording: Option<PathBuf>,
 
     /// On a simulated machine: what its scheduler's chance follows from; the same seed gives the same run [default: 0].
@@ -74,7 +78,7 @@ impl FromStr for Repetitions {
 /// What is only of use on a simulated machine must not be given elsewhere.
 pub(super) fn refuse(arguments: &super::Arguments, place: plan::Where) -> Result<()> {
     let simulated = &arguments.simulated;
-    if let Some(recording) = &simulated.recording {
+    if let Some(recording) = simulated.recordings.first() {
         bail!(
             "`{}` would be run on a simulated machine: name one with --machine (`pinfold machines` lists them), or put -- \
              before a program that is to run here",
@@ -110,11 +114,11 @@ impl Recorder for Ending {
 pub(super) struct Simulation {
     /// The model.
     model: String,
-    /// The recording; `None` where it was not kept.
+    /// The recording; `None` where it was not kept, or there are several.
     recording: Option<PathBuf>,
     /// What was asked for: `auto` or a number.
     repeat: String,
-    /// How often the recorded piece was done.
+    /// How often recorded pieces were done, all programs together.
     repetitions: f64,
     seed: u64,
     /// Where pages were; `None` where nobody said.
@@ -123,18 +127,83 @@ pub(super) struct Simulation {
     prefetch: Option<Prefetchers>,
     /// How many configurations were simulated in detail.
     windows: usize,
-    /// For how many seconds the program stood still because its pages were moved.
+    /// For how many seconds programs stood still because their pages were moved, all of them together.
     paused: f64,
+    /// Each program.
+    programs: Vec<Side>,
+}
+
+/// One of the programs that ran side by side, or the only one.
+#[derive(Serialize)]
+struct Side {
+    /// The recording; `None` where it was not kept.
+    recording: Option<PathBuf>,
+    /// Its tasks' name.
+    name: String,
+    /// Its process.
+    process: i32,
+    tasks: usize,
+    /// How often its piece was done.
+    repetitions: f64,
+    /// Repetitions in a second, over the whole run; `None` where no time passed.
+    speed: Option<f64>,
+    /// For how many seconds it stood still because its pages were moved.
+    paused: f64,
+    /// What all its tasks have counted, by event.
+    events: BTreeMap<String, f64>,
+}
+
+impl Simulation {
+    /// One line for each of several programs.
+    fn side_by_side(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "simulated on {}, side by side:", self.model)?;
+        for program in &self.programs {
+            let speed = program
+                .speed
+                .map_or_else(|| "not measured".to_owned(), |speed| format!("{speed:.1} /s"));
+            writeln!(
+                f,
+                "  {:<16} {:>3} tasks  {:>10.0} times  {speed:>14}",
+                program.name, program.tasks, program.repetitions
+            )?;
+        }
+        write!(
+            f,
+            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}",
+            self.repeat, self.windows, self.paused, self.seed
+        )
+    }
 }
 
 impl fmt::Display for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.programs.len() > 1 {
+            return self.side_by_side(f);
+        }
         write!(
             f,
             "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} configurations in detail, {:.3} s \
              for moving pages, seed {}",
             self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed
         )
+    }
+}
+
+/// A program that is going to run.
+struct Part {
+    recorded: Recorded,
+    /// Where its recording is; `None` where it was not kept.
+    kept: Option<PathBuf>,
+}
+
+impl Part {
+    /// What its tasks are called: as the kernel keeps it, fifteen bytes.
+    fn name(&self) -> String {
+        let command = &self.recorded.recording.header().command;
+        let name = command
+            .first()
+            .map_or("program", |word| word.rsplit('/').next().unwrap_or(word));
+        name.chars().take(15).collect()
     }
 }
 
@@ -155,26 +224,29 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     let mut plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
     plan.count_on(arguments, &model)?;
     let json = json_file(arguments)?;
-    let (recorded, kept) = match &arguments.simulated.recording {
-        Some(file) => {
-            let recording = recorded::open(file, arguments.simulated.salvage)?;
-            let exit_status = 0;
-            (Recorded { recording, exit_status }, Some(file.clone()))
+    let parts = match parts(arguments)? {
+        Ok(parts) => parts,
+        Err(status) => return Ok(super::status(i32::from(status))),
+    };
+    let command: Vec<String> = match arguments.command.as_slice() {
+        [] => parts
+            .iter()
+            .flat_map(|part| part.recorded.recording.header().command.clone())
+            .collect(),
+        command => words(command),
+    };
+    let learner = match (parts.as_slice(), arguments.simulated.recordings.as_slice()) {
+        ([_], []) => {
+            let identity = plan::Identity::Command(&arguments.command);
+            plan.learn(arguments, &identity, Some(&model.name))?
         }
-        None => match record_program(arguments)? {
-            Ok(recorded) => (recorded, arguments.simulated.keep_recording.clone()),
-            Err(status) => return Ok(super::status(i32::from(status))),
-        },
+        ([_], [file, ..]) => plan.learn(arguments, &plan::Identity::File(file, &command), Some(&model.name))?,
+        _ if arguments.policy == super::PolicyName::Hints => bail!(
+            "--policy hints is about one program, and there are {}; give one recording, or another policy",
+            parts.len()
+        ),
+        _ => crate::behaviour::Learner::default(),
     };
-    let command = recorded.recording.header().command.clone();
-    let identity = match &arguments.simulated.recording {
-        Some(file) => plan::Identity::File(file, &command),
-        None => plan::Identity::Command(&arguments.command),
-    };
-    let learner = plan.learn(arguments, &identity, Some(&model.name))?;
-    let name = command
-        .first()
-        .map_or("program", |word| word.rsplit('/').next().unwrap_or(word));
     let repetitions = arguments.simulated.repeat.unwrap_or_default();
     let seed = arguments.simulated.seed.unwrap_or(0);
     let (repeat, ending) = match repetitions {
@@ -185,44 +257,102 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         }
     };
     let run = Run {
-        // As the kernel keeps it: fifteen bytes.
-        name: name.chars().take(15).collect(),
         repeat,
-        exit_status: recorded.exit_status,
+        exit_status: parts.iter().map(|part| part.recorded.exit_status).max().unwrap_or(0),
         seed,
     };
-    let program = Arc::new(RecordedProgram::new(recorded.recording)?);
+    let files: Vec<(Option<PathBuf>, String)> = parts.iter().map(|part| (part.kept.clone(), part.name())).collect();
     let model_name = model.name.clone();
-    let mut machine = SimulatedMachine::new(model, plan.topology.clone(), program, run);
+    let mut machine = SimulatedMachine::new(model, plan.topology.clone(), programs(parts)?, run);
     check_events(arguments, &machine)?;
     let simulation = |machine: &SimulatedMachine| {
+        let programs = sides(machine, &files);
         Some(Simulation {
             model: model_name.clone(),
-            recording: kept.clone(),
+            recording: match files.as_slice() {
+                [(file, _)] => file.clone(),
+                _ => None,
+            },
             repeat: match repetitions {
                 Repetitions::Auto => "auto".to_owned(),
                 Repetitions::Times(times) => times.to_string(),
             },
-            repetitions: machine.repetitions(),
+            repetitions: programs.iter().map(|program| program.repetitions).sum(),
             seed,
             page_map: plan.pages(),
             prefetch: arguments.simulated.prefetch,
             windows: machine.windows(),
-            paused: machine.paused().as_secs_f64(),
+            paused: programs.iter().map(|program| program.paused).sum(),
+            programs,
         })
     };
     let mut about = About {
         learner,
-        command: if arguments.command.is_empty() {
-            command
-        } else {
-            words(&arguments.command)
-        },
+        command,
         events: Some(arguments.event.iter().map(|event| format!("event:{event}")).collect()),
         ending,
         simulation,
     };
     drive_about(arguments, &plan, &mut machine, json, &mut about)
+}
+
+/// What is going to run: the recordings that were named, or the program, which is recorded; an exit status where it could
+/// not be run.
+fn parts(arguments: &super::Arguments) -> Result<Result<Vec<Part>, u8>> {
+    let files = &arguments.simulated.recordings;
+    if files.is_empty() {
+        let kept = arguments.simulated.keep_recording.clone();
+        return Ok(record_program(arguments)?.map(|recorded| vec![Part { recorded, kept }]));
+    }
+    let part = |file: &PathBuf| {
+        let recorded = Recorded {
+            recording: recorded::open(file, arguments.simulated.salvage)?,
+            exit_status: 0,
+        };
+        Ok(Part {
+            recorded,
+            kept: Some(file.clone()),
+        })
+    };
+    files.iter().map(part).collect::<Result<_>>().map(Ok)
+}
+
+/// The programs of recordings. One that is named twice is read once.
+fn programs(parts: Vec<Part>) -> Result<Vec<NamedProgram>> {
+    let mut read: BTreeMap<PathBuf, Arc<RecordedProgram>> = BTreeMap::new();
+    parts
+        .into_iter()
+        .map(|part| {
+            let name = part.name();
+            let known = part.kept.as_ref().and_then(|file| read.get(file)).cloned();
+            let program = match known {
+                Some(program) => program,
+                None => Arc::new(RecordedProgram::new(part.recorded.recording)?),
+            };
+            read.extend(part.kept.map(|file| (file, Arc::clone(&program))));
+            Ok(NamedProgram { name, program })
+        })
+        .collect()
+}
+
+/// What came of each program.
+fn sides(machine: &SimulatedMachine, files: &[(Option<PathBuf>, String)]) -> Vec<Side> {
+    let ran = machine.now().as_secs_f64();
+    machine
+        .programs()
+        .into_iter()
+        .zip(files)
+        .map(|(program, (recording, name))| Side {
+            recording: recording.clone(),
+            name: name.clone(),
+            process: program.process,
+            tasks: program.tasks,
+            repetitions: program.repetitions,
+            speed: (ran > 0.0).then(|| program.repetitions / ran),
+            paused: program.paused.as_secs_f64(),
+            events: program.events.into_iter().collect(),
+        })
+        .collect()
 }
 
 /// Whether the machine counts all the events that were asked for.

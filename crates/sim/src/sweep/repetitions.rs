@@ -4,7 +4,7 @@
 //! that stands for the repetition, while the others wait. So the counts are exact. Regions of the program in the first
 //! repetition, which finds cold caches, get other identities than in the second.
 
-use crate::timeline::{Program, in_repetition};
+use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
 
 /// The region that stands for the cold repetition.
@@ -88,7 +88,7 @@ impl Stream for Repetitions<'_> {
                 }
                 Step::Warm => {
                     if self.stream.next_batch(batch) {
-                        in_repetition(1, batch);
+                        anew(batch);
                         return true;
                     }
                     self.next = Step::End;
@@ -100,6 +100,18 @@ impl Stream for Repetitions<'_> {
                 }
                 Step::Done => return false,
             }
+        }
+    }
+}
+
+/// Identities of the second repetition are this far from those of the first.
+const IDENTITIES: u64 = 1 << 48;
+
+/// Gives what orders threads the identities of the second repetition.
+fn anew(batch: &mut Batch) {
+    for event in &mut batch.events {
+        if matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait) {
+            event.payload += IDENTITIES;
         }
     }
 }

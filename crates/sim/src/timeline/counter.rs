@@ -1,7 +1,7 @@
 //! The counters of a simulated machine, as event sets name them: those of threads, and the energy of the whole machine.
 
 use crate::model::Model;
-use crate::window::{Counters, Served, WindowResult};
+use crate::window::{Counters, Mark, Served};
 use serde::Deserialize;
 
 /// What can be counted of a thread on a simulated machine.
@@ -97,9 +97,9 @@ impl Energy {
     /// How many there are.
     pub(crate) const NUMBER: usize = Self::Memory as usize + 1;
 
-    /// What a window took, in joules, in the order of this type.
-    pub(crate) fn all(result: &WindowResult) -> [f64; Self::NUMBER] {
-        [result.package_joules, result.memory_joules]
+    /// What the machine had taken at a mark, in joules, in the order of this type.
+    pub(crate) fn until(mark: &Mark) -> [f64; Self::NUMBER] {
+        [mark.package_joules, mark.memory_joules]
     }
 
     /// What a machine takes on which nothing runs, in watts, in the order of this type.

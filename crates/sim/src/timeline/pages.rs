@@ -7,7 +7,7 @@
 //! migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, they stay:
 //! automatic NUMA balancing is not modelled.
 
-use super::program::Program;
+use super::mix::Mix;
 use crate::model::{Model, PAGE_BYTES, Routes};
 use crate::window::{Mapping, PageMapping, PageProfile};
 use std::cell::OnceCell;
@@ -47,20 +47,21 @@ impl Pages {
     }
 
     /// Page by page the node.
-    pub(crate) fn placed(&self, model: &Model, program: &dyn Program, homes: &Homes) -> HashMap<u64, u8> {
+    pub(crate) fn placed(&self, model: &Model, mix: &Mix, homes: &Homes) -> HashMap<u64, u8> {
         let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance)
-            .then(|| self.profile.get_or_init(|| program.page_profile()));
+            .then(|| self.profile.get_or_init(|| mix.page_profile()));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
         Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes)
     }
 
-    /// How long it takes, in seconds, until the pages are where `to` wants them. Each thread moves those that it touched
-    /// first, at the pace of the slowest link on the way, and all threads do so at once.
-    pub(crate) fn move_seconds(&self, model: &Model, program: &dyn Program, from: &Homes, to: &Homes) -> f64 {
+    /// How long it takes, in seconds and by program, until the pages are where `to` wants them. Each thread moves those that
+    /// it touched first, at the pace of the slowest link on the way, and all threads do so at once.
+    pub(crate) fn move_seconds(&self, model: &Model, mix: &Mix, from: &Homes, to: &Homes) -> Vec<f64> {
+        let mut slowest = vec![0.0; mix.threads().len()];
         if from == to {
-            return 0.0;
+            return slowest;
         }
-        let (before, after) = (self.placed(model, program, from), self.placed(model, program, to));
+        let (before, after) = (self.placed(model, mix, from), self.placed(model, mix, to));
         let mut moves: BTreeMap<(u32, u8, u8), u64> = BTreeMap::new();
         for &(page, owner) in &self.owners {
             let (from, to) = (before[&page], after[&page]);
@@ -72,7 +73,11 @@ impl Pages {
         for ((owner, from, to), pages) in moves {
             *seconds.entry(owner).or_default() += pages as f64 * self.page_seconds(from, to);
         }
-        seconds.into_values().fold(0.0, f64::max)
+        for (owner, seconds) in seconds {
+            let slowest: &mut f64 = &mut slowest[mix.program_of(owner as usize)];
+            *slowest = slowest.max(seconds);
+        }
+        slowest
     }
 
     fn page_seconds(&self, from: u8, to: u8) -> f64 {

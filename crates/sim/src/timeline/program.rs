@@ -12,8 +12,8 @@ pub trait Program: Send + Sync {
         self.threads()
     }
 
-    /// What thread `thread` does in one repetition. Identities of barriers and tokens are below 2^48, and tokens and
-    /// barriers are used by all threads alike in each repetition.
+    /// What thread `thread` does in one repetition. Addresses, and identities of barriers and tokens, are below 2^48, and
+    /// tokens and barriers are used by all threads alike in each repetition.
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_>;
 
     /// How many parallel regions end in one repetition; `None` where they are not known.
@@ -33,38 +33,18 @@ pub trait Program: Send + Sync {
     }
 }
 
-/// Identities of one repetition are this far from those of the one before.
-const IDENTITIES: u64 = 1 << 48;
-
-/// Gives what orders threads the identities of a repetition, counted from 0.
-pub(crate) fn in_repetition(repetition: u64, batch: &mut Batch) {
-    if repetition == 0 {
-        return;
-    }
-    for event in &mut batch.events {
-        if matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait) {
-            event.payload += repetition * IDENTITIES;
-        }
-    }
-}
-
-/// One thread's repetitions, one after the other, with a mark between two of them.
+/// One thread's repetitions, one after the other without end, with a mark after each.
 pub(crate) struct Repeated<'a> {
     program: &'a dyn Program,
     thread: usize,
-    repetitions: u64,
-    /// The one that is going on.
-    repetition: u64,
     stream: Box<dyn Stream + 'a>,
 }
 
 impl<'a> Repeated<'a> {
-    pub(crate) fn new(program: &'a dyn Program, thread: usize, repetitions: u64) -> Self {
+    pub(crate) fn new(program: &'a dyn Program, thread: usize) -> Self {
         Self {
             program,
             thread,
-            repetitions,
-            repetition: 0,
             stream: program.stream(thread),
         }
     }
@@ -73,13 +53,12 @@ impl<'a> Repeated<'a> {
 impl Stream for Repeated<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> bool {
         if self.stream.next_batch(batch) {
-            in_repetition(self.repetition, batch);
             return true;
         }
-        if self.repetition + 1 >= self.repetitions {
+        // What cannot be read to its end would be repeated in no time.
+        if self.program.error().is_some() {
             return false;
         }
-        self.repetition += 1;
         self.stream = self.program.stream(self.thread);
         batch.events.clear();
         batch.events.push(Event::mark(EventKind::Mark, 0));

@@ -14,6 +14,7 @@
 use crate::model::Model;
 use crate::random::Random;
 use pinfold_core::{PuId, PuSet};
+use std::collections::HashMap;
 
 /// Per balancing interval, the chance that some task is moved although the machine is balanced. Assumed.
 const MOVE_CHANCE: f64 = 1.0 / 64.0;
@@ -30,8 +31,16 @@ struct Place {
     package: usize,
 }
 
+impl Place {
+    /// What it is in, from the outermost inwards.
+    fn groups(&self) -> [usize; 5] {
+        [self.package, self.node, self.domain, self.core, self.pu.0 as usize]
+    }
+}
+
 /// The scheduler of one machine.
 pub(crate) struct Scheduler {
+    /// By PU.
     places: Vec<Place>,
     random: Random,
     /// In seconds.
@@ -69,28 +78,14 @@ impl Scheduler {
         self.interval
     }
 
+    /// A whole number below `bound`.
+    pub(crate) fn chance(&mut self, bound: usize) -> usize {
+        self.random.below(bound)
+    }
+
     /// The PU for one more task.
     pub(crate) fn select(&mut self, assignment: &Assignment) -> PuId {
-        let tasks = |which: &dyn Fn(&Place) -> bool| {
-            self.places
-                .iter()
-                .filter(|place| which(place))
-                .map(|place| assignment.iter().flatten().filter(|&&pu| pu == place.pu).count())
-                .sum::<usize>()
-        };
-        let busy: Vec<[usize; 5]> = self
-            .places
-            .iter()
-            .map(|place| {
-                [
-                    tasks(&|other| other.package == place.package),
-                    tasks(&|other| other.node == place.node),
-                    tasks(&|other| other.domain == place.domain),
-                    tasks(&|other| other.core == place.core),
-                    tasks(&|other| other.pu == place.pu),
-                ]
-            })
-            .collect();
+        let busy = self.busy(assignment);
         let best = busy.iter().min().copied().unwrap_or_default();
         let equals: Vec<PuId> = self
             .places
@@ -102,6 +97,31 @@ impl Scheduler {
         equals[self.random.below(equals.len())]
     }
 
+    /// By place: how many tasks its package, node, domain, core and PU have, of those on PUs that may be used.
+    fn busy(&self, assignment: &Assignment) -> Vec<[usize; 5]> {
+        let mut tasks: HashMap<(usize, usize), usize> = HashMap::new();
+        for pu in assignment.iter().flatten() {
+            if let Some(place) = self.place(*pu) {
+                for group in place.groups().into_iter().enumerate() {
+                    *tasks.entry(group).or_default() += 1;
+                }
+            }
+        }
+        let of = |group: (usize, usize)| tasks.get(&group).copied().unwrap_or(0);
+        self.places
+            .iter()
+            .map(|place| {
+                let groups = place.groups();
+                std::array::from_fn(|level| of((level, groups[level])))
+            })
+            .collect()
+    }
+
+    fn place(&self, pu: PuId) -> Option<&Place> {
+        let place = self.places.binary_search_by_key(&pu, |place| place.pu).ok()?;
+        Some(&self.places[place])
+    }
+
     /// One balancing: which task moves where, if any. Tasks of which `stays` says so are not touched.
     pub(crate) fn balance(&mut self, assignment: &Assignment, stays: &[bool]) -> Option<(usize, PuId)> {
         let free: Vec<usize> = (0..assignment.len())
@@ -110,23 +130,26 @@ impl Scheduler {
         if free.is_empty() {
             return None;
         }
-        let core_of = |pu: PuId| self.places.iter().find(|place| place.pu == pu).map(|place| place.core);
-        let on_core = |core: Option<usize>| {
-            let tasks = assignment.iter().flatten();
-            tasks.filter(|&&pu| core_of(pu) == core).count()
-        };
-        let idle_cores = self
+        let busy = self.busy(assignment);
+        let on_core: HashMap<PuId, usize> = self
             .places
             .iter()
-            .filter(|place| on_core(Some(place.core)) == 0)
-            .count();
+            .zip(&busy)
+            .map(|(place, [.., on_core, _])| (place.pu, *on_core))
+            .collect();
+        let idle: Vec<PuId> = self
+            .places
+            .iter()
+            .map(|place| place.pu)
+            .filter(|pu| on_core[pu] == 0)
+            .collect();
         let crowded = free
             .iter()
             .copied()
-            .find(|&task| assignment[task].is_some_and(|pu| on_core(core_of(pu)) > 1));
+            .find(|&task| assignment[task].is_some_and(|pu| on_core.get(&pu).is_some_and(|&tasks| tasks > 1)));
         let task = match crowded {
-            Some(task) if idle_cores > 0 => task,
-            _ if idle_cores > 0 && self.random.uniform() < MOVE_CHANCE => free[self.random.below(free.len())],
+            Some(task) if !idle.is_empty() => task,
+            _ if !idle.is_empty() && self.random.uniform() < MOVE_CHANCE => free[self.random.below(free.len())],
             _ => return None,
         };
         let mut without = assignment.clone();
@@ -134,12 +157,6 @@ impl Scheduler {
         let target = if crowded == Some(task) {
             self.select(&without)
         } else {
-            let idle: Vec<PuId> = self
-                .places
-                .iter()
-                .filter(|place| on_core(Some(place.core)) == 0)
-                .map(|place| place.pu)
-                .collect();
             idle[self.random.below(idle.len())]
         };
         (Some(target) != before).then_some((task, target))

@@ -1,14 +1,16 @@
 //! Rates of configurations, each simulated once, when it is first needed.
 //!
-//! For one configuration the window engine runs the piece twice in a row from cold caches. In between all threads wait for
-//! each other: what has been counted until then is the cold repetition, the rest the warm one.
+//! For one configuration the window engine runs all programs from cold caches, each of them again and again, until each has
+//! done its piece twice. Between two repetitions a program's threads wait for each other: what it has counted until it has
+//! done the first is its cold repetition. What came after that, divided by how often it has done its piece meanwhile, is its
+//! warm one: a program that is quicker than the others has done it more often. One that runs alone is done after the second.
 
 use super::counter::{Counter, Energy};
+use super::mix::Mix;
 use super::pages::{Homes, Pages};
-use super::program::{Program, Repeated};
 use crate::model::Model;
 use crate::window::{
-    Options, PageMapping, Prefetchers, Stream, WindowConfiguration, WindowError, WindowResult, simulate_to_marks,
+    Counters, Mark, Options, PageMapping, Prefetchers, TeamMarks, WindowConfiguration, WindowError, simulate_teams,
 };
 use pinfold_core::{Pinning, PuId};
 use std::collections::HashMap;
@@ -23,25 +25,37 @@ pub(crate) struct Setting {
     pub(crate) prefetchers: Prefetchers,
 }
 
-/// One repetition of the piece.
+/// One repetition of a program's piece.
 #[derive(Clone, Debug)]
 pub(crate) struct Repetition {
     /// How long it takes, above 0.
     pub(crate) seconds: f64,
-    /// By thread: what it counts.
+    /// By thread of the program: what it counts.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
-    /// What the machine takes, in joules.
-    pub(crate) energy: [f64; Energy::NUMBER],
 }
 
-/// A configuration's repetitions.
+/// A program's repetitions beside the others.
 #[derive(Clone, Debug)]
-pub(crate) struct Rates {
+pub(crate) struct ProgramRates {
     /// With caches that hold nothing of the program.
     pub(crate) cold: Repetition,
     /// After another one.
     pub(crate) warm: Repetition,
-    /// Waits in a repetition that nothing ended.
+}
+
+/// What the machine takes, in watts.
+pub(crate) type Watts = [f64; Energy::NUMBER];
+
+/// What a configuration gives.
+#[derive(Clone, Debug)]
+pub(crate) struct Rates {
+    /// By program.
+    pub(crate) programs: Vec<ProgramRates>,
+    /// While some program does its cold repetition.
+    pub(crate) cold: Watts,
+    /// Afterwards.
+    pub(crate) warm: Watts,
+    /// Waits in a repetition of all programs that nothing ended.
     pub(crate) released: u64,
 }
 
@@ -61,20 +75,20 @@ impl Windows {
     pub(crate) fn rates(
         &mut self,
         model: &Model,
-        program: &dyn Program,
+        mix: &Mix,
         pages: &Pages,
         setting: &Setting,
     ) -> Result<Rc<Rates>, WindowError> {
         if let Some(known) = self.known.get(setting) {
             return Ok(Rc::clone(known));
         }
-        let rates = Rc::new(simulated(model, program, pages, setting)?);
+        let rates = Rc::new(simulated(model, mix, pages, setting)?);
         self.known.insert(setting.clone(), Rc::clone(&rates));
         Ok(rates)
     }
 }
 
-fn simulated(model: &Model, program: &dyn Program, pages: &Pages, setting: &Setting) -> Result<Rates, WindowError> {
+fn simulated(model: &Model, mix: &Mix, pages: &Pages, setting: &Setting) -> Result<Rates, WindowError> {
     let pinning = Pinning::new(setting.pus.clone()).ok_or(WindowError::NoThreads)?;
     let configuration = WindowConfiguration {
         pinning,
@@ -82,52 +96,90 @@ fn simulated(model: &Model, program: &dyn Program, pages: &Pages, setting: &Sett
         pages: PageMapping::FirstTouch,
         prefetchers: setting.prefetchers,
     };
-    let placed = pages.placed(model, program, &setting.homes);
-    let streams = (0..program.threads())
-        .map(|thread| Box::new(Repeated::new(program, thread, 2)) as Box<dyn Stream + '_>)
+    let placed = pages.placed(model, mix, &setting.homes);
+    let teams = (0..mix.programs().len()).map(|program| mix.repeated(program)).collect();
+    let marks = simulate_teams(model, &configuration, &placed, teams, REPETITIONS, &Options::default())?;
+    // A program without marks could not be read to its end, of which the caller asks it.
+    let passages: Vec<Passage> = marks
+        .iter()
+        .zip(mix.programs())
+        .map(|(marks, program)| Passage::new(marks, program.threads()))
         .collect();
-    let (marks, whole) = simulate_to_marks(model, &configuration, None, &placed, streams, &Options::default())?;
-    // Without a mark the program could not be read to its end, of which the caller asks it.
-    let once = marks.first().unwrap_or(&whole);
-    let released = once.released;
-    let cold = repetition(model, once);
-    let both = repetition(model, &whole);
-    let warm = Repetition {
-        seconds: (both.seconds - cold.seconds).max(SHORTEST),
-        counts: both
-            .counts
-            .iter()
-            .zip(&cold.counts)
-            .map(|(both, cold)| std::array::from_fn(|counter| (both[counter] - cold[counter]).max(0.0)))
-            .collect(),
-        energy: std::array::from_fn(|energy| (both.energy[energy] - cold.energy[energy]).max(0.0)),
+    let latest = |pick: fn(&Passage) -> &Mark| {
+        let marks = passages.iter().map(pick);
+        marks.max_by(|one, other| one.seconds.total_cmp(&other.seconds))
     };
-    Ok(Rates { cold, warm, released })
+    let nothing = Mark::nothing(0);
+    let cold_ends = latest(|passage| &passage.first).unwrap_or(&nothing);
+    let warm_ends = latest(|passage| &passage.last).unwrap_or(&nothing);
+    Ok(Rates {
+        programs: passages.iter().map(|passage| passage.rates(model)).collect(),
+        cold: watts(&nothing, cold_ends),
+        warm: watts(cold_ends, warm_ends),
+        released: passages.iter().map(|passage| passage.first.released).sum(),
+    })
 }
+
+/// So often a program does its piece at least.
+const REPETITIONS: u64 = 2;
 
 /// No repetition is shorter, in seconds: a piece without any instruction would be repeated for ever in no time.
 const SHORTEST: f64 = 1e-9;
 
-fn repetition(model: &Model, result: &WindowResult) -> Repetition {
-    Repetition {
-        seconds: result.seconds.max(SHORTEST),
-        counts: result
-            .threads
-            .iter()
-            .map(|counters| Counter::all(counters, model.caches.len()))
-            .collect(),
-        energy: Energy::all(result),
+/// What came of one program in a window.
+struct Passage {
+    first: Mark,
+    last: Mark,
+    /// Repetitions from the first mark to the last.
+    warm: f64,
+}
+
+impl Passage {
+    fn new(marks: &TeamMarks, threads: usize) -> Self {
+        let mark = |mark: &Option<Mark>| mark.clone().unwrap_or_else(|| Mark::nothing(threads));
+        Self {
+            first: mark(&marks.first),
+            last: mark(&marks.last),
+            warm: marks.number.saturating_sub(1).max(1) as f64,
+        }
     }
+
+    fn rates(&self, model: &Model) -> ProgramRates {
+        let levels = model.caches.len();
+        let counts = |counters: &Counters| Counter::all(counters, levels);
+        let cold = Repetition {
+            seconds: self.first.seconds.max(SHORTEST),
+            counts: self.first.threads.iter().map(counts).collect(),
+        };
+        let all = self.last.threads.iter().map(counts).zip(&cold.counts);
+        let warm = Repetition {
+            seconds: ((self.last.seconds - self.first.seconds) / self.warm).max(SHORTEST),
+            counts: all
+                .map(|(all, cold)| std::array::from_fn(|counter| (all[counter] - cold[counter]).max(0.0) / self.warm))
+                .collect(),
+        };
+        ProgramRates { cold, warm }
+    }
+}
+
+/// What the machine took from one mark to another.
+fn watts(from: &Mark, to: &Mark) -> Watts {
+    let seconds = (to.seconds - from.seconds).max(SHORTEST);
+    let (from, to) = (Energy::until(from), Energy::until(to));
+    std::array::from_fn(|energy| (to[energy] - from[energy]).max(0.0) / seconds)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::builtin;
-    use crate::window::{Event, EventKind, Recorded};
+    use crate::timeline::Program;
+    use crate::window::{Event, EventKind, Recorded, Stream, simulate};
+    use std::sync::Arc;
 
     /// Three threads that read arrays of different lengths, write to a line that they share, and meet at a barrier. Two
     /// wait for what may never come.
+    #[derive(Clone, Copy)]
     struct Reading {
         signalled: bool,
     }
@@ -173,31 +225,65 @@ mod tests {
         }
     }
 
-    fn run(program: &Reading, repetitions: u64) -> (Vec<WindowResult>, WindowResult) {
-        let model = builtin("opteron-6164x4").unwrap();
-        let configuration = WindowConfiguration {
-            pinning: Pinning::new(vec![PuId(0), PuId(1), PuId(20)]).unwrap(),
+    const PUS: [u32; 6] = [0, 1, 20, 2, 3, 21];
+
+    fn configuration(threads: usize) -> WindowConfiguration {
+        WindowConfiguration {
+            pinning: Pinning::new(PUS[..threads].iter().copied().map(PuId).collect()).unwrap(),
             pages: PageMapping::FirstTouch,
             prefetchers: Prefetchers::ALL,
-        };
-        let streams = (0..program.threads())
-            .map(|thread| Box::new(Repeated::new(program, thread, repetitions)) as Box<dyn Stream + '_>)
-            .collect();
+        }
+    }
+
+    /// Programs that run until each has come to so many marks.
+    fn run(programs: &[Reading], marks: u64) -> Vec<TeamMarks> {
+        let model = builtin("opteron-6164x4").unwrap();
+        let programs: Vec<Arc<dyn Program>> = programs.iter().map(|program| Arc::new(*program) as _).collect();
+        let mix = Mix::new(programs);
+        let teams = (0..mix.programs().len()).map(|program| mix.repeated(program)).collect();
         let placed = HashMap::<u64, u8>::new();
-        simulate_to_marks(&model, &configuration, None, &placed, streams, &Options::default()).unwrap()
+        let configuration = configuration(mix.all_threads());
+        simulate_teams(&model, &configuration, &placed, teams, marks, &Options::default()).unwrap()
     }
 
     #[test]
     fn the_first_of_two_repetitions_counts_what_one_alone_does() {
         for (signalled, released) in [(true, 0), (false, 2)] {
             let program = Reading { signalled };
-            let (no_marks, alone) = run(&program, 1);
-            let (marks, both) = run(&program, 2);
-            assert_eq!(no_marks, []);
-            assert_eq!(marks, std::slice::from_ref(&alone));
-            assert_eq!((alone.released, both.released), (released, 2 * released));
-            assert_eq!(both.total().reads, 2 * alone.total().reads);
-            assert!(both.seconds > alone.seconds && both.seconds < 2.0 * alone.seconds);
+            let model = builtin("opteron-6164x4").unwrap();
+            let streams = (0..program.threads()).map(|thread| program.stream(thread)).collect();
+            let alone = simulate(&model, &configuration(3), None, streams, &Options::default()).unwrap();
+            let marks = run(&[program], 2).remove(0);
+            let (first, last) = (marks.first.unwrap(), marks.last.unwrap());
+            assert_eq!(marks.number, 2);
+            assert_eq!((first.seconds, &first.threads), (alone.seconds, &alone.threads));
+            assert_eq!(
+                (alone.released, first.released, last.released),
+                (released, released, 2 * released)
+            );
+            let reads = |threads: &[Counters]| threads.iter().map(|thread| thread.reads).sum::<u64>();
+            assert_eq!(reads(&last.threads), 2 * reads(&alone.threads));
+            assert!(last.seconds > first.seconds && last.seconds < 2.0 * first.seconds);
+        }
+    }
+
+    #[test]
+    fn programs_side_by_side_share_no_page_and_wait_for_no_other() {
+        let programs = [Reading { signalled: false }, Reading { signalled: true }];
+        let marks = run(&programs, 2);
+        for (marks, released) in marks.iter().zip([2, 0]) {
+            let first = marks.first.as_ref().unwrap();
+            assert!(marks.number >= 2);
+            assert_eq!(first.released, released);
+            let alone = run(&programs[..1], 1).remove(0).first.unwrap();
+            let reads = |mark: &Mark| mark.threads.iter().map(|thread| thread.reads).sum::<u64>();
+            assert_eq!(reads(first), reads(&alone));
+            let handed = |mark: &Mark| mark.threads.iter().map(|thread| thread.invalidations_sent).sum::<u64>();
+            assert_eq!(
+                handed(first),
+                handed(&alone),
+                "a line of one program is none of the other's"
+            );
         }
     }
 }

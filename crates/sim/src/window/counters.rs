@@ -223,6 +223,53 @@ pub struct LinkTraffic {
     pub bytes: u64,
 }
 
+/// What had been counted when the threads of a team came to a mark, since the window's begin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// When the last of them came.
+    pub seconds: f64,
+    /// By thread of the team.
+    pub threads: Vec<Counters>,
+    /// Energy of all packages of the machine, in joules.
+    pub package_joules: f64,
+    /// Energy of all its memory, in joules.
+    pub memory_joules: f64,
+    /// Threads of the team that had waited for something that never came.
+    pub released: u64,
+}
+
+impl Mark {
+    /// Nothing counted, of so many threads.
+    pub(crate) fn nothing(threads: usize) -> Self {
+        Self {
+            seconds: 0.0,
+            threads: vec![Counters::default(); threads],
+            package_joules: 0.0,
+            memory_joules: 0.0,
+            released: 0,
+        }
+    }
+}
+
+/// The first and the last of a team's marks. It has had at least one when there is a first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TeamMarks {
+    /// How many it came to.
+    pub number: u64,
+    /// The first.
+    pub first: Option<Mark>,
+    /// The last, which may be the first.
+    pub last: Option<Mark>,
+}
+
+impl TeamMarks {
+    pub(crate) fn add(&mut self, mark: Mark) {
+        self.number += 1;
+        self.first.get_or_insert_with(|| mark.clone());
+        self.last = Some(mark);
+    }
+}
+
 /// What a window's simulation gives. All of it is computed, nothing measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowResult {

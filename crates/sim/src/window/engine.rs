@@ -14,7 +14,7 @@
 
 use super::cache::Cache;
 use super::configuration::{WindowConfiguration, working};
-use super::counters::{Counters, LinkTraffic, RegionSpan, WindowResult};
+use super::counters::{Counters, LinkTraffic, Mark, RegionSpan, TeamMarks, WindowResult};
 use super::directory::{BLOCK_SHIFT, DOMAINS};
 use super::mapping::Mapping;
 use super::pages::Pages;
@@ -130,24 +130,41 @@ pub fn simulate_with_pages<S: BuildHasher>(
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<WindowResult, WindowError> {
-    simulate_to_marks(model, configuration, profile, placed, streams, options).map(|(_, whole)| whole)
+    let teams = vec![streams];
+    with_engine(model, configuration, profile, placed, teams, options, Ending::Threads).map(|(_, whole)| whole)
 }
 
-/// As `simulate_with_pages`, with a result of what had been counted at each `Mark` besides that of the whole window. All
-/// of them count from the window's begin.
-pub fn simulate_to_marks<S: BuildHasher>(
+/// As `simulate_with_pages`, for programs that run side by side and repeat what they do: threads of one of `teams` are those
+/// of one program, in the order of the configuration's ranks, and meet at `Mark`s. The window ends when each team has come to
+/// `marks` of them, or its threads have ended. Until then all go on, so that each team has the others beside it.
+pub fn simulate_teams<S: BuildHasher>(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    placed: &HashMap<u64, u8, S>,
+    teams: Vec<Vec<Box<dyn Stream + '_>>>,
+    marks: u64,
+    options: &Options,
+) -> Result<Vec<TeamMarks>, WindowError> {
+    with_engine(model, configuration, None, placed, teams, options, Ending::Marks(marks)).map(|(marks, _)| marks)
+}
+
+/// Makes an engine that is as wide as the window needs, and runs it.
+fn with_engine<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
     profile: Option<&PageProfile>,
     placed: &HashMap<u64, u8, S>,
-    streams: Vec<Box<dyn Stream + '_>>,
+    teams: Vec<Vec<Box<dyn Stream + '_>>>,
     options: &Options,
-) -> Result<(Vec<WindowResult>, WindowResult), WindowError> {
-    let placement = Placement::new(model, configuration, profile, streams.len())?;
+    ending: Ending,
+) -> Result<(Vec<TeamMarks>, WindowResult), WindowError> {
+    let threads = teams.iter().map(Vec::len).sum();
+    let placement = Placement::new(model, configuration, profile, threads)?;
     macro_rules! run {
         ($words:literal) => {{
-            let mut engine = Engine::<$words>::new(model, configuration, profile, streams, options, placement);
+            let mut engine = Engine::<$words>::new(model, configuration, profile, teams, options, placement);
             engine.system.pages.are_placed(placed);
+            engine.ending = ending;
             engine.run()
         }};
     }
@@ -156,6 +173,26 @@ pub fn simulate_to_marks<S: BuildHasher>(
         65..=256 => run!(4),
         _ => run!(16),
     }
+}
+
+/// When a window ends.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// When all threads have.
+    Threads,
+    /// When each team has come to so many marks.
+    Marks(u64),
+}
+
+/// Threads of one program, which meet at marks and order one another.
+struct Team {
+    threads: Range<usize>,
+    waiting: Waiting,
+    /// Who has come to the next mark.
+    at_mark: Vec<usize>,
+    marks: TeamMarks,
+    /// Threads that waited for something that never came.
+    released: u64,
 }
 
 /// Where the threads are.
@@ -229,7 +266,9 @@ struct Engine<'a, const W: usize> {
     pus: Vec<Pu>,
     threads: Vec<Thread<'a>>,
     queue: Queue,
-    waiting: Waiting,
+    teams: Vec<Team>,
+    /// By thread.
+    team_of: Vec<usize>,
     regions: Vec<RegionSpan>,
     region_totals: BTreeMap<u64, RegionTotals>,
     /// By thread: what had been counted when it entered each of its open regions.
@@ -241,10 +280,7 @@ struct Engine<'a, const W: usize> {
     call: Ticks,
     poll: Ticks,
     released: u64,
-    /// Threads that have come to the next mark.
-    at_mark: Vec<usize>,
-    /// The results at the marks so far.
-    marks: Vec<WindowResult>,
+    ending: Ending,
 }
 
 impl<'a, const W: usize> Engine<'a, W> {
@@ -252,11 +288,27 @@ impl<'a, const W: usize> Engine<'a, W> {
         model: &'a Model,
         configuration: &WindowConfiguration,
         profile: Option<&PageProfile>,
-        streams: Vec<Box<dyn Stream + 'a>>,
+        streams: Vec<Vec<Box<dyn Stream + 'a>>>,
         options: &Options,
         placement: Placement,
     ) -> Self {
         let frequency = model.frequency();
+        let mut teams: Vec<Team> = vec![];
+        for streams in &streams {
+            let first = teams.last().map_or(0, |team| team.threads.end);
+            teams.push(Team {
+                threads: first..first + streams.len(),
+                waiting: Waiting::default(),
+                at_mark: vec![],
+                marks: TeamMarks::default(),
+                released: 0,
+            });
+        }
+        let members = teams.iter().enumerate();
+        let team_of = members
+            .flat_map(|(number, team)| std::iter::repeat_n(number, team.threads.len()))
+            .collect();
+        let streams: Vec<Box<dyn Stream + 'a>> = streams.into_iter().flatten().collect();
         let system = System::<W>::new(
             model,
             &placement.cores,
@@ -322,7 +374,8 @@ impl<'a, const W: usize> Engine<'a, W> {
                 .zip(pu_of_thread)
                 .map(|(stream, pu)| Thread::new(stream, pu))
                 .collect(),
-            waiting: Waiting::default(),
+            teams,
+            team_of,
             regions: vec![],
             region_totals: BTreeMap::new(),
             snapshots,
@@ -333,36 +386,55 @@ impl<'a, const W: usize> Engine<'a, W> {
             call: system_cost(|costs| &costs.call, options.call),
             poll: system_cost(|costs| &costs.poll, options.poll),
             released: 0,
-            at_mark: vec![],
-            marks: vec![],
+            ending: Ending::Threads,
         }
     }
 
-    fn run(mut self) -> Result<(Vec<WindowResult>, WindowResult), WindowError> {
+    fn run(mut self) -> Result<(Vec<TeamMarks>, WindowResult), WindowError> {
         for pu in 0..self.pus.len() {
             self.set_active(pu, true);
             self.queue.add(pu, 0);
         }
-        loop {
-            while let Some((_, pu)) = self.queue.pop() {
-                self.turn(pu)?;
-            }
-            // Nobody can run: those who wait do so for what the recording does not hold. Who has come to a mark waits
-            // for them.
-            let mut stuck = self.waiting.release_all();
-            if stuck.is_empty() {
-                stuck = std::mem::take(&mut self.at_mark);
-            }
-            if stuck.is_empty() {
+        while !self.has_ended() {
+            let Some((_, pu)) = self.queue.pop() else {
                 break;
-            }
-            self.released += stuck.len() as u64;
-            for thread in stuck {
-                self.release(thread, self.threads[thread].clock);
+            };
+            if let Some(thread) = self.turn(pu)? {
+                self.release_stuck(self.team_of[thread]);
             }
         }
         let whole = self.result();
-        Ok((self.marks, whole))
+        Ok((self.teams.into_iter().map(|team| team.marks).collect(), whole))
+    }
+
+    /// Whether the window has come to the end that was asked for. Without one it ends with its last thread.
+    fn has_ended(&self) -> bool {
+        let Ending::Marks(marks) = self.ending else {
+            return false;
+        };
+        let ended = |thread: usize| self.threads[thread].state == State::Ended;
+        self.teams
+            .iter()
+            .all(|team| team.marks.number >= marks || team.threads.clone().all(ended))
+    }
+
+    /// Where nobody of a team can run, those who wait do so for what the recording does not hold, and go on. Who has come to
+    /// a mark waits for them.
+    fn release_stuck(&mut self, team: usize) {
+        let runs = |thread: usize| self.threads[thread].state == State::Ready;
+        let team = &mut self.teams[team];
+        if team.threads.clone().any(runs) {
+            return;
+        }
+        let mut stuck = team.waiting.release_all();
+        if stuck.is_empty() {
+            stuck = std::mem::take(&mut team.at_mark);
+        }
+        self.released += stuck.len() as u64;
+        team.released += stuck.len() as u64;
+        for thread in stuck {
+            self.release(thread, self.threads[thread].clock);
+        }
     }
 
     /// Notes whether a PU has a thread that can run: its siblings go slower while it does.
@@ -373,11 +445,11 @@ impl<'a, const W: usize> Engine<'a, W> {
         state.active = active;
     }
 
-    /// Gives a PU to one of its threads until the thread's turn is over.
-    fn turn(&mut self, pu: usize) -> Result<(), WindowError> {
+    /// Gives a PU to one of its threads until the thread's turn is over; which one.
+    fn turn(&mut self, pu: usize) -> Result<Option<usize>, WindowError> {
         let Some(thread) = self.choose(pu) else {
             self.set_active(pu, false);
-            return Ok(());
+            return Ok(None);
         };
         let mut limit = self.queue.next_time().map_or(Ticks::MAX, |next| next + self.quantum);
         if self.pus[pu].threads.len() > 1 {
@@ -440,7 +512,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             Some(time) => self.queue.add(pu, time.max(self.pus[pu].clock)),
             None => self.set_active(pu, false),
         }
-        Ok(())
+        Ok(Some(thread))
     }
 
     /// Does what orders a thread against others; whether the thread goes on.
@@ -468,7 +540,8 @@ impl<'a, const W: usize> Engine<'a, W> {
                 true
             }
             EventKind::Barrier => {
-                let Some(members) = self.waiting.arrive(event.payload, event.size as usize, thread) else {
+                let waiting = &mut self.teams[self.team_of[thread]].waiting;
+                let Some(members) = waiting.arrive(event.payload, event.size as usize, thread) else {
                     self.threads[thread].state = State::Blocked;
                     self.poll(thread);
                     return false;
@@ -480,29 +553,18 @@ impl<'a, const W: usize> Engine<'a, W> {
                 }
                 true
             }
-            EventKind::Mark => {
-                self.at_mark.push(thread);
-                if self.at_mark.len() < self.threads.len() {
-                    self.threads[thread].state = State::Blocked;
-                    return false;
-                }
-                let result = self.result();
-                self.marks.push(result);
-                let last = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(now);
-                for member in std::mem::take(&mut self.at_mark) {
-                    self.release(member, last);
-                }
-                true
-            }
+            EventKind::Mark => self.come_to_mark(thread),
             EventKind::Signal => {
-                for waiter in self.waiting.signal(event.payload, now) {
+                let waiting = &mut self.teams[self.team_of[thread]].waiting;
+                for waiter in waiting.signal(event.payload, now) {
                     self.release(waiter, now);
                 }
                 true
             }
             EventKind::Wait => {
                 let state = &mut self.threads[thread];
-                let Some(since) = self.waiting.wait(event.payload, thread) else {
+                let waiting = &mut self.teams[self.team_of[thread]].waiting;
+                let Some(since) = waiting.wait(event.payload, thread) else {
                     state.state = State::Blocked;
                     if event.size > 0 {
                         self.poll(thread);
@@ -515,6 +577,64 @@ impl<'a, const W: usize> Engine<'a, W> {
                 true
             }
         }
+    }
+
+    /// A thread has come to a mark; whether it goes on, because it is the last of its team and the window goes on, too.
+    fn come_to_mark(&mut self, thread: usize) -> bool {
+        let team = &mut self.teams[self.team_of[thread]];
+        team.at_mark.push(thread);
+        if team.at_mark.len() < team.threads.len() {
+            self.threads[thread].state = State::Blocked;
+            return false;
+        }
+        let members = std::mem::take(&mut team.at_mark);
+        // Nobody waits, and what was signalled is of no use any more.
+        team.waiting = Waiting::default();
+        let clocks = self.threads[team.threads.clone()].iter().map(|thread| thread.clock);
+        let last = clocks.max().unwrap_or(0);
+        let mark = self.mark(self.team_of[thread], last);
+        self.teams[self.team_of[thread]].marks.add(mark);
+        for member in members {
+            self.release(member, last);
+        }
+        !self.has_ended()
+    }
+
+    /// What a team's threads, and the machine, have counted until `time`.
+    fn mark(&self, team: usize, time: Ticks) -> Mark {
+        let team = &self.teams[team];
+        let seconds = cycles(time) / self.model.frequency().0;
+        let all: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
+        let (package_joules, memory_joules) = self.joules(seconds, &all);
+        Mark {
+            seconds,
+            threads: all[team.threads.clone()].to_vec(),
+            package_joules,
+            memory_joules,
+            released: team.released,
+        }
+    }
+
+    /// What a thread has counted by now.
+    fn counters(&self, thread: usize) -> Counters {
+        let mut counters = self.system.counters[thread].clone();
+        let thread = &self.threads[thread];
+        counters.instructions = thread.instructions;
+        counters.stall_cycles = cycles(thread.stalled);
+        counters.busy_cycles = cycles(thread.busy);
+        counters.wait_cycles = cycles(thread.waited);
+        counters.queue_cycles = cycles(thread.queued);
+        counters
+    }
+
+    /// What all packages and all memory have taken in a time of `seconds`.
+    fn joules(&self, seconds: f64, counters: &[Counters]) -> (f64, f64) {
+        let crossings = (served(&self.system.links) + served(&self.system.buses)) as f64;
+        let package = package_joules(self.model, seconds, counters, crossings);
+        (
+            package,
+            memory_joules(self.model, seconds, served(&self.system.memory) as f64),
+        )
     }
 
     /// A thread keeps its PU busy with something that is not in its stream.
@@ -619,22 +739,13 @@ impl<'a, const W: usize> Engine<'a, W> {
         }
     }
 
-    /// What has been counted by now, when all threads have ended or come to a mark.
+    /// What has been counted by now.
     fn result(&self) -> WindowResult {
         let model = self.model;
         let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
         let seconds = cycles(end) / model.frequency().0;
-        let mut counters = self.system.counters.clone();
-        for (counters, thread) in counters.iter_mut().zip(&self.threads) {
-            counters.instructions = thread.instructions;
-            counters.stall_cycles = cycles(thread.stalled);
-            counters.busy_cycles = cycles(thread.busy);
-            counters.wait_cycles = cycles(thread.waited);
-            counters.queue_cycles = cycles(thread.queued);
-        }
-        let crossings = (served(&self.system.links) + served(&self.system.buses)) as f64;
-        let package = package_joules(model, seconds, &counters, crossings);
-        let memory = memory_joules(model, seconds, served(&self.system.memory) as f64);
+        let counters: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
+        let (package, memory) = self.joules(seconds, &counters);
         let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
         WindowResult {
             seconds,

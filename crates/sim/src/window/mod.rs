@@ -34,9 +34,10 @@ mod trainer;
 
 pub use configuration::WindowConfiguration;
 pub use counters::{
-    Counters, LevelCounters, LinkTraffic, PrefetchCounters, RegionSpan, Served, ServedCounters, WindowResult,
+    Counters, LevelCounters, LinkTraffic, Mark, PrefetchCounters, RegionSpan, Served, ServedCounters, TeamMarks,
+    WindowResult,
 };
-pub use engine::{Options, WindowError, simulate, simulate_to_marks, simulate_with_pages};
+pub use engine::{Options, WindowError, simulate, simulate_teams, simulate_with_pages};
 pub(crate) use mapping::Mapping;
 pub use misses::{Geometry, MissCounter, Misses, MissesError};
 pub use pinfold_core::{PageMapping, Prefetchers};

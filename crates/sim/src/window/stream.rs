@@ -30,7 +30,8 @@ pub enum EventKind {
     RegionBegin,
     /// Leaves the region `payload`.
     RegionEnd,
-    /// Goes on when all threads of the window have come here. What has been counted by then is a result of its own.
+    /// Goes on when all threads of its program have come here. What has been counted by then is a result of its own, and
+    /// identities of tokens may be used again.
     Mark,
 }
 

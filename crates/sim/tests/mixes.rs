@@ -1,0 +1,182 @@
+//! Several programs side by side on a simulated machine.
+
+use pinfold_core::{Configuration, Machine, Pinning, PuSet, Wait};
+use pinfold_sim::window::{Recorded, Stream, synthetic};
+use pinfold_sim::{EndSwitch, NamedProgram, Program, ProgramProgress, Repeat, Run, SimulatedMachine, model};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MACHINE: &str = "e5-2660v2x2";
+
+/// Threads that read an array each, of which nobody else's cache holds anything.
+struct Streaming {
+    threads: usize,
+    bytes: u64,
+}
+
+impl Program for Streaming {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+        synthetic::streaming((thread as u64 + 1) << 32, self.bytes, 1, 0)
+    }
+
+    fn regions(&self) -> Option<u64> {
+        None
+    }
+
+    fn page_owners(&self) -> &[(u64, u32)] {
+        &[]
+    }
+
+    fn error(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A program that computes and touches no memory.
+struct Computing;
+
+impl Program for Computing {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn stream(&self, _thread: usize) -> Box<dyn Stream + '_> {
+        Box::new(Recorded::new(vec![pinfold_sim::window::Event::instructions(1_000_000)]))
+    }
+
+    fn regions(&self) -> Option<u64> {
+        None
+    }
+
+    fn page_owners(&self) -> &[(u64, u32)] {
+        &[]
+    }
+
+    fn error(&self) -> Option<String> {
+        None
+    }
+}
+
+fn streaming(threads: usize, mib: u64) -> Arc<dyn Program> {
+    Arc::new(Streaming {
+        threads,
+        bytes: mib << 20,
+    })
+}
+
+fn machine(programs: &[(&str, Arc<dyn Program>)], repeat: Repeat, seed: u64) -> SimulatedMachine {
+    let model = model::builtin(MACHINE).unwrap();
+    let topology = model.topology();
+    let programs = programs
+        .iter()
+        .map(|(name, program)| NamedProgram {
+            name: (*name).to_owned(),
+            program: Arc::clone(program),
+        })
+        .collect();
+    let run = Run {
+        repeat,
+        exit_status: 0,
+        seed,
+    };
+    SimulatedMachine::new(model, topology, programs, run)
+}
+
+fn forever() -> Repeat {
+    Repeat::UntilAsked(EndSwitch::default())
+}
+
+/// Programs for ten seconds, with their tasks pinned to these PUs in turn.
+fn pinned(programs: &[(&str, Arc<dyn Program>)], pus: &str) -> Vec<ProgramProgress> {
+    let mut machine = machine(programs, forever(), 0);
+    machine.apply(&Configuration {
+        pinning: Pinning::new(PuSet::parse_ordered(pus).unwrap()),
+        ..Configuration::default()
+    });
+    machine.wait(Duration::from_secs(10)).unwrap();
+    machine.programs()
+}
+
+#[test]
+fn each_program_goes_on_at_its_own_rate() {
+    let quick: Arc<dyn Program> = Arc::new(Computing);
+    let alone = pinned(&[("quick", Arc::clone(&quick))], "0");
+    let both = pinned(&[("quick", quick), ("slow", streaming(1, 16))], "0,10");
+    let gone = (both[0].repetitions / alone[0].repetitions - 1.0).abs();
+    assert!(gone < 1e-3, "computing on a package of its own minds nobody: {gone}");
+    assert!(
+        both[1].repetitions > 1.0 && both[1].repetitions < both[0].repetitions / 2.0,
+        "{both:?}"
+    );
+}
+
+#[test]
+fn programs_that_share_a_memory_slow_each_other_down() {
+    let programs = [("a", streaming(5, 8)), ("b", streaming(5, 8))];
+    let together = pinned(&programs, "0-9");
+    let apart = pinned(&programs, "0-4,10-14");
+    for (together, apart) in together.iter().zip(&apart) {
+        assert!(together.repetitions < 0.7 * apart.repetitions, "{together:?} {apart:?}");
+    }
+}
+
+#[test]
+fn each_program_is_a_process_with_threads_and_counts_of_its_own() {
+    let mut machine = machine(&[("one", streaming(2, 1)), ("three", streaming(3, 1))], forever(), 0);
+    machine.wait(Duration::from_secs(1)).unwrap();
+    let sample = machine.observe();
+    let named = |name: &str| sample.tasks.iter().filter(|task| task.name == name).collect::<Vec<_>>();
+    let (one, three) = (named("one"), named("three"));
+    assert_eq!((one.len(), three.len()), (2, 3));
+    assert!(one.iter().all(|task| task.id.process == one[0].id.thread));
+    assert!(three.iter().all(|task| task.id.process == three[0].id.thread));
+    let progress = machine.programs();
+    assert_eq!(progress.iter().map(|program| program.tasks).collect::<Vec<_>>(), [2, 3]);
+    let instructions = machine
+        .metrics()
+        .iter()
+        .position(|metric| metric.name == "event:instructions")
+        .unwrap();
+    let counted: u64 = three.iter().map(|task| task.counts[instructions].unwrap().value).sum();
+    let told = progress[1]
+        .events
+        .iter()
+        .find(|(name, _)| name == "instructions")
+        .unwrap()
+        .1;
+    assert!((told - counted as f64).abs() <= 3.0, "{told} and {counted}");
+}
+
+#[test]
+fn a_number_of_repetitions_is_what_the_slowest_program_does() {
+    let times = Repeat::Times(NonZeroU64::new(3).unwrap());
+    let mut machine = machine(&[("quick", streaming(1, 1)), ("slow", streaming(1, 4))], times, 0);
+    assert_eq!(machine.wait(Duration::from_secs(3600)).unwrap(), Wait::Ended(0));
+    let done: Vec<f64> = machine.programs().iter().map(|program| program.repetitions).collect();
+    assert!(done[0] > 3.0, "{done:?}");
+    assert!((done[1] - 3.0).abs() < 1e-12, "{done:?}");
+}
+
+#[test]
+fn the_seed_decides_whose_task_is_created_next_and_so_where_it_runs() {
+    let places = |seed: u64| {
+        let mut machine = machine(&[("a", streaming(6, 1)), ("b", streaming(6, 1))], forever(), seed);
+        machine.wait(Duration::from_millis(1)).unwrap();
+        let sample = machine.observe();
+        sample
+            .tasks
+            .iter()
+            .map(|task| task.last_pu.unwrap())
+            .collect::<Vec<_>>()
+    };
+    let on_first_package = |seed: u64| places(seed)[..6].iter().filter(|pu| pu.0 % 20 < 10).count();
+    assert_eq!(places(1), places(1));
+    let shares: std::collections::BTreeSet<usize> = (0..20).map(on_first_package).collect();
+    assert!(shares.len() > 1, "{shares:?}");
+    assert!((0..20).all(|seed| places(seed).iter().filter(|pu| pu.0 % 20 < 10).count() == 6));
+}
