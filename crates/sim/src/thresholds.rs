@@ -265,7 +265,7 @@ const MOVES: u64 = LINE_BYTES / MOVE;
 const MOVE_INSTRUCTIONS: u32 = 8;
 
 /// Copies `bytes`, whole blocks of them, line by line: in ascending order, or one line of each page of a block at a time. Each
-/// line is read and then written, as memcpy() does.
+/// line is read and then written, as `memcpy()` does.
 fn lines(from: u64, to: u64, bytes: u64, high: bool) -> Box<dyn Stream> {
     let mut next = 0;
     Box::new(Generated::new(move || {
