@@ -5,6 +5,7 @@
 //! after `make build`. With words as arguments, only the costs that have one of them in their names are measured, and
 //! no file is written.
 
+mod daemon;
 mod guest;
 mod mapping;
 mod measure;

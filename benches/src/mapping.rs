@@ -1,5 +1,5 @@
-//! What one decision of SAM's mapper costs, on machines with a busy task on every CPU. The best of some turns counts: what else runs
-//! on the host can only slow them.
+//! What one decision of SAM's mapper costs, on machines with a busy task on every CPU. The best of some turns counts:
+//! what else runs on the host can only slow them.
 
 use anyhow::Result;
 use pinfold_core::{PuSet, TaskId, Topology};
@@ -18,7 +18,8 @@ const TURNS: usize = 20;
 pub(crate) enum Load {
     /// Tasks of all kinds, whose rates say that each is where it belongs.
     Settled,
-    /// Tasks of two programs, all of which share and of which each is spread over all packages, so that decisions move many.
+    /// Tasks of two programs, all of which share and of which each is spread over all packages, so that decisions move
+    /// many.
     Moving,
 }
 
@@ -31,8 +32,8 @@ pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
     };
     let topology = topology::read(&Source::Synthetic(machine))?;
     let tasks = tasks(&topology, load);
-    // The paper's rules alone move the same tasks again when they are not where they were moved to: the worst case, and the only one
-    // that can be measured many times. What is beyond the paper is on where nothing moves.
+    // The paper's rules alone move the same tasks again when they are not where they were moved to: the worst case, and
+    // the only one that can be measured many times. What is beyond the paper is on where nothing moves.
     let options = match load {
         Load::Settled => MapperOptions::default(),
         Load::Moving => MapperOptions {

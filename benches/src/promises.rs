@@ -1,5 +1,6 @@
 //! The promised costs, and how each is measured.
 
+use crate::daemon;
 use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
@@ -62,6 +63,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "us",
         bound: Bound::AtMost(5.0),
         measure: |_| reading(),
+    },
+    Promise {
+        name: "reading one task's group of four software events",
+        unit: "us",
+        bound: Bound::AtMost(8.89),
+        measure: |_| daemon::reading_a_group(),
+    },
+    Promise {
+        name: "the daemon watching 40 busy tasks every 100 ms, of one core",
+        unit: "%",
+        bound: Bound::AtMost(1.0),
+        measure: daemon::watching,
     },
     Promise {
         name: "counting the 38,580,711 placements of 64 threads, command",

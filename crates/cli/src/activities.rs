@@ -40,7 +40,8 @@ pub(crate) fn of_set(set: &EventSet) -> Result<MapperEvents> {
     let single = |name: &str| Some(set.metric(name)?.add.first()?.clone());
     let Some(cycles) = single("cycles").filter(|_| !activities.is_empty()) else {
         bail!(
-            "the events of {} say nothing of sharing and memory (events/{}.toml has no [[metric]]), so SAM cannot be used there; \
+            "the events of {} say nothing of sharing and memory (events/{}.toml has no [[metric]]), so SAM cannot \
+             be used there; \
              `pinfold machines` lists other machines",
             set.name,
             set.name
@@ -56,13 +57,16 @@ pub(crate) fn of_set(set: &EventSet) -> Result<MapperEvents> {
 /// The events of a simulated machine.
 pub(crate) fn of_machine(machine: &str) -> Result<MapperEvents> {
     let set = EventSet::of_processor(machine).with_context(|| {
-        format!("no event set names the machine `{machine}`, so SAM cannot be used there; events/*.toml has the sets, each with its machines")
+        format!(
+            "no event set names the machine `{machine}`, so SAM cannot be used there; events/*.toml has the sets, each with \
+             its machines"
+        )
     })?;
     of_set(&set)
 }
 
-/// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so that each
-/// group is counted at a time.
+/// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so
+/// that each group is counted at a time.
 pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
     match counters::hardware_counters() {
         Availability::Available => {}
@@ -78,7 +82,8 @@ pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
     let names: Vec<&str> = present.map(|pmu| pmu.name.as_str()).collect();
     let Some(set) = names.iter().find_map(|name| EventSet::of_pmu(name)) else {
         bail!(
-            "there is no event set for this processor ({}), so it is not known which of its events show sharing; {REMEDY}",
+            "there is no event set for this processor ({}), so it is not known which of its events show \
+             sharing; {REMEDY}",
             names.join(", ")
         );
     };
@@ -94,15 +99,17 @@ pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
     Ok((events, requests))
 }
 
-/// Events of the kernel that stand for activities: `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their
-/// rates are by the nanosecond of processor time.
+/// Events of the kernel that stand for activities:
+/// `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their rates are by the nanosecond of
+/// processor time.
 pub(crate) fn parse(text: &str) -> Result<(MapperEvents, Vec<Request>)> {
     let mut activities: Vec<ActivityEvents> = vec![];
     for part in text.split(',') {
         let known = || Activity::ALL.map(Activity::name).join(", ");
         let Some((name, event)) = part.split_once('=').filter(|(_, event)| !event.is_empty()) else {
             bail!(
-                "--metric `{text}`: `{part}` is no ACTIVITY=EVENT, such as memory_bandwidth=page-faults; activities are {}",
+                "--metric `{text}`: `{part}` is no ACTIVITY=EVENT, such as memory_bandwidth=page-faults; \
+                 activities are {}",
                 known()
             );
         };
@@ -139,7 +146,8 @@ pub(crate) fn read_thresholds(file: &Path) -> Result<Thresholds> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the thresholds `{}`", file.display()))?;
     let mut thresholds: Thresholds = toml::from_str(&text).with_context(|| {
         format!(
-            "`{}` has no thresholds: it needs coherence, remote, memory and package_memory, in events per unhalted cycle",
+            "`{}` has no thresholds: it needs coherence, remote, memory and package_memory, in events per \
+             unhalted cycle",
             file.display()
         )
     })?;
@@ -150,9 +158,10 @@ pub(crate) fn read_thresholds(file: &Path) -> Result<Thresholds> {
     Ok(thresholds)
 }
 
-/// Those of a model. Coherence is the paper's. Memory follows from the model's bandwidth: where the events have all lines in them, it
-/// is 20 % below what tasks that copy can have, a line that is copied being two misses and a line that is written; where prefetched
-/// lines are not in them, the paper's number for its machine, by as much more as the model's memory gives than that machine's.
+/// Those of a model. Coherence is the paper's. Memory follows from the model's bandwidth: where the events have all
+/// lines in them, it is 20 % below what tasks that copy can have, a line that is copied being two misses and a line
+/// that is written; where prefetched lines are not in them, the paper's number for its machine, by as much more as the
+/// model's memory gives than that machine's.
 pub(crate) fn thresholds_of_model(model: &Model) -> Result<Thresholds> {
     let paper = Thresholds::paper();
     let counts_prefetches =
@@ -166,7 +175,8 @@ pub(crate) fn thresholds_of_model(model: &Model) -> Result<Thresholds> {
     let cores = model.cores() as f64 / model.packages() as f64;
     Ok(Thresholds {
         source: format!(
-            "coherence: Srikanthan, Dwarkadas and Shen (USENIX ATC 2015); memory: theirs, for the bandwidth of the model {}",
+            "coherence: Srikanthan, Dwarkadas and Shen (USENIX ATC 2015); memory: theirs, for the \
+             bandwidth of the model {}",
             model.name
         ),
         memory: package_memory / cores,

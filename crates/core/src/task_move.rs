@@ -4,8 +4,8 @@ use crate::{PuId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the names that
-/// `[[metric]]` of events/*.toml has.
+/// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the
+/// names that `[[metric]]` of events/*.toml has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -70,8 +70,8 @@ pub struct TaskMove {
     pub reluctant: bool,
     /// What was too much.
     pub activity: Activity,
-    /// How much it was, per unhalted cycle: of the task (of `swapped_with`, for one that makes room), or of its node for
-    /// `Bandwidth`.
+    /// How much it was, per unhalted cycle: of the task (of `swapped_with`, for one that makes room), or of its node
+    /// for `Bandwidth`.
     pub value: f64,
     /// What it was compared with.
     pub threshold: f64,

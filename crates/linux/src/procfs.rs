@@ -65,6 +65,12 @@ impl Procfs {
         parse_stat(&String::from_utf8_lossy(&bytes))
     }
 
+    /// The file in which the state of one thread stands, kept open: to read it again then costs half.
+    pub fn open_stat(&self, process: i32, thread: i32) -> Option<StatFile> {
+        let file = File::open(self.thread(process, thread).join("stat")).ok()?;
+        Some(StatFile(file))
+    }
+
     /// The processor time that one thread has used, user and system together. The kernel brings it up to date at
     /// scheduler ticks, so that a running thread's may lag behind by one.
     pub fn cpu_time(&self, process: i32, thread: i32) -> Option<Duration> {
@@ -163,6 +169,30 @@ fn numbered(directory: &Path) -> Vec<i32> {
 /// Descriptors that stay free for everything else: above them a file is opened anew for each reading.
 const SPARE: u64 = 64;
 
+fn may_stay_open(file: &File) -> bool {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    u64::try_from(file.as_raw_fd()).is_ok_and(|descriptor| descriptor + SPARE < limit)
+}
+
+/// An open `stat` of one thread. It stays with that thread, whoever gets its number later.
+#[derive(Debug)]
+pub struct StatFile(File);
+
+impl StatFile {
+    /// Whether there are descriptors enough to keep this file open.
+    pub fn may_stay_open(&self) -> bool {
+        may_stay_open(&self.0)
+    }
+
+    /// The state of the thread; `None` when it has been reaped.
+    pub fn read(&self) -> Option<ThreadStat> {
+        // Fifty-two numbers of at most twenty digits, and a name.
+        let mut buffer = [0; 2048];
+        let length = self.0.read_at(&mut buffer, 0).ok()?;
+        parse_stat(&String::from_utf8_lossy(&buffer[..length]))
+    }
+}
+
 /// An open `schedstat` of one thread. It stays with that thread, whoever gets its number later.
 #[derive(Debug)]
 pub struct CpuTimeFile(File);
@@ -170,8 +200,7 @@ pub struct CpuTimeFile(File);
 impl CpuTimeFile {
     /// Whether there are descriptors enough to keep this file open.
     pub fn may_stay_open(&self) -> bool {
-        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-        u64::try_from(self.0.as_raw_fd()).is_ok_and(|descriptor| descriptor + SPARE < limit)
+        may_stay_open(&self.0)
     }
 
     /// The processor time that the thread has used; `None` when it has been reaped.
@@ -189,15 +218,16 @@ impl CpuTimeFile {
 fn parse_stat(line: &str) -> Option<ThreadStat> {
     let (before, after) = line.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
-    let fields: Vec<&str> = after.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3);
+    let mut fields = (3..).zip(after.split_ascii_whitespace());
+    let mut field = |number: i32| fields.find_map(|(at, field)| (at == number).then_some(field));
+    // In ascending order: each field is looked for after the one before.
     Some(ThreadStat {
-        name: name.to_owned(),
         state: field(3)?.chars().next()?,
-        start: field(22)?.parse().ok()?,
-        last_pu: field(39).and_then(|pu| pu.parse().ok()).map(PuId),
         parent: field(4)?.parse().ok()?,
         is_kernel_thread: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
+        start: field(22)?.parse().ok()?,
+        last_pu: field(39).and_then(|pu| pu.parse().ok()).map(PuId),
+        name: name.to_owned(),
     })
 }
 

@@ -47,6 +47,8 @@ struct Fake {
     last: usize,
     /// What happened, in words.
     calls: Vec<String>,
+    /// Which call of `place` is refused, counted from 1.
+    refused: Option<usize>,
 }
 
 impl Fake {
@@ -70,6 +72,7 @@ impl Fake {
             beats: 0,
             last,
             calls: vec![],
+            refused: None,
         }
     }
 
@@ -119,6 +122,9 @@ impl Host for Fake {
 
     fn place(&mut self, id: TaskId, pu: PuId) -> Placed {
         self.calls.push(format!("{} to {pu}", id.serial));
+        if self.refused == Some(self.calls.len()) {
+            return Placed::Refused("its own mask".to_owned());
+        }
         let task = self.tasks.iter_mut().find(|task| task.id == id).unwrap();
         if task.answer == Placed::Done {
             task.pu = pu;
@@ -300,20 +306,29 @@ fn both_halves_of_a_swap_are_made() {
 #[test]
 fn a_task_goes_back_when_the_one_that_it_was_to_be_swapped_with_stays() {
     let mut fake = full(2);
-    for task in &mut fake.tasks[4..] {
-        task.answer = Placed::Refused("its own mask".to_owned());
-    }
-    let before = fake.places();
+    fake.refused = Some(2);
     let heard = go_by(&mut fake, &mut Undemanding, false);
-    let stayed = |outcome: &Outcome| matches!(outcome, Outcome::PartnerStays | Outcome::Refused(_));
-    assert!(!heard.outcomes.is_empty() && heard.outcomes.iter().all(|(_, outcome)| stayed(outcome)));
+    let [(first, Outcome::PartnerStays), (second, Outcome::Refused(_)), ..] = &heard.outcomes[..] else {
+        panic!("{:?}", heard.outcomes);
+    };
+    assert!(fake.calls[0].starts_with(&format!("{first} to")) && fake.calls[1].starts_with(&format!("{second} to")));
+    assert_eq!(fake.calls[2], format!("{first} released"));
+}
+
+#[test]
+fn the_other_half_of_a_swap_is_not_tried_when_the_first_stays() {
+    let mut fake = full(2);
+    fake.refused = Some(1);
+    let heard = go_by(&mut fake, &mut Undemanding, false);
+    let [(first, Outcome::Refused(_)), (second, Outcome::PartnerStays), ..] = &heard.outcomes[..] else {
+        panic!("{:?}", heard.outcomes);
+    };
+    assert!(fake.calls[0].starts_with(&format!("{first} to")));
     assert!(
-        fake.calls.iter().any(|call| call.ends_with("released")),
+        !fake.calls.iter().any(|call| call.starts_with(&format!("{second} "))),
         "{:?}",
         fake.calls
     );
-    // The made-up machine leaves a released task where it is; that it was released is what counts.
-    assert_eq!(fake.places()[4..], before[4..]);
 }
 
 /// Rates of a machine whose counters have stopped.

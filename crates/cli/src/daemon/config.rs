@@ -3,21 +3,18 @@
 //! A file that is wrong in any place is refused whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
 //! a commented example with every key; a test holds the two together.
 
+mod values;
+
 use crate::activities;
-use crate::run::duration;
 use anyhow::{Context, Result, bail};
-use nix::unistd::User;
 use pinfold_linux::watch::Selection;
 use pinfold_policy::sam::{MapperOptions, Thresholds};
-use serde::de::{self, Deserializer};
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use serde::Deserialize;
 use std::fs;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
+pub(super) use values::{Cgroup, Loopback, MetricName, Mode, ProcessNumber, Rate, Time, UserName};
 
 /// Where the file is when nobody names one.
 pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
@@ -112,212 +109,6 @@ pub(super) struct Export {
     pub(super) listen: Option<Loopback>,
 }
 
-/// A time of at least a millisecond.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Time(pub(super) Duration);
-
-/// What tells who shares with whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum MetricName {
-    /// The processor's counters, by the event set of its microarchitecture.
-    Counters,
-    /// The assumption that threads of a process share; with an event, weighed by that.
-    Sharing(Option<String>),
-    /// Events of the kernel that stand for activities: `ACTIVITY=EVENT,...`.
-    Activities(String),
-}
-
-/// A path below the root of a hierarchy of control groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cgroup(pub(super) String);
-
-/// A user by name or number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UserName(pub(super) u32);
-
-/// A process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ProcessNumber(pub(super) i32);
-
-/// A rate above zero.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Rate(pub(super) f64);
-
-/// Permissions of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mode(pub(super) u32);
-
-/// An address that only this machine reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Loopback(pub(super) SocketAddr);
-
-impl Default for Mode {
-    fn default() -> Self {
-        Self(0o600)
-    }
-}
-
-impl FromStr for Time {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        duration::parse_probe(text).map(Self)
-    }
-}
-
-impl FromStr for MetricName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "counters" => Ok(Self::Counters),
-            None if text == "sharing" => Ok(Self::Sharing(None)),
-            Some(("sharing", event)) if !event.is_empty() => Ok(Self::Sharing(Some(event.to_owned()))),
-            _ if text.contains('=') => match activities::parse(text) {
-                Ok(_) => Ok(Self::Activities(text.to_owned())),
-                Err(error) => Err(format!("{error:#}")),
-            },
-            _ => Err(
-                "there are counters, sharing, sharing: with the name of an event, such as sharing:context-switches, and \
-                 ACTIVITY=EVENT, such as memory_bandwidth=page-faults"
-                    .to_owned(),
-            ),
-        }
-    }
-}
-
-impl fmt::Display for MetricName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Counters => f.write_str("counters"),
-            Self::Sharing(None) => f.write_str("sharing"),
-            Self::Sharing(Some(event)) => write!(f, "sharing:{event}"),
-            Self::Activities(text) => f.write_str(text),
-        }
-    }
-}
-
-impl MetricName {
-    /// Whether it is an assumption, or part of it.
-    pub(super) fn assumed(&self) -> bool {
-        matches!(self, Self::Sharing(_))
-    }
-}
-
-impl FromStr for Cgroup {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let path = text.strip_prefix("/sys/fs/cgroup").unwrap_or(text);
-        if path.is_empty() || path.split('/').any(|part| part == "..") {
-            return Err("write a control group as in /proc/PID/cgroup, such as /user.slice".to_owned());
-        }
-        Ok(Self(path.to_owned()))
-    }
-}
-
-impl FromStr for UserName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(number) = text.parse() {
-            return Ok(Self(number));
-        }
-        match User::from_name(text) {
-            Ok(Some(user)) => Ok(Self(user.uid.as_raw())),
-            Ok(None) => Err("there is no user of this name; write a name of /etc/passwd or a number".to_owned()),
-            Err(error) => Err(format!("the user cannot be looked up: {error}; write the number")),
-        }
-    }
-}
-
-impl FromStr for ProcessNumber {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().ok().filter(|&number: &i32| number > 0);
-        number
-            .map(Self)
-            .ok_or_else(|| "write the number of a process, as ps shows it".to_owned())
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
-        mode.map(Self)
-            .ok_or_else(|| "write permissions as chmod takes them, such as \"0660\"".to_owned())
-    }
-}
-
-impl FromStr for Loopback {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Ok(Self(address)),
-            Ok(_) => Err(
-                "names of all programs would be told to the network: write an address of this machine, such as \
-                 127.0.0.1:9798, and put a proxy that asks who it is before it"
-                    .to_owned(),
-            ),
-            Err(_) => Err("write an address and a port, such as 127.0.0.1:9798".to_owned()),
-        }
-    }
-}
-
-/// Reads strings of these types by the same functions as the command line.
-macro_rules! deserialized_from_text {
-    ($($name:ty),*) => {$(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
-    )*};
-}
-deserialized_from_text!(Time, MetricName, Cgroup, Mode, Loopback);
-
-impl<'de> Deserialize<'de> for UserName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match NumberOrText::deserialize(deserializer)? {
-            NumberOrText::Number(number) => number.to_string(),
-            NumberOrText::Text(text) => text,
-        }
-        .parse()
-        .map_err(de::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for ProcessNumber {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        i64::deserialize(deserializer)?
-            .to_string()
-            .parse()
-            .map_err(de::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let rate = f64::deserialize(deserializer)?;
-        if rate.is_finite() && rate > 0.0 {
-            Ok(Self(rate))
-        } else {
-            Err(de::Error::custom("write a rate above zero"))
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum NumberOrText {
-    Number(i64),
-    Text(String),
-}
-
 impl Config {
     /// Reads a file; what is wrong with it, with the place and the remedy.
     pub(super) fn read(path: &Path) -> Result<Self> {
@@ -349,6 +140,15 @@ impl Config {
             processes: self.tasks.processes.iter().map(|process| process.0).collect(),
             names: self.tasks.names.clone(),
             except: self.tasks.except.clone(),
+        }
+    }
+
+    /// What the mapper does beyond the paper. An assumption is not validated: where tasks run follows from it, and not the
+    /// other way round.
+    pub(super) fn mapper_options(&self) -> MapperOptions {
+        MapperOptions {
+            validation: self.mapper.validation && !self.metric.assumed(),
+            ..self.mapper
         }
     }
 
@@ -434,12 +234,6 @@ fn suggestion(message: &str) -> String {
         .filter(|&(similarity, _)| similarity >= SIMILAR)
         .max_by(|one, other| one.0.total_cmp(&other.0));
     near.map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
-}
-
-impl Serialize for MetricName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }
 
 #[cfg(test)]

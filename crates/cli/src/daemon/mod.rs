@@ -199,7 +199,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let machine = report::machine(&watcher);
     let mut daemon = Daemon {
         rates: sources.rates,
-        mapper: Mapper::new(&topology, thresholds.clone(), config.mapper),
+        mapper: Mapper::new(&topology, thresholds.clone(), config.mapper_options()),
         report: Reporter::new(log, board, machine, config.clone(), thresholds),
         config,
         topology,
@@ -277,7 +277,7 @@ impl Daemon {
             self.tell_undone(&undoing);
             self.rates = sources.rates;
         }
-        self.mapper = Mapper::new(&self.topology, thresholds.clone(), config.mapper);
+        self.mapper = Mapper::new(&self.topology, thresholds.clone(), config.mapper_options());
         self.report.reconfigure(config.clone(), thresholds);
         self.config = config;
         Ok(())

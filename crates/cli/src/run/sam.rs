@@ -13,8 +13,8 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Arguments {
-    /// With --policy sam: from which rates on sharing and memory are too much [default: the paper's, and of a simulated machine's
-    /// memory what the model says].
+    /// With --policy sam: from which rates on sharing and memory are too much [default: the paper's, and of a simulated
+    /// machine's memory what the model says].
     #[arg(long, value_name = "FILE.toml")]
     thresholds: Option<PathBuf>,
 
@@ -75,8 +75,8 @@ impl Arguments {
         };
         if named && self.thresholds.is_none() {
             bail!(
-                "--metric {metric} counts by the nanosecond of processor time, for which there are no thresholds; name a file of them \
-                 with --thresholds"
+                "--metric {metric} counts by the nanosecond of processor time, for which there are no thresholds; \
+                 name a file of them with --thresholds"
             );
         }
         let thresholds = self.thresholds_or(|| Ok(Thresholds::paper()))?;

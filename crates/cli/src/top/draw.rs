@@ -171,22 +171,21 @@ fn draw_package(state: &State, package: &Package, area: Rect, buffer: &mut Buffe
     Paragraph::new(lines).render(inner, buffer);
 }
 
-/// A core with its PUs: who is on each, and how busy it is.
+/// A core with its PUs: who is on each.
 fn core_line<'a>(state: &'a State, core: &Core) -> Line<'a> {
-    let mut spans = vec![Span::styled(
-        core.index.map_or_else(String::new, |index| format!("core {index}")),
-        Style::new().fg(Color::DarkGray),
-    )];
-    for &pu in &core.pus {
-        spans.push(Span::styled(format!(" {pu}:"), Style::new().fg(Color::DarkGray)));
+    let grey = Style::new().fg(Color::DarkGray);
+    let label = core.index.map_or_else(String::new, |index| format!("core {index}: "));
+    let mut spans = vec![Span::styled(label, grey)];
+    for (position, &pu) in core.pus.iter().enumerate() {
+        let separator = if position == 0 { "" } else { " | " };
+        spans.push(Span::styled(format!("{separator}{pu} "), grey));
         let there: Vec<&Task> = state.tasks.iter().filter(|task| task.pu == Some(pu)).collect();
         spans.push(match there.as_slice() {
             [] => Span::raw("·"),
             [one] => Span::styled(one.name.as_str(), task_style(one)),
-            several => Span::styled(
-                format!("{} +{}", several[0].name, several.len() - 1),
-                Style::new().fg(Color::Red),
-            ),
+            [first, others @ ..] => {
+                Span::styled(format!("{} +{}", first.name, others.len()), Style::new().fg(Color::Red))
+            }
         });
     }
     Line::from(spans)

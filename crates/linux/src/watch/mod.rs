@@ -214,6 +214,3 @@ impl Host for Watcher {
         self.signals.wait(duration)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,7 @@ use super::Watcher;
 use crate::affinity::CpuMask;
 use crate::counters::{CounterError, TaskCounters};
 pub(super) use crate::procfs::CpuTimeFile;
-use crate::procfs::ThreadStat;
+use crate::procfs::{StatFile, ThreadStat};
 use pinfold_core::{HostSample, LeftAlone, PuId, PuSet, Sample, Standing, TaskId, TaskSample};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub(super) struct Reading {
     pub(super) last_pu: Option<PuId>,
     /// Its processor time, kept open; `None` where there are too many open files.
     time: Option<CpuTimeFile>,
+    /// Its state, kept open as long as it works.
+    stat: Option<StatFile>,
     used: Option<Duration>,
     /// When that was read.
     read: Duration,
@@ -56,6 +58,7 @@ impl Reading {
             last_pu: stat.last_pu,
             used: time.as_ref().and_then(CpuTimeFile::read),
             time,
+            stat: None,
             read: at,
             looked_at: at,
             worked: at,
@@ -144,12 +147,21 @@ impl Watcher {
             if reading.has_worked && at.saturating_sub(reading.worked) >= self.watching.release_after {
                 reading.has_worked = false;
                 reading.counters = None;
+                reading.stat = None;
                 self.unpin(id);
             }
             return None;
         }
         if pinned.is_none() || at.saturating_sub(reading.looked_at) >= STALE {
-            if let Some(stat) = self.procfs.stat(id.process, id.thread) {
+            if pinned.is_none() && reading.stat.is_none() {
+                let file = self.procfs.open_stat(id.process, id.thread);
+                reading.stat = file.filter(StatFile::may_stay_open);
+            }
+            let stat = match &reading.stat {
+                Some(file) => file.read(),
+                None => self.procfs.stat(id.process, id.thread),
+            };
+            if let Some(stat) = stat {
                 reading.last_pu = stat.last_pu;
                 reading.name = stat.name;
             }

@@ -59,7 +59,10 @@ impl Watcher {
         }
         for &process in &processes {
             if !self.meet_process(process) {
-                self.drop_process(process);
+                // One that has ended since the list was made is struck out like any other.
+                if self.procfs.stat(process, process).is_some() {
+                    self.drop_process(process);
+                }
                 continue;
             }
             for thread in self.procfs.threads(process) {

@@ -1,9 +1,10 @@
 //! The third step: memory-intensive tasks leave domains whose memory is saturated for others where it is not.
 //!
-//! Figure 4 calls it `balance(P_i^Mem, P_j^Mem)` and leaves it open. Here: one after the other goes from `i` to an idle core of `j`,
-//! or where there is none swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound tasks to accommodate distribution
-//! of the memory-intensive tasks"), until the demand of `i` is no longer above the bandwidth, or that of `j` would be ("we track
-//! the increase in bandwidth utilization after every migration", section 3.1). Then the next `j`. Sharers stay.
+//! Figure 4 calls it `balance(P_i^Mem, P_j^Mem)` and leaves it open. Here: one after the other goes from `i` to an idle
+//! core of `j`, or where there is none swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound tasks to
+//! accommodate distribution of the memory-intensive tasks"), until the demand of `i` is no longer above the bandwidth,
+//! or that of `j` would be ("we track the increase in bandwidth utilization after every migration", section 3.1). Then
+//! the next `j`. Sharers stay.
 
 use super::board::Class;
 use super::round::{Cause, Round};

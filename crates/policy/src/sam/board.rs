@@ -1,19 +1,20 @@
-//! Who is where in one decision, and which sets of the paper's figure 3 each task is in. Moves are made here, so that a later
-//! step sees what an earlier one has done.
+//! Who is where in one decision, and which sets of the paper's figure 3 each task is in. Moves are made here, so that a
+//! later step sees what an earlier one has done.
 //!
-//! The paper's sets are of cores, one task to each; here they are of tasks, since several may share a PU. `P^idle` are cores
-//! on which nobody runs and, when the machine has more busy tasks than cores, idle siblings of busy ones after them.
+//! The paper's sets are of cores, one task to each; here they are of tasks, since several may share a PU. `P^idle` are
+//! cores on which nobody runs and, when the machine has more busy tasks than cores, idle siblings of busy ones after
+//! them.
 
 use super::options::Thresholds;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
 
-/// A task that runs for less than this share of an interval holds no PU: a runtime's helper thread wakes a few times a second
-/// for microseconds.
+/// A task that runs for less than this share of an interval holds no PU: a runtime's helper thread wakes a few times a
+/// second for microseconds.
 const IDLE_SHARE: f64 = 0.01;
 
-/// From a list only so many tasks are tried whose masks do not fit. It keeps a decision linear, and differs from trying all only
-/// where most tasks of a cell have masks that exclude each other.
+/// From a list only so many tasks are tried whose masks do not fit. It keeps a decision linear, and differs from trying
+/// all only where most tasks of a cell have masks that exclude each other.
 const TRIES: usize = 16;
 
 /// What a task does, by the paper's priorities: who shares is in none of the later sets.
@@ -181,7 +182,8 @@ impl Board {
         self.on_pu[position]
     }
 
-    /// An idle PU of these cells on which the task may run: of an idle core, else, where siblings are of use, of a busy one.
+    /// An idle PU of these cells on which the task may run: of an idle core, else, where siblings are of use, of a busy
+    /// one.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
         let allowed = &tasks[self.seats[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);

@@ -1,23 +1,25 @@
 //! The first step: tasks with coherence traffic between domains are brought together.
 //!
-//! Figure 4, as it is read here. For each domain `i` with such tasks, for each other domain `j` (the figure's `if (j = i)` says
-//! the opposite of its loop over `S \ {i}`, and is left out), while `|P_i^inter| + |P_i^intra| < |C_i|` (the figure has
-//! `P_j^intra`; what is to fit are the sharers of `i`) and `P_j^inter` is not empty:
+//! Figure 4, as it is read here. For each domain `i` with such tasks, for each other domain `j` (the figure's `if (j =
+//! i)` says the opposite of its loop over `S \ {i}`, and is left out), while `|P_i^inter| + |P_i^intra| < |C_i|` (the
+//! figure has `P_j^intra`; what is to fit are the sharers of `i`) and `P_j^inter` is not empty:
 //!
 //! 1. while there are idle cores in `i`: move one there;
-//! 2. while there are CPU-bound tasks in `i`: swap with one (the figure has lost this `while`; without it, it would swap with
-//!    the first element of a set that may be empty);
+//! 2. while there are CPU-bound tasks in `i`: swap with one (the figure has lost this `while`; without it, it would
+//!    swap with the first element of a set that may be empty);
 //! 3. while there are memory-intensive tasks in `i`: swap with one, reluctantly.
 //!
-//! Also left open is where to begin. The domain with most of them comes first, so that the fewest move, and a domain that has
-//! received tasks gives none in the same decision: the sets are those of the last interval, and say nothing of them any more.
+//! Also left open is where to begin. The domain with most of them comes first, so that the fewest move, and a domain
+//! that has received tasks gives none in the same decision: the sets are those of the last interval, and say nothing of
+//! them any more.
 //!
-//! With `learn_groups` this is done by group: the tasks of a process, or those of it that were seen to share. The groups, the
-//! largest first, choose their domains so that none takes the place of another, and two tasks of which each is to go where the
-//! other is swap. A group that is all in one domain and still has traffic with others shares across processes; such tasks are
-//! one group together. Before a group is pulled into one domain it is tried whether it is enough to sort it: to have tasks change
-//! places so that neighbours by rank are together, as many in each domain as before. Nobody's room or bandwidth changes by that. If it
-//! does not help, or is not enough, as many as fit are pulled together.
+//! With `learn_groups` this is done by group: the tasks of a process, or those of it that were seen to share. The
+//! groups, the largest first, choose their domains so that none takes the place of another, and two tasks of which each
+//! is to go where the other is swap. A group that is all in one domain and still has traffic with others shares across
+//! processes; such tasks are one group together. Before a group is pulled into one domain it is tried whether it is
+//! enough to sort it: to have tasks change places so that neighbours by rank are together, as many in each domain as
+//! before. Nobody's room or bandwidth changes by that. If it does not help, or is not enough, as many as fit are pulled
+//! together.
 
 use super::board::Class;
 use super::groups::{self, Groups, Way};
@@ -149,9 +151,9 @@ fn returner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target
 /// Among so many of the largest groups somebody is looked for who wants to go the other way.
 const MOST_OTHERS: usize = 4;
 
-/// Has tasks of a group change places so that neighbours by rank are in one domain, as many in each as before. Nobody's room or
-/// bandwidth changes by it, and where threads share with their neighbours, as they do in most programs that divide an array, this is
-/// all that is needed.
+/// Has tasks of a group change places so that neighbours by rank are in one domain, as many in each as before. Nobody's
+/// room or bandwidth changes by it, and where threads share with their neighbours, as they do in most programs that
+/// divide an array, this is all that is needed.
 fn sort(round: &mut Round<'_>, groups: &Groups, number: usize, movers: &mut Vec<usize>) {
     let group = &groups.list[number];
     let mut tasks: Vec<(usize, usize)> = vec![];

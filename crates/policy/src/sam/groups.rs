@@ -152,8 +152,8 @@ impl Groups {
     }
 }
 
-/// Chooses where each group is brought together, the largest group first: where it has most sharers of those domains in which all
-/// of it fits beside the groups before; where it fits nowhere, where it has most.
+/// Chooses where each group is brought together, the largest group first: where it has most sharers of those domains in
+/// which all of it fits beside the groups before; where it fits nowhere, where it has most.
 fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     groups.order.clear();
     groups
@@ -175,8 +175,8 @@ fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     }
 }
 
-/// Chooses how each group is brought together, and leaves out the tasks for which all ways have failed. Without `learn_groups` all
-/// tasks are one group, and there is no order to sort by.
+/// Chooses how each group is brought together, and leaves out the tasks for which all ways have failed. Without
+/// `learn_groups` all tasks are one group, and there is no order to sort by.
 fn choose_ways(round: &Round<'_>, groups: &mut Groups) {
     let ways = if round.options.learn_groups {
         &WAYS[..]

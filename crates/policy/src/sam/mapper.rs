@@ -14,8 +14,8 @@ use super::shape::Shape;
 use super::trial::Trial;
 use pinfold_core::Topology;
 
-/// SAM's mapper: from what tasks did in an interval to where they go. The same inputs give the same moves, in whatever order
-/// tasks are listed.
+/// SAM's mapper: from what tasks did in an interval to where they go. The same inputs give the same moves, in whatever
+/// order tasks are listed.
 #[derive(Debug)]
 pub struct Mapper {
     shape: Shape,
@@ -55,8 +55,8 @@ impl Mapper {
         &self.thresholds
     }
 
-    /// One decision, after an interval in which tasks did this. Tasks that are not listed any more are forgotten. The moves are
-    /// to be made in their order; each task has one at most.
+    /// One decision, after an interval in which tasks did this. Tasks that are not listed any more are forgotten. The
+    /// moves are to be made in their order; each task has one at most.
     pub fn decide(&mut self, tasks: &[TaskRates]) -> &[Move] {
         self.now += 1;
         self.moves.clear();
@@ -91,8 +91,8 @@ impl Mapper {
         &self.moves
     }
 
-    /// Finds the tasks that no step may move: those that were moved lately, and those of trials. A trial that is over moves its
-    /// own.
+    /// Finds the tasks that no step may move: those that were moved lately, and those of trials. A trial that is over
+    /// moves its own.
     fn hold(&mut self) {
         let tasks = self.memory.tasks();
         self.held.clear();

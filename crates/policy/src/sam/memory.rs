@@ -3,8 +3,8 @@
 use super::rates::TaskRates;
 use pinfold_core::TaskId;
 
-/// A task that was moved stays for so many intervals at least: in the first its caches are cold, and "tasks that have just been
-/// migrated" are easily taken for sharers (section 4.5); the next ones show what the move has done.
+/// A task that was moved stays for so many intervals at least: in the first its caches are cold, and "tasks that have
+/// just been migrated" are easily taken for sharers (section 4.5); the next ones show what the move has done.
 pub(super) const HOLD: u64 = 3;
 
 /// A task that comes back to a domain within so many intervals moves back and forth.
@@ -93,7 +93,8 @@ impl Remembered {
         }
     }
 
-    /// How many ways of bringing it together with others have failed, as long as its traffic is not much higher than it was then.
+    /// How many ways of bringing it together with others have failed, as long as its traffic is not much higher than it
+    /// was then.
     pub(super) fn failures(&self, inter: f64) -> usize {
         self.failed
             .map_or(0, |(failures, at)| if inter > OTHERWISE * at { 0 } else { failures })
@@ -114,8 +115,8 @@ impl Remembered {
         now < self.held_until
     }
 
-    /// It is moved from one coherence domain to another. `back`: a move is undone. After the first time it may be moved in another way
-    /// at once; who comes back more often is held like any other.
+    /// It is moved from one coherence domain to another. `back`: a move is undone. After the first time it may be moved
+    /// in another way at once; who comes back more often is held like any other.
     pub(super) fn note_move(&mut self, now: u64, [from, to]: [usize; 2], back: bool, hysteresis: bool) {
         if hysteresis {
             let restless = match self.moved {
@@ -148,8 +149,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Forgets tasks that are gone and remembers those that have come. `order` are the positions of `tasks` by id, each once.
-    /// Afterwards the n-th task is that of the n-th position. Linear.
+    /// Forgets tasks that are gone and remembers those that have come. `order` are the positions of `tasks` by id, each
+    /// once. Afterwards the n-th task is that of the n-th position. Linear.
     pub(super) fn update(&mut self, now: u64, tasks: &[TaskRates], order: &[usize]) {
         self.next.clear();
         let mut before = self.tasks.drain(..).peekable();

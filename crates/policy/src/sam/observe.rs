@@ -1,8 +1,8 @@
 //! From two samples to what each task did between them, per unhalted cycle (sections 2.3 and 3.2 of the paper).
 //!
-//! Counts are scaled by the time for which their counters really ran, since there are more events than counters. What could not
-//! be had is `None`: a counter that never ran, a total that runs backwards, an interval in which the clock did not advance, a
-//! task that began in it. Such a task is there, holds its PU and is not moved.
+//! Counts are scaled by the time for which their counters really ran, since there are more events than counters. What
+//! could not be had is `None`: a counter that never ran, a total that runs backwards, an interval in which the clock
+//! did not advance, a task that began in it. Such a task is there, holds its PU and is not moved.
 
 use super::Activity;
 use super::rates::TaskRates;
@@ -92,8 +92,8 @@ impl Observer {
         })
     }
 
-    /// What the tasks did between two samples: those that live and of which it is known where they run, in the order of `after`.
-    /// `allowed` says where a task may run.
+    /// What the tasks did between two samples: those that live and of which it is known where they run, in the order of
+    /// `after`. `allowed` says where a task may run.
     pub fn rates(&self, before: &Sample, after: &Sample, allowed: impl Fn(TaskId) -> Arc<PuSet>) -> Vec<TaskRates> {
         let elapsed = after.at.checked_sub(before.at).filter(|elapsed| !elapsed.is_zero());
         let living = after.tasks.iter().filter(|task| task.alive);
@@ -139,8 +139,8 @@ fn growth(metric: usize, before: &TaskSample, after: &TaskSample) -> Option<f64>
     after.as_ref()?.since(before.as_ref()?)
 }
 
-/// The share of the interval for which a task ran. One of which that is not known is taken to have run all the time: it holds its
-/// PU then.
+/// The share of the interval for which a task ran. One of which that is not known is taken to have run all the time: it
+/// holds its PU then.
 fn busy(elapsed: Option<Duration>, before: Option<&TaskSample>, after: &TaskSample) -> f64 {
     let used = || {
         let used = after

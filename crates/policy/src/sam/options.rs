@@ -6,22 +6,23 @@ use serde::{Deserialize, Serialize};
 /// threshold (section 2.1, "a degradation of >5%").
 pub(super) const LOSS_AT_THRESHOLD: f64 = 0.05;
 
-/// From which rates on a bottleneck is one (section 2 of the paper). All are events per unhalted cycle: of one task, but for
-/// `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
+/// From which rates on a bottleneck is one (section 2 of the paper). All are events per unhalted cycle: of one task,
+/// but for `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
     /// Where the numbers come from, for people.
     #[serde(default)]
     pub source: String,
-    /// `C_T`: coherence events of a task, per unhalted cycle; the same for those within a package and those between packages.
+    /// `C_T`: coherence events of a task, per unhalted cycle; the same for those within a package and those between
+    /// packages.
     pub coherence: f64,
     /// `R_T`: accesses of a task to another node's memory, per unhalted cycle.
     pub remote: f64,
     /// `M_T` of a task: its last-level-cache misses per unhalted cycle, from which on it is memory-intensive.
     pub memory: f64,
-    /// The last-level-cache misses of all tasks of a package together, per cycle, from which on its memory is saturated. The
-    /// paper has one symbol, `M_T`, for this and for the one above.
+    /// The last-level-cache misses of all tasks of a package together, per cycle, from which on its memory is
+    /// saturated. The paper has one symbol, `M_T`, for this and for the one above.
     pub package_memory: f64,
 }
 
@@ -34,10 +35,10 @@ pub struct ThresholdsError {
 }
 
 impl Thresholds {
-    /// Those that the paper measured on two E5-2660 v2 of 2.2 GHz: 2.5e-4 coherence events (section 2.1) and 0.034 LLC misses
-    /// of a package (section 2.2) a cycle. It names no number for the other two. Assumed are: for remote accesses that of
-    /// coherence events, since both fetch a line across the same link; for a task's memory a tenth of the package's, its
-    /// fair share of ten cores.
+    /// Those that the paper measured on two E5-2660 v2 of 2.2 GHz: 2.5e-4 coherence events (section 2.1) and 0.034 LLC
+    /// misses of a package (section 2.2) a cycle. It names no number for the other two. Assumed are: for remote
+    /// accesses that of coherence events, since both fetch a line across the same link; for a task's memory a tenth of
+    /// the package's, its fair share of ten cores.
     pub fn paper() -> Self {
         Self {
             source: "Srikanthan, Dwarkadas and Shen (USENIX ATC 2015), sections 2.1 and 2.2; remote and memory assumed"
@@ -76,8 +77,8 @@ pub struct MapperOptions {
     pub hysteresis: bool,
     /// A move must be expected to gain more than it costs.
     pub cost_gain: bool,
-    /// A move for coherence that did not turn traffic between domains into traffic within one, or after which the tasks got
-    /// less done, is undone and not tried again.
+    /// A move for coherence that did not turn traffic between domains into traffic within one, or after which the tasks
+    /// got less done, is undone and not tried again.
     pub validation: bool,
     /// Tasks of a process are taken to share with each other, until it is seen which of them do.
     pub learn_groups: bool,

@@ -1,11 +1,12 @@
 //! `sam` as a policy of one program: the mapper in the loop, every interval.
 //!
-//! Threads begin where the operating system puts them, and stay with it until the mapper moves them: setting affinities "allows
-//! seamless inter-operation with Linux's default scheduler and load balancer" (section 3.2). A task that was moved is pinned
-//! where it was moved to; so is one that made room for it. The decision is the places of all that were ever moved. Pages stay.
+//! Threads begin where the operating system puts them, and stay with it until the mapper moves them: setting affinities
+//! "allows seamless inter-operation with Linux's default scheduler and load balancer" (section 3.2). A task that was
+//! moved is pinned where it was moved to; so is one that made room for it. The decision is the places of all that were
+//! ever moved. Pages stay.
 //!
-//! Beside it the rate of progress is told by the same rules as those of the other policies (`opening`, `meter`), so that the lines
-//! can be compared. The mapper does not look at it.
+//! Beside it the rate of progress is told by the same rules as those of the other policies (`opening`, `meter`), so
+//! that the lines can be compared. The mapper does not look at it.
 
 use super::mapper::Mapper;
 use super::observe::{MapperEvents, Observer};
@@ -183,9 +184,13 @@ impl Policy for Sam {
         let thresholds = &self.options.thresholds;
         findings.push(Finding::Note {
             text: format!(
-                "Thresholds, in events per unhalted cycle: coherence {:.2e}, remote memory {:.2e}, memory {:.2e} of a task and {:.2e} of \
-                 a package ({}).",
-                thresholds.coherence, thresholds.remote, thresholds.memory, thresholds.package_memory, thresholds.source
+                "Thresholds, in events per unhalted cycle: coherence {:.2e}, remote memory {:.2e}, memory {:.2e} of a \
+                 task and {:.2e} of a package ({}).",
+                thresholds.coherence,
+                thresholds.remote,
+                thresholds.memory,
+                thresholds.package_memory,
+                thresholds.source
             ),
         });
         match Observer::new(&self.options.events, metrics) {

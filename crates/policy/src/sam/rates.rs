@@ -3,8 +3,8 @@
 use pinfold_core::{PuId, PuSet, TaskId};
 use std::sync::Arc;
 
-/// What was observed of one task in the last interval. A rate is a count divided by the task's unhalted cycles, as in section
-/// 3.2 of the paper, and `None` where it could not be had: that never causes a move.
+/// What was observed of one task in the last interval. A rate is a count divided by the task's unhalted cycles, as in
+/// section 3.2 of the paper, and `None` where it could not be had: that never causes a move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRates {
     /// Which task.

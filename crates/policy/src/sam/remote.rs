@@ -1,16 +1,17 @@
 //! The second step: tasks that use another node's memory go back to it.
 //!
-//! Figure 4: each task `j` of `P_i^Rem` that was migrated reluctantly from domain `a` (for others `Soc_task` is -1, and the figure
-//! says nothing of them) swaps with one that was migrated reluctantly from `i` to `a`; else it goes to an idle core of `a`; else it
-//! swaps with a CPU-bound task there; else with a memory-intensive one, which is then migrated reluctantly.
+//! Figure 4: each task `j` of `P_i^Rem` that was migrated reluctantly from domain `a` (for others `Soc_task` is -1, and
+//! the figure says nothing of them) swaps with one that was migrated reluctantly from `i` to `a`; else it goes to an
+//! idle core of `a`; else it swaps with a CPU-bound task there; else with a memory-intensive one, which is then
+//! migrated reluctantly.
 //!
 //! Sharers stay: bringing sharers together comes first, and they would be brought back in the next decision.
 //!
-//! With `cost_gain` nobody goes where the memory would be saturated then ("less damaging", section 3.1), and nobody is sent away
-//! for it who has its own memory there.
+//! With `cost_gain` nobody goes where the memory would be saturated then ("less damaging", section 3.1), and nobody is
+//! sent away for it who has its own memory there.
 //!
-//! With `learn_homes` a task for which there is no original domain goes to where its memory was last seen to be local: Linux
-//! moves tasks, too.
+//! With `learn_homes` a task for which there is no original domain goes to where its memory was last seen to be local:
+//! Linux moves tasks, too.
 
 use super::board::Class;
 use super::round::{Cause, Round};
@@ -34,8 +35,8 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
     }
 }
 
-/// Between which memory domains tasks were migrated reluctantly. It may only grow old by moves of the same decision, and whoever is
-/// looked for is looked at.
+/// Between which memory domains tasks were migrated reluctantly. It may only grow old by moves of the same decision,
+/// and whoever is looked for is looked at.
 struct Exiles {
     /// By the domain of origin and the present one.
     any: Vec<bool>,

@@ -57,8 +57,8 @@ impl Round<'_> {
         self.note(task, from, to, cause, None, false);
     }
 
-    /// `swap` of figure 4: the task and the one that makes room for it change places. `reluctant`: the other one leaves its
-    /// memory behind.
+    /// `swap` of figure 4: the task and the one that makes room for it change places. `reluctant`: the other one leaves
+    /// its memory behind.
     pub(super) fn swap(&mut self, task: usize, other: usize, cause: Cause, reluctant: bool) {
         let (Some(from), Some(to)) = (self.place(task), self.place(other)) else {
             return;

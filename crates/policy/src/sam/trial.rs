@@ -1,14 +1,14 @@
-//! Whether a move for coherence did what it was for: "We receive the validation of a successful migration if it produces less
-//! inter-socket and more intra-socket activity after the migration" (section 4.3).
+//! Whether a move for coherence did what it was for: "We receive the validation of a successful migration if it
+//! produces less inter-socket and more intra-socket activity after the migration" (section 4.3).
 //!
-//! 1. When tasks of a group are gathered, what each task of the domains concerned did before is noted, and they are left alone
-//!    for `HOLD` intervals, the first of which does not count: caches are cold.
-//! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were moved and
-//!    whose traffic between domains has neither halved nor fallen below the threshold go back.
+//! 1. When tasks of a group are gathered, what each task of the domains concerned did before is noted, and they are
+//!    left alone for `HOLD` intervals, the first of which does not count: caches are cold.
+//! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were
+//!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back.
 //! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
 //!    meanwhile. Where no move of a group helped, that goes for all of the group.
-//! 4. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each part is
-//!    a group of its own from then on.
+//! 4. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each
+//!    part is a group of its own from then on.
 
 use super::board::Class;
 use super::coherence::Gathering;
@@ -181,7 +181,8 @@ impl Trial {
         change.value()
     }
 
-    /// Those of the group that are content in the same domain are a group of their own, if others are content elsewhere.
+    /// Those of the group that are content in the same domain are a group of their own, if others are content
+    /// elsewhere.
     fn split(&self, round: &mut Round<'_>) {
         let mut content: Vec<Vec<usize>> = vec![vec![]; round.shape.domains.len()];
         for one in self.watched.iter().filter(|one| one.shares) {
@@ -212,8 +213,9 @@ fn give_up(round: &mut Round<'_>, one: &Watched) {
     }
 }
 
-/// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still there; else to an
-/// idle PU beside it. A task that is no longer where it was moved to stays, and so does one of which nothing is known any more.
+/// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still there;
+/// else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of which nothing
+/// is known any more.
 fn undo(round: &mut Round<'_>, one: &Watched, made: &Move) {
     let known = |round: &Round<'_>, task: usize| {
         let seat = round.board.seats[task];

@@ -1,6 +1,6 @@
 //! What holds whatever tasks do.
 
-use crate::world::machine;
+use crate::world::{Builder, machine};
 use pinfold_core::{PuId, PuSet, TaskId, Topology};
 use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
 use proptest::prelude::*;
@@ -92,6 +92,23 @@ fn run(topology: &Topology, options: MapperOptions, history: &[Vec<TaskRates>]) 
     steps
 }
 
+/// What a task of a closed loop does: whom it shares with, or what memory it needs.
+#[derive(Clone, Debug)]
+enum Does {
+    Share(u32, f64),
+    Stream(f64),
+    Compute,
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(i32, u32, Does)>> {
+    let deed = prop_oneof![
+        3 => (0u32..4, 0.0..2e-3).prop_map(|(group, rate)| Does::Share(group, rate)),
+        2 => (0.0..0.02).prop_map(Does::Stream),
+        1 => Just(Does::Compute),
+    ];
+    prop::collection::vec((1i32..4, 0u32..16, deed), 1..16)
+}
+
 fn busy_on(tasks: &[TaskRates]) -> BTreeMap<PuId, usize> {
     let mut busy = BTreeMap::new();
     for task in tasks.iter().filter(|task| task.busy >= 0.01) {
@@ -102,7 +119,10 @@ fn busy_on(tasks: &[TaskRates]) -> BTreeMap<PuId, usize> {
 
 proptest! {
     #[test]
-    fn nobody_leaves_its_mask_or_moves_twice((topology, history) in histories(), options in options()) {
+    fn nobody_leaves_its_mask_or_moves_twice(
+        (topology, history) in histories(),
+        options in options(),
+    ) {
         for (tasks, moves) in run(&topology, options, &history) {
             for made in &moves {
                 let task = tasks.iter().find(|task| task.id == made.task).unwrap();
@@ -114,7 +134,10 @@ proptest! {
     }
 
     #[test]
-    fn who_comes_to_a_pu_finds_it_idle_or_left_by_the_one_it_swapped_with((topology, history) in histories(), options in options()) {
+    fn who_comes_to_a_pu_finds_it_idle_or_left_by_the_one_it_swapped_with(
+        (topology, history) in histories(),
+        options in options(),
+    ) {
         for (mut tasks, moves) in run(&topology, options, &history) {
             let before = busy_on(&tasks);
             for made in &moves {
@@ -127,7 +150,10 @@ proptest! {
     }
 
     #[test]
-    fn the_same_history_gives_the_same_moves_in_any_order_of_tasks((topology, history) in histories(), options in options()) {
+    fn the_same_history_gives_the_same_moves_in_any_order_of_tasks(
+        (topology, history) in histories(),
+        options in options(),
+    ) {
         let reversed: Vec<Vec<TaskRates>> = history.iter().map(|tasks| tasks.iter().rev().cloned().collect()).collect();
         let moves = |history: &[Vec<TaskRates>]| -> Vec<Vec<Move>> {
             run(&topology, options, history).into_iter().map(|(_, moves)| moves).collect()
@@ -147,7 +173,11 @@ proptest! {
     }
 
     #[test]
-    fn a_task_of_which_nothing_is_known_stays((topology, mut history) in histories(), options in options(), serial in 0u64..4) {
+    fn a_task_of_which_nothing_is_known_stays(
+        (topology, mut history) in histories(),
+        options in options(),
+        serial in 0u64..4,
+    ) {
         for task in history.iter_mut().flatten().filter(|task| task.id.serial == serial) {
             (task.inter, task.intra, task.remote, task.memory) = (None, None, None, None);
         }
@@ -170,9 +200,28 @@ proptest! {
         for made in steps.iter().flat_map(|(_, moves)| moves) {
             *moves.entry(made.task).or_default() += 1;
         }
-        // A task that comes back is held twice as long each time: of n intervals it can use the logarithm of n for each domain
-        // that it may come to from another.
+        // A task that comes back is held twice as long each time: of n intervals it can use the logarithm of n for each
+        // domain that it may come to from another.
         let most = (often.len() as f64).log2().ceil() * 4.0 * topology.llc_domains().len() as f64;
-        prop_assert!(moves.values().all(|&count| f64::from(count) <= most), "{most} {:?} of {}", moves.values(), often.len());
+        let counts: Vec<f64> = moves.values().copied().map(f64::from).collect();
+        prop_assert!(counts.iter().all(|&count| count <= most), "{most} {counts:?} of {}", often.len());
+    }
+}
+
+proptest! {
+    // Each case is some hundred decisions of a world in which every task is looked at anew.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn where_rates_follow_from_places_moves_come_to_an_end(deeds in deeds()) {
+        // Two packages of four cores with two PUs; tasks begin wherever they do, some on the same PU.
+        let builder = deeds.iter().fold(Builder::new(machine(2, 1, 4, 2)), |builder, (process, pu, does)| match does {
+            Does::Share(group, rate) => builder.sharer(*process, *pu, *group, *rate),
+            Does::Stream(memory) => builder.streamer(*process, *pu, *memory),
+            Does::Compute => builder.computer(*process, *pu),
+        });
+        let mut world = builder.world(MapperOptions::default());
+        world.run(150);
+        prop_assert_eq!(world.run(300), []);
     }
 }

@@ -1,12 +1,12 @@
-//! A machine of formulas on which the mapper's moves have consequences: who shares with whom, who needs memory, and where that
-//! is, are given; rates follow from where tasks are. Nothing here is measured or simulated in detail.
+//! A machine of formulas on which the mapper's moves have consequences: who shares with whom, who needs memory, and
+//! where that is, are given; rates follow from where tasks are. Nothing here is measured or simulated in detail.
 
 use pinfold_core::{Cache, CacheType, NodeId, NumaNode, ObjectKind, PuId, PuSet, TaskId, Topology, TopologyBuilder};
 use pinfold_policy::sam::{Mapper, Move, TaskRates, Thresholds};
 use std::sync::Arc;
 
-/// Packages with one node each, of so many last-level caches with so many cores with so many PUs. As Linux numbers them on the
-/// paper's machine: first PUs of all cores first.
+/// Packages with one node each, of so many last-level caches with so many cores with so many PUs. As Linux numbers them
+/// on the paper's machine: first PUs of all cores first.
 pub(crate) fn machine(packages: u32, caches: u32, cores: u32, siblings: u32) -> Topology {
     let mut builder = TopologyBuilder::new("machine");
     let all = packages * caches * cores;

@@ -71,10 +71,10 @@ fn each_task_is_drawn_on_its_pu_and_told_of_in_the_table() {
         "{text}"
     );
     assert!(
-        text.contains("core 0 0:solver41") && text.contains("core 1 3:solver42"),
+        text.contains("core 0: 0 solver41") && text.contains("core 1: 3 solver42"),
         "{text}"
     );
-    assert!(text.contains("core 1 1:·"), "{text}");
+    assert!(text.contains("core 1: 1 ·"), "{text}");
     assert!(text.contains("30 tasks watched, 2 work"), "{text}");
     assert!(text.contains("3 moves (3 coherence)"), "{text}");
     // Who works most comes first.

@@ -389,7 +389,11 @@ impl<'a> Sampler<'a> {
                 };
                 match TaskClock::open(thread) {
                     Ok(clock) if lives => drop(self.clocks.insert(thread, clock)),
-                    _ => drop(self.ended.insert(thread)),
+                    Ok(_) | Err(Errno::ESRCH) => drop(self.ended.insert(thread)),
+                    Err(error) => {
+                        listening = Err(refused(listeners.events, error));
+                        return;
+                    }
                 }
             }
         })?;

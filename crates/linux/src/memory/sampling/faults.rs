@@ -1,6 +1,9 @@
 //! The page faults of a process's threads, as the kernel's own events tell them: `page-faults` at the begin of each, with the
 //! thread and the address, and `minor-faults` at the end of those that needed no input, so that the time between the two is what
 //! the fault took.
+//!
+//! Known limits: where somebody else listens to the page faults of a whole CPU, Linux 6.18 gives some records the number of that
+//! other event, and they are passed over.
 
 use super::ring::{FIELDS, Record, Ring};
 use crate::perf_event::{self, TaskClock, Watched, id};

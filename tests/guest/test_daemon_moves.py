@@ -1,0 +1,116 @@
+"""`pinfold daemon` against real programs on four packages, by a metric that works where there are no counters.
+
+Threads of a process are taken to share data, so each process's threads are brought into one package.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import eventually
+from guest_machine import CPUS, Guest
+from test_safety import KILL, masks, until
+
+ALL = (1 << CPUS) - 1
+
+#: Programs of two working threads each, which begin with one thread on each package.
+PROGRAMS = 2
+
+DAEMON = "pinfold daemon --metric sharing --interval 20ms --log /tmp/daemon.log --log-format json"
+
+
+@pytest.fixture
+def guest(guest: Guest) -> Iterator[Guest]:
+    """Return the guest, and end what a test has left running there."""
+    yield guest
+    guest.run("killall -KILL pinfold spin; pinfold reset; rm -rf /run/pinfold /tmp/daemon.log")
+
+
+@pytest.fixture
+def daemon(guest: Guest) -> Callable[[str], None]:
+    """Return what starts the daemon with options, in the background."""
+
+    def start(options: str) -> None:
+        guest.check(f"{DAEMON} {options} > /tmp/out 2>&1 & " + until("grep -q started /tmp/daemon.log"))
+
+    return start
+
+
+def begin(guest: Guest, threads: int = 2) -> None:
+    """Start the programs, apart: on one CPU of each package, and then let them run anywhere."""
+    group = "/sys/fs/cgroup/apart"
+    guest.check(
+        f"""
+        mkdir -p {group}; echo 0,2,4,6 > {group}/cpuset.cpus
+        for number in $(seq {PROGRAMS}); do
+            {{ echo 0 > {group}/cgroup.procs; exec spin {threads} 600 > /dev/null; }} &
+        done
+        """
+        + until(f"[ $(masks spin | wc -l) = {PROGRAMS * threads} ]")
+        + f"; echo 0-{CPUS - 1} > {group}/cpuset.cpus"
+    )
+
+
+def state(guest: Guest) -> Any:
+    return json.loads(guest.check("pinfold top --json"))
+
+
+def events(guest: Guest, name: str) -> list[dict[str, Any]]:
+    lines = guest.check("cat /tmp/daemon.log").splitlines()
+    return [one for one in map(json.loads, lines) if one["event"] == name]
+
+
+def together(guest: Guest) -> bool:
+    """Tell whether the threads of each program are in one package."""
+    packages: dict[int, set[int]] = {}
+    tasks = state(guest)["tasks"]
+    for task in tasks:
+        packages.setdefault(task["process"], set()).add(task["pu"] // 2)
+    return len(tasks) == 2 * PROGRAMS and all(len(where) == 1 for where in packages.values())
+
+
+def test_threads_of_each_program_come_together_and_go_free_at_the_end(
+    guest: Guest, daemon: Callable[[str], None]
+) -> None:
+    begin(guest)
+    daemon("--name spin")
+    eventually(lambda: together(guest), "the threads of each program are in one package")
+    moved = [event for event in events(guest, "move") if event["outcome"] == "made"]
+    assert moved
+    assert {event["reason"] for event in moved} == {"coherence"}
+    assert any(mask != ALL for mask in masks(guest, "spin"))
+    frame = guest.check("pinfold top --once --width 140")
+    assert "package 3" in frame
+    assert "coherence" in frame
+    guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
+    assert masks(guest, "spin") == [ALL] * 2 * PROGRAMS
+    assert guest.check("ls /run/pinfold") == "daemon.lock\n"
+
+
+def test_what_a_killed_daemon_has_changed_is_undone_by_its_guard_or_by_the_next_one(
+    guest: Guest, daemon: Callable[[str], None]
+) -> None:
+    begin(guest)
+    daemon("--name spin")
+    eventually(lambda: together(guest), "the threads of each program are in one package")
+    guest.check("rm /tmp/daemon.log; " + KILL)
+    assert any(mask != ALL for mask in masks(guest, "spin"))
+    # The next one watches nobody, so that what it does is what it undoes.
+    daemon("--name nobody")
+    assert masks(guest, "spin") == [ALL] * 2 * PROGRAMS
+    (found,) = events(guest, "found_left")
+    assert found["journal"].endswith(".journal")
+    assert events(guest, "undone")[0]["masks"] > 0
+
+
+def test_a_cpuset_that_shrinks_is_never_left(guest: Guest, daemon: Callable[[str], None]) -> None:
+    begin(guest)
+    daemon("--name spin")
+    eventually(lambda: together(guest), "the threads of each program are in one package")
+    guest.check("echo 0-3 > /sys/fs/cgroup/apart/cpuset.cpus")
+    beats = state(guest)["totals"]["beats"]
+    eventually(lambda: state(guest)["totals"]["beats"] > beats + 20, "the daemon goes on")
+    assert all(mask & ~0xF == 0 for mask in masks(guest, "spin"))
+    guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
+    assert masks(guest, "spin") == [0xF] * 2 * PROGRAMS
