@@ -16,10 +16,10 @@
 //! With `learn_groups` this is done by group: the tasks of a process, or those of it that were seen to share. The
 //! groups, the largest first, choose their domains so that none takes the place of another, and two tasks of which each
 //! is to go where the other is swap. A group that is all in one domain and still has traffic with others shares across
-//! processes; such tasks are one group together. Before a group is pulled into one domain it is tried whether it is
-//! enough to sort it: to have tasks change places so that neighbours by rank are together, as many in each domain as
-//! before. Nobody's room or bandwidth changes by that. If it does not help, or is not enough, as many as fit are pulled
-//! together.
+//! processes; such tasks are one group together. A group that fits into one domain is pulled there; of one that fits
+//! nowhere it is tried first whether it is enough to sort it: to have tasks change places so that neighbours by rank are
+//! together, as many in each domain as before. Nobody's room or bandwidth changes by that. What does not help is undone
+//! (`trial`), and the other way is tried.
 
 use super::board::Class;
 use super::groups::{self, Groups, Way};

@@ -43,7 +43,7 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 /// Whether a task asks to be moved.
 fn asks(round: &Round<'_>, task: usize) -> bool {
     let seat = round.board.seats[task];
-    seat.class == Class::Inter && seat.movable && failures(round, task) < WAYS.len()
+    seat.class == Class::Inter && seat.movable && failures(round, task) < FITS.len()
 }
 
 /// How many ways have failed for a task.
@@ -61,8 +61,10 @@ pub(super) enum Way {
     Sort,
 }
 
-/// The ways of bringing a group together, one after the other.
-const WAYS: [Way; 2] = [Way::Sort, Way::Pull];
+/// The ways of bringing a group together, one after the other: that of the paper first where all of it fits into one
+/// domain, and where it does not, the one that may make that needless.
+const FITS: [Way; 2] = [Way::Pull, Way::Sort];
+const FITS_NOT: [Way; 2] = [Way::Sort, Way::Pull];
 
 /// Finds the groups of all tasks that ask; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
@@ -178,13 +180,16 @@ fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
 /// Chooses how each group is brought together, and leaves out the tasks for which all ways have failed. Without
 /// `learn_groups` all tasks are one group, and there is no order to sort by.
 fn choose_ways(round: &Round<'_>, groups: &mut Groups) {
-    let ways = if round.options.learn_groups {
-        &WAYS[..]
-    } else {
-        &[Way::Pull]
-    };
+    let most = (0..round.shape.domains.len())
+        .map(|domain| round.board.capacity(round.shape, domain))
+        .max();
     for &number in &groups.order {
         let group = &mut groups.list[number];
+        let ways = match (round.options.learn_groups, most.is_some_and(|most| group.size <= most)) {
+            (false, _) => &FITS[..1],
+            (true, true) => &FITS,
+            (true, false) => &FITS_NOT,
+        };
         for tasks in &mut group.inter {
             tasks.retain(|&task| failures(round, task) < ways.len());
         }

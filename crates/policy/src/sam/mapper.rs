@@ -125,9 +125,7 @@ fn learn(round: &mut Round<'_>) {
         if local {
             remembered.home = Some(place.memory);
         }
-        if quiet {
-            remembered.forget_failures();
-        }
+        remembered.note_quiet(quiet);
     }
 }
 

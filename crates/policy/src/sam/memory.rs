@@ -19,6 +19,11 @@ const MOST_STRIKES: u32 = 20;
 /// Traffic that has grown by this factor is another than that for which a move did not help.
 const OTHERWISE: f64 = 2.0;
 
+/// A task whose traffic is below the threshold for so many intervals, twice as many for each time that it was restless,
+/// is in another phase. Fewer say nothing: where a group is brought together its tasks are quiet, and go back when they
+/// get less done.
+const PHASE: u64 = 10;
+
 /// What an activity was lately: each interval weighs half of the one after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Recent(Option<f64>);
@@ -61,6 +66,8 @@ pub(super) struct Remembered {
     pub(super) group: Option<u32>,
     /// How often moving it did not help, and how high its traffic between domains was then.
     failed: Option<(usize, f64)>,
+    /// For how many intervals its traffic has been below the threshold.
+    quiet: u64,
 }
 
 impl Remembered {
@@ -78,6 +85,7 @@ impl Remembered {
             home: None,
             group: None,
             failed: None,
+            quiet: 0,
         }
     }
 
@@ -105,9 +113,13 @@ impl Remembered {
         self.failed = Some((self.failures(inter) + 1, inter));
     }
 
-    /// Its traffic is below the threshold: what comes next is another phase.
-    pub(super) fn forget_failures(&mut self) {
-        self.failed = None;
+    /// Takes note of whether its traffic is below the threshold. When it has been for long enough, what comes next is
+    /// another phase.
+    pub(super) fn note_quiet(&mut self, quiet: bool) {
+        self.quiet = if quiet { self.quiet + 1 } else { 0 };
+        if self.quiet >= PHASE << self.strikes {
+            self.failed = None;
+        }
     }
 
     /// Whether it must stay for now.

@@ -6,7 +6,7 @@
 //! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were
 //!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back.
 //! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
-//!    meanwhile. Where no move of a group helped, that goes for all of the group.
+//!    for a while. Where no move of a group helped, that goes for all of the group.
 //! 4. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each
 //!    part is a group of its own from then on.
 

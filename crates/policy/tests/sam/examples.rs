@@ -58,14 +58,14 @@ fn sharers_whom_sorting_does_not_help_come_together_afterwards() {
 }
 
 #[test]
-fn pairs_come_together_where_they_are_so_that_both_packages_stay_in_use() {
-    let sharers = (0..8).fold(Builder::new(paper_machine()), |builder, task| {
+fn pairs_of_a_group_that_fits_nowhere_come_together_where_they_are() {
+    let sharers = (0..12).fold(Builder::new(paper_machine()), |builder, task| {
         builder.sharer(100, task / 2 + 10 * (task % 2), task / 2, HUBENCH)
     });
     let mut world = sharers.world(ALL);
     let moves = world.run(50);
-    assert_eq!(world.spread(0..8), [4, 4]);
-    for pair in 0..4 {
+    assert_eq!(world.spread(0..12), [6, 6]);
+    for pair in 0..6 {
         assert_eq!(world.spread(2 * pair..2 * pair + 2).iter().max(), Some(&2));
     }
     assert!(
