@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     threads: Option<usize>,
 
     /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
-    /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand for SAM's
-    /// activities, such as memory_bandwidth=page-faults,inter_package_coherence=context-switches.
+    /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand
+    /// for SAM's activities, such as memory_bandwidth=page-faults, with commas between several.
     #[arg(long, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
     metric: String,
 
