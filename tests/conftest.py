@@ -223,6 +223,36 @@ def workload(agent: Path) -> Callable[[str], Path]:
     return find
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Records workloads and sweeps what was recorded."""
+
+    binary: Path
+    workload: Callable[[str], Path]
+
+    def __call__(
+        self, folder: Path, programs: Mapping[str, Sequence[str]], threads: int, machine: str, *spaces: str
+    ) -> Path:
+        """Record `programs`, names with arguments, and return their data set of these spaces on a simulated machine."""
+        recordings = [folder / f"{name}.pft" for name in programs]
+        for recording, (name, arguments) in zip(recordings, programs.items(), strict=True):
+            self._run("record", "-o", recording, "--", self.workload(name), "--threads", str(threads), *arguments)
+        data = folder / "data.parquet"
+        options = [word for space in spaces for word in ("--space", space)]
+        self._run("sweep", "--machine", machine, *options, "-o", data, *recordings)
+        return data
+
+    def _run(self, *words: str | Path) -> None:
+        command = [str(word) for word in (self.binary, *words)]
+        subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+
+
+@pytest.fixture(scope="session")
+def sweep(binary: Path, workload: Callable[[str], Path]) -> Sweep:
+    """Return what makes a data set of workloads."""
+    return Sweep(binary, workload)
+
+
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return what compiles a program of tests/programs, once, by `compiler` with `flags`."""

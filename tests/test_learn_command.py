@@ -3,11 +3,10 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, environment
+from conftest import PATIENCE, Sweep
 
 MACHINE = "opteron-6164x4"
 THREADS = 4
@@ -21,20 +20,9 @@ PROGRAMS = {
 
 
 @pytest.fixture(scope="module")
-def data(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set of all placements of four threads."""
-    folder = tmp_path_factory.mktemp("learn")
-
-    def run(*words: str | Path) -> None:
-        command = [str(word) for word in (binary, *words)]
-        subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=PATIENCE)
-
-    recordings = [folder / f"{name}.pft" for name in PROGRAMS]
-    for recording, (name, arguments) in zip(recordings, PROGRAMS.items(), strict=True):
-        run("record", "-o", recording, "--", workload(name), "--threads", str(THREADS), *arguments)
-    file = folder / "data.parquet"
-    run("sweep", "--machine", MACHINE, "--space", "threads", "--space", "hints", "-o", file, *recordings)
-    return file
+    return sweep(tmp_path_factory.mktemp("learn"), PROGRAMS, THREADS, MACHINE, "threads", "hints")
 
 
 def learn(binary: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, environment
+from conftest import PATIENCE, Sweep
 
 from pinfold.learn.action_table import build_action_table, rules_on_values, thresholds, training_rows
 from pinfold.learn.hints import HINTS, Hint, LlcDomains, Loads
@@ -53,19 +53,9 @@ def _said(binary: Path, *arguments: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def swept(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Swept:
+def swept(binary: Path, sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """Return every placement of a program of barriers and of one that streams."""
-    folder = tmp_path_factory.mktemp("swept")
-
-    def run(*words: str | Path) -> None:
-        command = [str(word) for word in (binary, *words)]
-        subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=PATIENCE)
-
-    recordings = [folder / f"{name}.pft" for name in PROGRAMS]
-    for recording, (name, arguments) in zip(recordings, PROGRAMS.items(), strict=True):
-        run("record", "-o", recording, "--", workload(name), "--threads", str(THREADS), *arguments)
-    data = folder / "data.parquet"
-    run("sweep", "--machine", MACHINE, "--space", "threads", "-o", data, *recordings)
+    data = sweep(tmp_path_factory.mktemp("swept"), PROGRAMS, THREADS, MACHINE, "threads")
     placements = _said(binary, "placements", "--threads", str(THREADS))["placements"]
     loads = tuple(tuple(map(tuple, placement["llc_loads"])) for placement in placements)
     return Swept(data, LlcDomains.of_topology(_said(binary, "topo")), loads)

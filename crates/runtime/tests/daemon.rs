@@ -264,10 +264,10 @@ fn full(last: usize) -> Fake {
     Fake::new(&tasks, last)
 }
 
-/// Rates of a machine that knows of every task that it needs no memory, so that any can make room.
-struct Undemanding;
+/// The rates of a machine without counters, each changed.
+struct Changed(fn(&mut TaskRates));
 
-impl Rates for Undemanding {
+impl Rates for Changed {
     fn rates(
         &mut self,
         topology: &Topology,
@@ -276,17 +276,21 @@ impl Rates for Undemanding {
         now: &HostSample,
     ) -> Vec<TaskRates> {
         let mut rates = Sharing::default().rates(topology, metrics, before, now);
-        for rates in &mut rates {
-            (rates.memory, rates.remote) = (Some(0.0), Some(0.0));
-        }
+        rates.iter_mut().for_each(self.0);
         rates
     }
 }
 
+/// Rates of a machine that knows of every task that it needs no memory, so that any can make room.
+const UNDEMANDING: Changed = Changed(|rates| (rates.memory, rates.remote) = (Some(0.0), Some(0.0)));
+
+/// Rates of a machine whose counters have stopped.
+const STOPPED: Changed = Changed(|rates| (rates.inter, rates.intra) = (None, None));
+
 #[test]
 fn both_halves_of_a_swap_are_made() {
     let mut fake = full(30);
-    let heard = go_by(&mut fake, &mut Undemanding, false);
+    let heard = go_by(&mut fake, &mut { UNDEMANDING }, false);
     assert!(
         heard.outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Made),
         "{heard:?}",
@@ -307,7 +311,7 @@ fn both_halves_of_a_swap_are_made() {
 fn a_task_goes_back_when_the_one_that_it_was_to_be_swapped_with_stays() {
     let mut fake = full(2);
     fake.refused = Some(2);
-    let heard = go_by(&mut fake, &mut Undemanding, false);
+    let heard = go_by(&mut fake, &mut { UNDEMANDING }, false);
     let [(first, Outcome::PartnerStays), (second, Outcome::Refused(_)), ..] = &heard.outcomes[..] else {
         panic!("{:?}", heard.outcomes);
     };
@@ -319,7 +323,7 @@ fn a_task_goes_back_when_the_one_that_it_was_to_be_swapped_with_stays() {
 fn the_other_half_of_a_swap_is_not_tried_when_the_first_stays() {
     let mut fake = full(2);
     fake.refused = Some(1);
-    let heard = go_by(&mut fake, &mut Undemanding, false);
+    let heard = go_by(&mut fake, &mut { UNDEMANDING }, false);
     let [(first, Outcome::Refused(_)), (second, Outcome::PartnerStays), ..] = &heard.outcomes[..] else {
         panic!("{:?}", heard.outcomes);
     };
@@ -331,29 +335,10 @@ fn the_other_half_of_a_swap_is_not_tried_when_the_first_stays() {
     );
 }
 
-/// Rates of a machine whose counters have stopped.
-struct Stopped;
-
-impl Rates for Stopped {
-    fn rates(
-        &mut self,
-        topology: &Topology,
-        metrics: &[Metric],
-        before: &HostSample,
-        now: &HostSample,
-    ) -> Vec<TaskRates> {
-        let mut rates = Sharing::default().rates(topology, metrics, before, now);
-        for rates in &mut rates {
-            (rates.inter, rates.intra) = (None, None);
-        }
-        rates
-    }
-}
-
 #[test]
 fn counters_that_stop_counting_move_nothing() {
     let mut fake = Fake::new(&[(1, 0), (1, 4)], 20);
-    go_by(&mut fake, &mut Stopped, false);
+    go_by(&mut fake, &mut { STOPPED }, false);
     assert_eq!(fake.calls.len(), 0);
 }
 

@@ -59,10 +59,7 @@ impl Watcher {
         }
         for &process in &processes {
             if !self.meet_process(process) {
-                // One that has ended since the list was made is struck out like any other.
-                if self.procfs.stat(process, process).is_some() {
-                    self.drop_process(process);
-                }
+                self.drop_process(process);
                 continue;
             }
             for thread in self.procfs.threads(process) {
@@ -128,9 +125,14 @@ impl Watcher {
 
     /// A process that is watched no longer, for it has another name, user or control group now, gets back what it had.
     fn drop_process(&mut self, process: i32) {
-        if self.processes.remove(&process).is_none() {
+        if !self.processes.contains_key(&process) {
             return;
         }
+        // One that has just ended is struck out like any other.
+        if self.procfs.stat(process, process).is_none() {
+            return;
+        }
+        self.processes.remove(&process);
         let tasks: Vec<TaskId> = self.table.tasks_of(process).map(|task| task.id).collect();
         for task in tasks {
             self.unpin(task);

@@ -95,38 +95,22 @@ fn what_the_kernel_puts_behind_a_file_is_not_the_files_and_what_the_program_does
 
 #[test]
 fn parts_keep_their_place_in_what_they_are_parts_of() {
-    let mappings = mapped(
-        &[
-            map(0x10_0000, 0x10_000, Backing::FILES, 0x4000),
-            EventKind::Unmap {
-                address: 0x10_2000,
-                length: 0x1000,
-            },
-            EventKind::Protect {
-                address: 0x10_8000,
-                length: 0xfff,
-                protection: 0,
-            },
-        ],
-        &[(0, 0x10_2000)],
-    );
+    let events = [
+        map(0x10_0000, 0x10_000, Backing::FILES, 0x4000),
+        EventKind::Unmap {
+            address: 0x10_2000,
+            length: 0x1000,
+        },
+        EventKind::Protect {
+            address: 0x10_8000,
+            length: 0xfff,
+            protection: 0,
+        },
+    ];
+    let mappings = mapped(&events, &[(0, 0x10_2000)]);
     // The access was to what is gone: the best moment is that before the hole.
     assert_eq!(told(&mappings), [area(0x10_0000, 0x11_0000, "/bin/program", 0x4000)]);
-    let mappings = mapped(
-        &[
-            map(0x10_0000, 0x10_000, Backing::FILES, 0x4000),
-            EventKind::Unmap {
-                address: 0x10_2000,
-                length: 0x1000,
-            },
-            EventKind::Protect {
-                address: 0x10_8000,
-                length: 0xfff,
-                protection: 0,
-            },
-        ],
-        &[(0, 0x10_f000)],
-    );
+    let mappings = mapped(&events, &[(0, 0x10_f000)]);
     let accessible: Vec<(u64, bool, u64)> = mappings
         .areas
         .iter()
