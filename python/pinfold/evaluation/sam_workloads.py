@@ -49,11 +49,11 @@ OURS = {
 
 # SPEC CPU2006: a task each, on data of more than a cache, or on none.
 SEQUENTIAL = {
-    "libq": Workload("membench", 1, "--mode row --size 32M --iterations 1"),
-    "soplex": Workload("spmv", 1, "--size 32M --iterations 1"),
-    "mcf": Workload("graph_chase", 1, "--mode read --size 32M --iterations 1"),
-    "milc": Workload("stream", 1, "--size 32M --iterations 1"),
-    "omnetpp": Workload("random_access", 1, "--mode dependent --size 48M --iterations 1"),
+    "libq": Workload("membench", 1, "--mode row --size 64M --iterations 1"),
+    "soplex": Workload("spmv", 1, "--size 96M --iterations 1"),
+    "mcf": Workload("graph_chase", 1, "--mode read --size 128M --iterations 1"),
+    "milc": Workload("stream", 1, "--size 96M --iterations 1"),
+    "omnetpp": Workload("random_access", 1, "--mode dependent --size 128M --iterations 1"),
     "bzip2": Workload("compute", 0, "--size 512k --iterations 2"),
     "sjeng": Workload("mandelbrot", 0, "--size 32k --iterations 2"),
     "gobmk": Workload("monte_carlo", 0, "--size 512k --iterations 1"),

@@ -90,10 +90,9 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
         let class = round.board.seats[task].class;
         if let (Class::Inter | Class::Intra, Some(place)) = (class, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
+            && asks(round, task)
         {
-            if asks(round, task) {
-                groups.list[number].inter[place.domain].push(task);
-            }
+            groups.list[number].inter[place.domain].push(task);
         }
     }
     if round.options.learn_groups {

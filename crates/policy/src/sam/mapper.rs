@@ -95,11 +95,12 @@ impl Mapper {
             }
         }
         let calm = self.trials.is_empty() && round.moves.is_empty() && round.now >= self.moved + CALM;
-        if self.options.tries_faint_sharers() && calm {
-            if let Some(gathering) = faint::gather(&mut round, &mut self.groups) {
-                let trial = Trial::new(&round, &gathering, round.moves, Stays::IfBetter);
-                self.trials.push(trial);
-            }
+        if self.options.tries_faint_sharers()
+            && calm
+            && let Some(gathering) = faint::gather(&mut round, &mut self.groups)
+        {
+            let trial = Trial::new(&round, &gathering, round.moves, Stays::IfBetter);
+            self.trials.push(trial);
         }
         remote::bring_home(&mut round);
         bandwidth::balance(&mut round);

@@ -108,7 +108,7 @@ impl MapperOptions {
 
 impl MapperOptions {
     /// Whether all is there that trying faint sharers needs.
-    pub(super) fn tries_faint_sharers(&self) -> bool {
+    pub(super) fn tries_faint_sharers(self) -> bool {
         self.faint_sharers && self.validation && self.learn_groups
     }
 }
