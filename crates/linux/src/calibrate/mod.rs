@@ -1,4 +1,4 @@
-//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know.
+//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know, and SAM's thresholds.
 //!
 //! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`); atomic instructions, system
 //!    calls, and changes of threads (`system`).
@@ -12,10 +12,15 @@
 //! Every figure is the least of many short pieces, with its spread (`pieces`): other programs and a hypervisor can only
 //! make a piece longer.
 //!
+//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`), tasks that copy (`copying`), on
+//! chosen PUs (`places`), as teams of threads whose pieces are counted as well (`team`). What follows from their figures is decided
+//! by who asks for them.
+//!
 //! Known limits: what is measured is what this process gets. Behind a hypervisor the last cache may be shared with
 //! strangers, and then is as large as they leave it. Cores are taken to be alike, and measured on one.
 
 mod bandwidth;
+mod copying;
 mod core;
 mod cpuid;
 pub mod curve;
@@ -23,16 +28,24 @@ mod latency;
 mod memory;
 mod pair;
 mod pieces;
+mod places;
+mod sharing;
 mod system;
+mod team;
 mod threads;
 
 pub use bandwidth::Traffic;
+pub use copying::{CopiedPieces, Locality, copying};
 pub use cpuid::inclusive;
 pub use latency::{CurvePoint, TranslationPoint};
 pub use pair::PairMeasurement;
-pub use pieces::{Effort, Measured};
+pub use pieces::{Effort, Measured, Middle};
+pub use places::{Places, PlacesError};
+pub use sharing::{SharedPiece, SharingEffort, sharing};
 pub use system::SystemMeasurement;
+pub use team::{CountSource, Piece, ThreadCounts};
 
+use crate::counters::CounterError;
 use core::Loop;
 use memory::{Memory, Pages};
 use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology};
@@ -74,6 +87,9 @@ pub enum CalibrationError {
         /// What is needed.
         needed: u64,
     },
+    /// Something cannot be counted.
+    #[error(transparent)]
+    Counters(CounterError),
 }
 
 /// How thoroughly to measure.
