@@ -1,9 +1,9 @@
-//! Tasks that copy memory, as SAM's second microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section 2.2): each copies an
-//! array of its own to another, with high or with low locality in the rows of the memory chips.
+//! Tasks that copy memory, as SAM's second microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
+//! 2.2): each copies an array of its own to another, with high or with low locality in the rows of the memory chips.
 //!
-//! A *row* is 4 KiB, as the paper has it. With high locality whole rows are copied in order; with low locality one line of each row,
-//! then the next line of each. Arrays are many times as large as the tasks' share of the last-level caches, and in huge pages
-//! where there are any, so that missing translations do not pass for low locality.
+//! A *row* is 4 KiB, as the paper has it. With high locality whole rows are copied in order; with low locality one line
+//! of each row, then the next line of each. Arrays are many times as large as the tasks' share of the last-level
+//! caches, and in huge pages where there are any, so that missing translations do not pass for low locality.
 
 use super::memory::{LINE, Memory, PAGE, Pages};
 use super::team::{CountSource, Piece, pieces};
@@ -48,8 +48,8 @@ struct Arrays {
 impl Arrays {
     /// Both on the node of the calling thread, each in whole rows.
     fn new(bytes: usize) -> Result<Self, CalibrationError> {
-        // The policy that this process was started with may be another. Where the kernel forbids the call, that one is kept, and
-        // `elsewhere` tells.
+        // The policy that this process was started with may be another. Where the kernel forbids the call, that one is
+        // kept, and `elsewhere` tells.
         let _ = MemoryPolicy::local().set();
         let arrays = Self {
             from: Memory::new(bytes, Pages::Huge)?,
@@ -76,7 +76,8 @@ impl Arrays {
                     }
                 }
             }
-            // Even lines first, so that what a prefetcher brings as the other half of a pair is gone when its turn comes.
+            // Even lines first, so that what a prefetcher brings as the other half of a pair is gone when its turn
+            // comes.
             Locality::Low => {
                 for line in (0..LINES_A_ROW).step_by(2).chain((1..LINES_A_ROW).step_by(2)) {
                     for row in 0..self.rows() {
@@ -94,8 +95,8 @@ impl Arrays {
             self.from.address(place).cast::<__m128i>(),
             self.to.address(place).cast::<__m128i>(),
         );
-        // SAFETY: SSE2 is part of x86-64. `address` checked that the line begins within, and the memory is whole lines long. Only
-        // the calling thread uses either.
+        // SAFETY: SSE2 is part of x86-64. `address` checked that the line begins within, and the memory is whole lines
+        // long. Only the calling thread uses either.
         unsafe {
             for part in 0..LINE / size_of::<__m128i>() {
                 _mm_store_si128(to.add(part), _mm_load_si128(from.add(part)));
@@ -104,8 +105,8 @@ impl Arrays {
     }
 }
 
-/// A task on each of `pus` copies so many times an array of its own, all arrays together `footprint` bytes; once before it is
-/// counted.
+/// A task on each of `pus` copies so many times an array of its own, all arrays together `footprint` bytes; once before
+/// it is counted.
 pub fn copying(
     topology: &Topology,
     pus: &[PuId],

@@ -127,7 +127,8 @@ impl Memory {
         unsafe { address.read_volatile() }
     }
 
-    /// The share of the memory that is on none of `nodes`, of a page in each 2 MiB; `None` where the kernel does not tell.
+    /// The share of the memory that is on none of `nodes`, of a page in each 2 MiB; `None` where the kernel does not
+    /// tell.
     pub(super) fn share_elsewhere(&self, nodes: &[NodeId]) -> Option<f64> {
         let pages: Vec<*mut u8> = (0..self.bytes).step_by(HUGE).map(|place| self.address(place)).collect();
         let mut on = vec![-1i32; pages.len()];

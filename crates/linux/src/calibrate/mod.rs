@@ -1,4 +1,5 @@
-//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know, and SAM's thresholds.
+//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know, and SAM's
+//! thresholds.
 //!
 //! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`); atomic instructions, system
 //!    calls, and changes of threads (`system`).
@@ -12,9 +13,9 @@
 //! Every figure is the least of many short pieces, with its spread (`pieces`): other programs and a hypervisor can only
 //! make a piece longer.
 //!
-//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`), tasks that copy (`copying`), on
-//! chosen PUs (`places`), as teams of threads whose pieces are counted as well (`team`). What follows from their figures is decided
-//! by who asks for them.
+//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`), tasks that copy
+//! (`copying`), on chosen PUs (`places`), as teams of threads whose pieces are counted as well (`team`). What follows
+//! from their figures is decided by who asks for them.
 //!
 //! Known limits: what is measured is what this process gets. Behind a hypervisor the last cache may be shared with
 //! strangers, and then is as large as they leave it. Cores are taken to be alike, and measured on one.

@@ -2,8 +2,8 @@
 //!
 //! What disturbs a measurement (interrupts, other programs, a hypervisor that gives the processor to somebody else) makes
 //! it longer and never shorter. So a time is the least of many pieces, each short enough that some of them are left in
-//! peace, and the spread is told with it: how much longer the middle one of them was. Ratios and rates can be disturbed either
-//! way; of them it is the middle one (`Middle`).
+//! peace, and the spread is told with it: how much longer the middle one of them was. Ratios and rates can be disturbed
+//! either way; of them it is the middle one (`Middle`).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Where SAM's microbenchmarks run: two cores that share a last-level cache, two that do not, and the cores of a package. Pure.
+//! Where SAM's microbenchmarks run: two cores that share a last-level cache, two that do not, and the cores of a
+//! package. Pure.
 
 use super::{Relation, relation};
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
@@ -26,14 +27,14 @@ pub struct Places {
 pub enum PlacesError {
     /// There is one last-level cache.
     #[error(
-        "this machine has one last-level cache for all of its CPUs, so that no place is nearer than another: there is no coherence \
-         between caches to measure, and nothing for SAM to do"
+        "this machine has one last-level cache for all of its CPUs, so that no place is nearer than another: there is \
+         no coherence between caches to measure, and nothing for SAM to do"
     )]
     OneDomain,
     /// Only CPUs of one may be used.
     #[error(
-        "only CPUs {allowed} may be used, all of them under one of this machine's {domains} last-level caches; let pinfold use CPUs \
-         of another as well (taskset, or the cpuset of the container)"
+        "only CPUs {allowed} may be used, all of them under one of this machine's {domains} last-level caches; let \
+         pinfold use CPUs of another as well (taskset, or the cpuset of the container)"
     )]
     OneAllowed {
         /// The CPUs.
@@ -43,14 +44,14 @@ pub enum PlacesError {
     },
     /// Every core has a last-level cache of its own.
     #[error(
-        "every core of this machine has a last-level cache of its own, so that no place is nearer than another: there is no coherence \
-         within one to compare with, and nothing for SAM to do"
+        "every core of this machine has a last-level cache of its own, so that no place is nearer than another: there \
+         is no coherence within one to compare with, and nothing for SAM to do"
     )]
     OneCoreEach,
     /// Of no last-level cache two cores may be used.
     #[error(
-        "only CPUs {allowed} may be used, no two of them on different cores under one last-level cache; let pinfold use two cores of \
-         one as well (taskset, or the cpuset of the container)"
+        "only CPUs {allowed} may be used, no two of them on different cores under one last-level cache; let pinfold \
+         use two cores of one as well (taskset, or the cpuset of the container)"
     )]
     OneCoreAllowed {
         /// The CPUs.

@@ -1,9 +1,10 @@
-//! Two threads that share data, as SAM's first microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section 2.1): they
-//! take a lock in turn, change what it protects, and compute; the less they compute, the more often they share.
+//! Two threads that share data, as SAM's first microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
+//! 2.1): they take a lock in turn, change what it protects, and compute; the less they compute, the more often they
+//! share.
 //!
-//! The lock goes from one to the other and back. So each access finds the lines where the other has left them, whoever is the
-//! quicker, and all accesses of one are as many as those of the other. Lock and data are in lines of their own, two apart, since
-//! some prefetchers bring lines in pairs.
+//! The lock goes from one to the other and back. So each access finds the lines where the other has left them, whoever
+//! is the quicker, and all accesses of one are as many as those of the other. Lock and data are in lines of their own,
+//! two apart, since some prefetchers bring lines in pairs.
 
 use super::CalibrationError;
 use super::team::{CountSource, Piece, Uncounted, pieces};
@@ -97,8 +98,8 @@ pub struct SharedPiece {
     pub rounds: Vec<(Piece, Piece)>,
 }
 
-/// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a piece of each,
-/// so that a clock that changes, or another program, disturbs both.
+/// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a
+/// piece of each, so that a clock that changes, or another program, disturbs both.
 pub fn sharing(
     together: [PuId; 2],
     apart: [PuId; 2],

@@ -1,8 +1,8 @@
 //! Threads on chosen PUs that do pieces of work at the same time, timed and counted.
 //!
-//! Each thread is put on its PU, prepares what it works on, and opens its counters. For each piece all meet, work, and meet again.
-//! Counts are read before the second meeting, so that a thread's waiting for the others is not in them. With the last piece the
-//! threads end, and so do their masks and counters.
+//! Each thread is put on its PU, prepares what it works on, and opens its counters. For each piece all meet, work, and
+//! meet again. Counts are read before the second meeting, so that a thread's waiting for the others is not in them.
+//! With the last piece the threads end, and so do their masks and counters.
 
 use super::CalibrationError;
 use super::threads::{Meeting, pin};
@@ -56,13 +56,13 @@ impl ThreadCounts for Uncounted {
 pub struct Piece {
     /// Seconds until the last of them was ready.
     pub seconds: f64,
-    /// By thread: what was counted, in the order of the source, scaled to the whole piece where counters took turns; `None` for
-    /// what was never counted in it.
+    /// By thread: what was counted, in the order of the source, scaled to the whole piece where counters took turns;
+    /// `None` for what was never counted in it.
     pub counts: Vec<Vec<Option<f64>>>,
 }
 
-/// A thread on each of `pus` makes a member by `prepare`, which is told the thread's position, and then does `work` with it for
-/// each of `amounts`.
+/// A thread on each of `pus` makes a member by `prepare`, which is told the thread's position, and then does `work`
+/// with it for each of `amounts`.
 pub(super) fn pieces<M>(
     pus: &[PuId],
     source: &dyn CountSource,
@@ -127,7 +127,8 @@ mod tests {
     use crate::affinity::CpuMask;
     use std::sync::atomic::AtomicU64;
 
-    /// Each thread's first total is what all threads have read so far; each reading adds ten to it, but of the second event.
+    /// Each thread's first total is what all threads have read so far; each reading adds ten to it, but of the second
+    /// event.
     struct Tens(AtomicU64);
 
     impl CountSource for Tens {

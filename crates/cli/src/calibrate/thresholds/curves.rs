@@ -1,0 +1,450 @@
+//! From curves to thresholds, wherever the curves are from, and how both are shown. Pure.
+//!
+//! The threshold of coherence is where the gain passes 5 %. A measured gain is not exact; but it cannot fall while the
+//! rate grows. So neighbours that contradict that are given their mean before the crossing is looked for.
+
+use super::chart::{Chart, Line};
+use super::origin::Origin;
+use anyhow::{Context, Result, bail};
+use pinfold_linux::calibrate::Middle;
+use pinfold_policy::sam::Thresholds;
+use serde_json::{Value, json};
+
+/// What is a substantial gain (section 2.1).
+const GAIN: f64 = 0.05;
+/// The threshold of memory is this share of what saturates it (section 2.2).
+const BELOW_SATURATION: f64 = 0.8;
+
+/// A figure of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Figure {
+    pub(super) value: f64,
+    /// Between which half of the repetitions were; `None` for what is simulated, which is exact.
+    pub(super) quartiles: Option<[f64; 2]>,
+}
+
+impl From<f64> for Figure {
+    fn from(value: f64) -> Self {
+        Self { value, quartiles: None }
+    }
+}
+
+impl From<Middle> for Figure {
+    fn from(middle: Middle) -> Self {
+        Self {
+            value: middle.value,
+            quartiles: Some(middle.quartiles),
+        }
+    }
+}
+
+/// How two threads fare that share data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SharingPoint {
+    /// Instructions between two accesses to what they share.
+    pub(super) instructions: u32,
+    /// Coherence events of a thread between last-level caches, per cycle, with the threads apart.
+    pub(super) events_per_cycle: Figure,
+    /// Speed under one last-level cache over that under two, minus one.
+    pub(super) gain: Figure,
+}
+
+/// What tasks copy that share a package.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CopyPoint {
+    /// How many.
+    pub(super) tasks: usize,
+    pub(super) high: Copied,
+    pub(super) low: Copied,
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Copied {
+    /// Bytes read, and as many written, a second, all tasks together.
+    pub(super) bytes_per_second: Figure,
+    /// Last-level-cache misses per cycle, added up over all tasks.
+    pub(super) misses_per_cycle: Figure,
+}
+
+/// Both curves of a machine.
+pub(super) struct Curves {
+    pub(super) origin: Origin,
+    pub(super) sharing: Vec<SharingPoint>,
+    pub(super) copying: Vec<CopyPoint>,
+}
+
+impl Curves {
+    pub(super) fn thresholds(&self) -> Result<Thresholds> {
+        let machine = self.origin.machine();
+        let percent = GAIN * 100.0;
+        let coherence = match crossing(&self.sharing) {
+            Crossing::At(rate) => rate,
+            Crossing::Never => bail!(
+                "two sharing threads on {machine} never gain more than {percent:.0} % from a common last-level cache: \
+                 there is no threshold of coherence"
+            ),
+            Crossing::Always => bail!(
+                "two sharing threads on {machine} gain more than {percent:.0} % from a common last-level cache however \
+                 seldom they share, so that something else makes them slower apart, such as a clock that differs from \
+                 core to core: there is no threshold of coherence"
+            ),
+            Crossing::Uncounted => bail!(
+                "no coherence between last-level caches was counted while two threads under two of them shared data, \
+                 so that {} do not show it on {machine}: there is no threshold of coherence",
+                self.origin.coherence_events()
+            ),
+        };
+        let saturated = self.copying.last().context("a package has cores")?;
+        let [high, low] = [saturated.high, saturated.low].map(|copied| copied.misses_per_cycle.value);
+        let package_memory = BELOW_SATURATION * high.min(low);
+        if package_memory <= 0.0 {
+            bail!(
+                "no miss of the last-level cache was counted while {} cores of a package copied memory, so that {} do \
+                 not show them on {machine}: there is no threshold of memory",
+                saturated.tasks,
+                self.origin.memory_events()
+            );
+        }
+        Ok(Thresholds {
+            source: self.origin.source(),
+            coherence,
+            remote: coherence,
+            memory: package_memory / saturated.tasks as f64,
+            package_memory,
+        })
+    }
+
+    /// Both curves in lines for a terminal; what is above its threshold is marked, where there is one.
+    pub(super) fn drawn(&self, thresholds: Option<&Thresholds>) -> Vec<String> {
+        let mark = |above: bool| if above { '#' } else { '-' };
+        let mut lines = vec![format!(
+            "coherence events a {}   gain under one last-level cache",
+            self.origin.clock()
+        )];
+        let gains = self.sharing.iter().map(|point| point.gain.value);
+        let most = gains.fold(GAIN, f64::max);
+        lines.extend(self.sharing.iter().map(|point| {
+            let (rate, gain) = (point.events_per_cycle.value, point.gain);
+            let above = thresholds.is_some_and(|thresholds| rate >= thresholds.coherence);
+            let bar = bar(gain.value / most, mark(above));
+            let line = format!(
+                "  {rate:>10.1e}  {:>+7.1} %{}  {bar}",
+                gain.value * 100.0,
+                between(gain, 100.0)
+            );
+            line.trim_end().to_owned()
+        }));
+        lines.push(format!(
+            "tasks   LLC misses a {}, high and low locality",
+            self.origin.clock()
+        ));
+        let misses = |point: &CopyPoint| [point.high, point.low].map(|copied| copied.misses_per_cycle.value);
+        let most = self.copying.iter().flat_map(misses).fold(0.0, f64::max);
+        for point in &self.copying {
+            for (name, copied) in [("high", point.high), ("low", point.low)] {
+                let misses = copied.misses_per_cycle.value;
+                let above = thresholds.is_some_and(|thresholds| misses > thresholds.package_memory);
+                lines.push(format!(
+                    "  {:>3}  {name:<4}  {misses:>8.4}  {:>6.1} GB/s{}  {}",
+                    point.tasks,
+                    copied.bytes_per_second.value / 1e9,
+                    between(copied.bytes_per_second, 1e-9),
+                    bar(misses / most, mark(above))
+                ));
+            }
+        }
+        if thresholds.is_some() {
+            lines.push("# is above the threshold".to_owned());
+        }
+        lines
+    }
+
+    pub(super) fn charts(&self, thresholds: Option<&Thresholds>) -> Vec<Chart> {
+        let origin = self.origin.title();
+        let clock = self.origin.clock();
+        let copied = |pick: fn(&CopyPoint) -> f64| {
+            let points = self.copying.iter();
+            points.map(|point| (point.tasks as f64, pick(point))).collect()
+        };
+        let mark = |value: fn(&Thresholds) -> f64| thresholds.map(|all| (value(all), "threshold".to_owned()));
+        // A logarithmic axis has no place for none.
+        let counted = self.by_rate().into_iter();
+        vec![
+            Chart {
+                title: format!("Two sharing threads under one last-level cache, {origin}"),
+                x: format!("coherence events between last-level caches, a {clock} and thread"),
+                y: "speed-up".to_owned(),
+                logarithmic: true,
+                lines: vec![Line {
+                    name: "speed-up".to_owned(),
+                    points: counted.map(|(rate, gain)| (rate, 1.0 + gain)).collect(),
+                }],
+                vertical: mark(|thresholds| thresholds.coherence),
+                horizontal: Some((1.0 + GAIN, "+5 %".to_owned())),
+            },
+            Chart {
+                title: format!("Copying tasks in one package, {origin}"),
+                x: "tasks".to_owned(),
+                y: format!("LLC misses a {clock}"),
+                logarithmic: false,
+                lines: vec![
+                    Line {
+                        name: "high locality".to_owned(),
+                        points: copied(|point| point.high.misses_per_cycle.value),
+                    },
+                    Line {
+                        name: "low locality".to_owned(),
+                        points: copied(|point| point.low.misses_per_cycle.value),
+                    },
+                ],
+                vertical: None,
+                horizontal: mark(|thresholds| thresholds.package_memory),
+            },
+        ]
+    }
+
+    /// `thresholds` is null where the curves have none.
+    pub(super) fn json(&self, thresholds: Option<&Thresholds>) -> Value {
+        let copied = |copied: Copied| {
+            json!({
+                "bytes_per_second": copied.bytes_per_second.value,
+                "misses_per_cycle": copied.misses_per_cycle.value,
+                "quartiles": quartiles(&[
+                    ("bytes_per_second", copied.bytes_per_second),
+                    ("misses_per_cycle", copied.misses_per_cycle),
+                ]),
+            })
+        };
+        let mut value = self.origin.json();
+        value["thresholds"] = json!(thresholds);
+        value["sharing"] = self
+            .sharing
+            .iter()
+            .map(|point| {
+                json!({
+                    "instructions": point.instructions,
+                    "events_per_cycle": point.events_per_cycle.value,
+                    "gain": point.gain.value,
+                    "quartiles": quartiles(&[("events_per_cycle", point.events_per_cycle), ("gain", point.gain)]),
+                })
+            })
+            .collect();
+        value["copying"] = self
+            .copying
+            .iter()
+            .map(|point| json!({ "tasks": point.tasks, "high": copied(point.high), "low": copied(point.low) }))
+            .collect();
+        value
+    }
+
+    /// Rate and gain of the points at which something was counted, in ascending order of the rate.
+    fn by_rate(&self) -> Vec<(f64, f64)> {
+        by_rate(&self.sharing)
+    }
+}
+
+/// Where the gain of sharing threads passes `GAIN`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Crossing {
+    /// At this rate.
+    At(f64),
+    /// It is always less.
+    Never,
+    /// It is always more.
+    Always,
+    /// There is no rate other than none.
+    Uncounted,
+}
+
+/// The rate at which the gain passes `GAIN`, by interpolation along the logarithm of the rate.
+fn crossing(points: &[SharingPoint]) -> Crossing {
+    let (rates, gains): (Vec<f64>, Vec<f64>) = by_rate(points).into_iter().unzip();
+    let gains = ascending(&gains);
+    let Some(first) = gains.first() else {
+        return Crossing::Uncounted;
+    };
+    if *first >= GAIN {
+        return Crossing::Always;
+    }
+    let Some(after) = gains.iter().position(|&gain| gain >= GAIN) else {
+        return Crossing::Never;
+    };
+    let before = after - 1;
+    let share = (GAIN - gains[before]) / (gains[after] - gains[before]);
+    let (low, high) = (rates[before].ln(), rates[after].ln());
+    Crossing::At((low + share * (high - low)).exp())
+}
+
+fn by_rate(points: &[SharingPoint]) -> Vec<(f64, f64)> {
+    let pairs = points
+        .iter()
+        .map(|point| (point.events_per_cycle.value, point.gain.value));
+    let mut counted: Vec<(f64, f64)> = pairs.filter(|&(rate, _)| rate > 0.0).collect();
+    counted.sort_by(|one, other| one.0.total_cmp(&other.0));
+    counted
+}
+
+/// The values that never fall and are nearest to these in the sum of squares: neighbours that fall get their mean (pool
+/// adjacent violators; Ayer and others, "An empirical distribution function for sampling with incomplete information",
+/// 1955).
+fn ascending(values: &[f64]) -> Vec<f64> {
+    // Sum and number of each pool.
+    let mut pools: Vec<(f64, usize)> = vec![];
+    let mean = |pool: (f64, usize)| pool.0 / pool.1 as f64;
+    for &value in values {
+        let mut pool = (value, 1);
+        while let Some(&last) = pools.last().filter(|&&last| mean(last) > mean(pool)) {
+            pool = (pool.0 + last.0, pool.1 + last.1);
+            pools.pop();
+        }
+        pools.push(pool);
+    }
+    pools
+        .into_iter()
+        .flat_map(|pool| std::iter::repeat_n(mean(pool), pool.1))
+        .collect()
+}
+
+/// By name; null where all are exact.
+fn quartiles(figures: &[(&str, Figure)]) -> Value {
+    let known = figures
+        .iter()
+        .map(|(name, figure)| Some(((*name).to_owned(), json!(figure.quartiles?))));
+    known
+        .collect::<Option<serde_json::Map<String, Value>>>()
+        .map_or(Value::Null, Value::Object)
+}
+
+/// The quartiles in another unit, as wide as a column.
+fn between(figure: Figure, scale: f64) -> String {
+    figure.quartiles.map_or(String::new(), |[low, high]| {
+        let text = format!("({:.1} to {:.1})", low * scale, high * scale);
+        format!("  {text:<16}")
+    })
+}
+
+/// A bar of up to forty characters.
+fn bar(share: f64, mark: char) -> String {
+    const WIDTH: usize = 40;
+    let marks = (1..=WIDTH).filter(|&place| place as f64 <= share * WIDTH as f64 + 0.5);
+    marks.map(|_| mark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(pairs: &[(f64, f64)]) -> Vec<SharingPoint> {
+        let point = |&(rate, gain): &(f64, f64)| SharingPoint {
+            instructions: 0,
+            events_per_cycle: rate.into(),
+            gain: gain.into(),
+        };
+        pairs.iter().map(point).collect()
+    }
+
+    fn curves(sharing: &[(f64, f64)], misses: [f64; 2]) -> Curves {
+        let [high, low] = misses.map(|misses| Copied {
+            bytes_per_second: 1e9.into(),
+            misses_per_cycle: misses.into(),
+        });
+        Curves {
+            origin: Origin::Simulated {
+                machine: "mine".to_owned(),
+            },
+            sharing: points(sharing),
+            copying: vec![CopyPoint { tasks: 4, high, low }],
+        }
+    }
+
+    const RISING: [(f64, f64); 4] = [(1e-5, 0.0), (1e-4, 0.02), (1e-2, 0.08), (2e-2, 0.2)];
+
+    #[test]
+    fn the_threshold_is_where_the_curve_passes_five_percent() {
+        let Crossing::At(threshold) = crossing(&points(&RISING)) else {
+            panic!("the curve passes it");
+        };
+        assert!((threshold / 1e-3 - 1.0).abs() < 1e-9, "{threshold}");
+    }
+
+    #[test]
+    fn the_order_of_the_points_does_not_matter() {
+        let mut turned = RISING;
+        turned.reverse();
+        assert_eq!(crossing(&points(&turned)), crossing(&points(&RISING)));
+    }
+
+    #[test]
+    fn a_curve_that_does_not_pass_five_percent_says_why() {
+        for (sharing, says) in [
+            (&RISING[..2], "never gain more than 5 %"),
+            (&RISING[2..], "however seldom"),
+            (
+                &[(0.0, 0.0), (0.0, 0.3)][..],
+                "no coherence between last-level caches was counted",
+            ),
+        ] {
+            let error = curves(sharing, [0.1, 0.1]).thresholds().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn one_disturbed_point_is_no_crossing() {
+        let disturbed = [
+            (1e-6, 0.0),
+            (1e-5, 0.07),
+            (2e-5, 0.01),
+            (3e-5, 0.0),
+            (1e-3, 0.04),
+            (1e-2, 0.2),
+        ];
+        let Crossing::At(threshold) = crossing(&points(&disturbed)) else {
+            panic!("the curve passes it");
+        };
+        assert!(1e-3 < threshold && threshold < 1e-2, "{threshold}");
+    }
+
+    #[test]
+    fn neighbours_that_fall_get_their_mean() {
+        assert_eq!(ascending(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);
+        assert_eq!(ascending(&[1.0, 4.0, 2.0, 3.0, 9.0]), [1.0, 3.0, 3.0, 3.0, 9.0]);
+        assert_eq!(ascending(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
+        assert_eq!(ascending(&[]), [0.0; 0]);
+    }
+
+    #[test]
+    fn the_threshold_of_memory_is_a_fifth_below_the_lower_curve_and_a_tasks_its_share() {
+        let thresholds = curves(&RISING, [0.5, 0.4]).thresholds().unwrap();
+        assert!((thresholds.package_memory - 0.32).abs() < 1e-12);
+        assert!((thresholds.memory - 0.08).abs() < 1e-12);
+        let error = curves(&RISING, [0.5, 0.0]).thresholds().unwrap_err().to_string();
+        assert!(
+            error.contains("no miss of the last-level cache was counted while 4 cores"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn curves_without_thresholds_are_shown_all_the_same() {
+        let curves = curves(&[(0.0, 0.0), (1e-4, 0.01)], [0.5, 0.4]);
+        assert!(curves.thresholds().is_err());
+        assert!(curves.drawn(None).iter().all(|line| !line.contains('#')));
+        assert_eq!(curves.json(None)["thresholds"], Value::Null);
+        assert_eq!(curves.charts(None)[0].lines[0].points, [(1e-4, 1.01)]);
+    }
+
+    #[test]
+    fn quartiles_are_null_for_what_is_exact() {
+        let exact = Figure::from(1.0);
+        let measured = Figure {
+            value: 1.0,
+            quartiles: Some([0.5, 1.5]),
+        };
+        assert_eq!(quartiles(&[("a", exact)]), Value::Null);
+        assert_eq!(quartiles(&[("a", measured)]), json!({ "a": [0.5, 1.5] }));
+        assert_eq!(between(exact, 100.0), "");
+        assert_eq!(between(measured, 100.0).trim(), "(50.0 to 150.0)");
+    }
+}
