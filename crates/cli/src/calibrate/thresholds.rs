@@ -14,6 +14,7 @@
 //! are shown.
 
 mod chart;
+mod crossing;
 mod curves;
 mod formula;
 mod measured;

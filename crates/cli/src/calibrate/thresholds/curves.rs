@@ -1,17 +1,13 @@
 //! From curves to thresholds, wherever the curves are from, and how both are shown. Pure.
-//!
-//! The threshold of coherence is where the gain passes 5 %. A measured gain is not exact; but it cannot fall while the
-//! rate grows. So neighbours that contradict that are given their mean before the crossing is looked for.
 
 use super::chart::{Chart, Line};
+use super::crossing::{Crossing, GAIN, by_rate, crossing};
 use super::origin::Origin;
 use anyhow::{Context, Result, bail};
 use pinfold_linux::calibrate::Middle;
 use pinfold_policy::sam::Thresholds;
 use serde_json::{Value, json};
 
-/// What is a substantial gain (section 2.1).
-const GAIN: f64 = 0.05;
 /// The threshold of memory is this share of what saturates it (section 2.2).
 const BELOW_SATURATION: f64 = 0.8;
 
@@ -78,7 +74,7 @@ impl Curves {
     pub(super) fn thresholds(&self) -> Result<Thresholds> {
         let machine = self.origin.machine();
         let percent = GAIN * 100.0;
-        let coherence = match crossing(&self.sharing) {
+        let coherence = match crossing(self.gains()) {
             Crossing::At(rate) => rate,
             Crossing::Never => bail!(
                 "two sharing threads on {machine} never gain more than {percent:.0} % from a common last-level cache: \
@@ -156,6 +152,7 @@ impl Curves {
         }
         if thresholds.is_some() {
             lines.push("# is above the threshold".to_owned());
+            lines.extend(self.certainty());
         }
         lines
     }
@@ -169,7 +166,7 @@ impl Curves {
         };
         let mark = |value: fn(&Thresholds) -> f64| thresholds.map(|all| (value(all), "threshold".to_owned()));
         // A logarithmic axis has no place for none.
-        let counted = self.by_rate().into_iter();
+        let counted = by_rate(self.gains()).into_iter();
         vec![
             Chart {
                 title: format!("Two sharing threads under one last-level cache, {origin}"),
@@ -218,6 +215,7 @@ impl Curves {
         };
         let mut value = self.origin.json();
         value["thresholds"] = json!(thresholds);
+        value["coherence_between"] = json!(self.coherence_between());
         value["sharing"] = self
             .sharing
             .iter()
@@ -238,72 +236,42 @@ impl Curves {
         value
     }
 
-    /// Rate and gain of the points at which something was counted, in ascending order of the rate.
-    fn by_rate(&self) -> Vec<(f64, f64)> {
-        by_rate(&self.sharing)
+    /// Rate and gain of each point.
+    fn gains(&self) -> impl Iterator<Item = (f64, f64)> {
+        let points = self.sharing.iter();
+        points.map(|point| (point.events_per_cycle.value, point.gain.value))
     }
-}
 
-/// Where the gain of sharing threads passes `GAIN`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Crossing {
-    /// At this rate.
-    At(f64),
-    /// It is always less.
-    Never,
-    /// It is always more.
-    Always,
-    /// There is no rate other than none.
-    Uncounted,
-}
-
-/// The rate at which the gain passes `GAIN`, by interpolation along the logarithm of the rate.
-fn crossing(points: &[SharingPoint]) -> Crossing {
-    let (rates, gains): (Vec<f64>, Vec<f64>) = by_rate(points).into_iter().unzip();
-    let gains = ascending(&gains);
-    let Some(first) = gains.first() else {
-        return Crossing::Uncounted;
-    };
-    if *first >= GAIN {
-        return Crossing::Always;
+    /// Between which rates the threshold of coherence is, by the quartiles of the gains; `None` for exact curves, and
+    /// for those that do not pass it at one of the quartiles.
+    fn coherence_between(&self) -> Option<[f64; 2]> {
+        let at = |quartile: usize| {
+            let points = self.sharing.iter();
+            let gains: Option<Vec<(f64, f64)>> = points
+                .map(|point| Some((point.events_per_cycle.value, point.gain.quartiles?[quartile])))
+                .collect();
+            match crossing(gains?.into_iter()) {
+                Crossing::At(rate) => Some(rate),
+                Crossing::Never | Crossing::Always | Crossing::Uncounted => None,
+            }
+        };
+        // Where gains are greater, the curve passes it earlier.
+        Some([at(1)?, at(0)?])
     }
-    let Some(after) = gains.iter().position(|&gain| gain >= GAIN) else {
-        return Crossing::Never;
-    };
-    let before = after - 1;
-    let share = (GAIN - gains[before]) / (gains[after] - gains[before]);
-    let (low, high) = (rates[before].ln(), rates[after].ln());
-    Crossing::At((low + share * (high - low)).exp())
-}
 
-fn by_rate(points: &[SharingPoint]) -> Vec<(f64, f64)> {
-    let pairs = points
-        .iter()
-        .map(|point| (point.events_per_cycle.value, point.gain.value));
-    let mut counted: Vec<(f64, f64)> = pairs.filter(|&(rate, _)| rate > 0.0).collect();
-    counted.sort_by(|one, other| one.0.total_cmp(&other.0));
-    counted
-}
-
-/// The values that never fall and are nearest to these in the sum of squares: neighbours that fall get their mean (pool
-/// adjacent violators; Ayer and others, "An empirical distribution function for sampling with incomplete information",
-/// 1955).
-fn ascending(values: &[f64]) -> Vec<f64> {
-    // Sum and number of each pool.
-    let mut pools: Vec<(f64, usize)> = vec![];
-    let mean = |pool: (f64, usize)| pool.0 / pool.1 as f64;
-    for &value in values {
-        let mut pool = (value, 1);
-        while let Some(&last) = pools.last().filter(|&&last| mean(last) > mean(pool)) {
-            pool = (pool.0 + last.0, pool.1 + last.1);
-            pools.pop();
-        }
-        pools.push(pool);
+    /// How sure the threshold of coherence is; `None` for an exact one.
+    fn certainty(&self) -> Option<String> {
+        self.sharing.first()?.gain.quartiles?;
+        let told = self.coherence_between().map_or_else(
+            || {
+                "the rounds differ so much that by their quartiles there is none: measure again while the machine does \
+                 nothing else"
+                    .to_owned()
+            },
+            |[low, high]| format!("by the quartiles of the rounds it is between {low:.1e} and {high:.1e}"),
+        );
+        Some(format!("threshold of coherence: {told}"))
     }
-    pools
-        .into_iter()
-        .flat_map(|pool| std::iter::repeat_n(mean(pool), pool.1))
-        .collect()
 }
 
 /// By name; null where all are exact.
@@ -361,21 +329,6 @@ mod tests {
     const RISING: [(f64, f64); 4] = [(1e-5, 0.0), (1e-4, 0.02), (1e-2, 0.08), (2e-2, 0.2)];
 
     #[test]
-    fn the_threshold_is_where_the_curve_passes_five_percent() {
-        let Crossing::At(threshold) = crossing(&points(&RISING)) else {
-            panic!("the curve passes it");
-        };
-        assert!((threshold / 1e-3 - 1.0).abs() < 1e-9, "{threshold}");
-    }
-
-    #[test]
-    fn the_order_of_the_points_does_not_matter() {
-        let mut turned = RISING;
-        turned.reverse();
-        assert_eq!(crossing(&points(&turned)), crossing(&points(&RISING)));
-    }
-
-    #[test]
     fn a_curve_that_does_not_pass_five_percent_says_why() {
         for (sharing, says) in [
             (&RISING[..2], "never gain more than 5 %"),
@@ -388,30 +341,6 @@ mod tests {
             let error = curves(sharing, [0.1, 0.1]).thresholds().unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
-    }
-
-    #[test]
-    fn one_disturbed_point_is_no_crossing() {
-        let disturbed = [
-            (1e-6, 0.0),
-            (1e-5, 0.07),
-            (2e-5, 0.01),
-            (3e-5, 0.0),
-            (1e-3, 0.04),
-            (1e-2, 0.2),
-        ];
-        let Crossing::At(threshold) = crossing(&points(&disturbed)) else {
-            panic!("the curve passes it");
-        };
-        assert!(1e-3 < threshold && threshold < 1e-2, "{threshold}");
-    }
-
-    #[test]
-    fn neighbours_that_fall_get_their_mean() {
-        assert_eq!(ascending(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);
-        assert_eq!(ascending(&[1.0, 4.0, 2.0, 3.0, 9.0]), [1.0, 3.0, 3.0, 3.0, 9.0]);
-        assert_eq!(ascending(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
-        assert_eq!(ascending(&[]), [0.0; 0]);
     }
 
     #[test]
@@ -433,6 +362,29 @@ mod tests {
         assert!(curves.drawn(None).iter().all(|line| !line.contains('#')));
         assert_eq!(curves.json(None)["thresholds"], Value::Null);
         assert_eq!(curves.charts(None)[0].lines[0].points, [(1e-4, 1.01)]);
+    }
+
+    #[test]
+    fn how_sure_a_threshold_is_follows_from_the_quartiles() {
+        let mut curves = curves(&RISING, [0.5, 0.4]);
+        assert_eq!(
+            (curves.coherence_between(), curves.certainty()),
+            (None, None),
+            "it is exact"
+        );
+        let around = |curves: &mut Curves, width: f64| {
+            for point in &mut curves.sharing {
+                point.gain.quartiles = Some([point.gain.value - width, point.gain.value + width]);
+            }
+        };
+        around(&mut curves, 0.01);
+        let [low, high] = curves.coherence_between().unwrap();
+        let threshold = curves.thresholds().unwrap().coherence;
+        assert!(low < threshold && threshold < high, "{low} {threshold} {high}");
+        assert!(curves.certainty().unwrap().contains("it is between"));
+        around(&mut curves, 0.06);
+        assert_eq!(curves.coherence_between(), None, "the upper quartiles are always above");
+        assert!(curves.certainty().unwrap().contains("measure again"));
     }
 
     #[test]
