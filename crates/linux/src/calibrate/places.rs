@@ -62,52 +62,8 @@ pub enum PlacesError {
 impl Places {
     /// The places of this machine, of the PUs that may be used.
     pub fn of(topology: &Topology) -> Result<Self, PlacesError> {
-        let allowed = topology.allowed_pus();
-        let usable = one_a_core(topology, allowed);
-        let domains = topology.llc_domains();
-        let cores_of = |pus: &PuSet| usable.iter().filter(|&&pu| pus.contains(pu)).count();
-        let used = domains
-            .iter()
-            .filter(|&&domain| cores_of(&topology.object(domain).pus) > 0);
-        if used.count() < 2 {
-            return Err(match domains.len() {
-                0 | 1 => PlacesError::OneDomain,
-                domains => PlacesError::OneAllowed {
-                    allowed: allowed.clone(),
-                    domains,
-                },
-            });
-        }
-        let first_that_is = |one: PuId, wanted: Relation| {
-            let other = usable
-                .iter()
-                .copied()
-                .find(|&other| relation(topology, one, other) == wanted);
-            other.map(|other| [one, other])
-        };
-        let pairs = usable.iter().find_map(|&one| {
-            let together = first_that_is(one, Relation::SameDomain)?;
-            let farther = [Relation::OtherPackage, Relation::SamePackage];
-            farther.into_iter().find_map(|relation| {
-                let apart = first_that_is(one, relation)?;
-                Some((together, apart, relation))
-            })
-        });
-        let Some((together, apart, relation)) = pairs else {
-            let everything = &topology.object(topology.root()).pus;
-            let all = one_a_core(topology, everything);
-            let shared = domains.iter().any(|&domain| {
-                let pus = &topology.object(domain).pus;
-                all.iter().filter(|&&pu| pus.contains(pu)).count() > 1
-            });
-            return Err(if shared {
-                PlacesError::OneCoreAllowed {
-                    allowed: allowed.clone(),
-                }
-            } else {
-                PlacesError::OneCoreEach
-            });
-        };
+        let usable = one_a_core(topology, topology.allowed_pus());
+        let (together, apart, relation) = pairs(topology, &usable).ok_or_else(|| lacking(topology))?;
         let (package, cores) = largest_package(topology, &usable);
         Ok(Self {
             together,
@@ -127,6 +83,43 @@ impl Places {
             .filter(|domain| pus.iter().any(|&pu| domain.pus.contains(pu)));
         over.map(|domain| domain.cache.and_then(|cache| cache.size).unwrap_or(UNKNOWN_CACHE))
             .sum()
+    }
+}
+
+/// The first PU that has another under its last-level cache and one that is not: both pairs, and how the latter is
+/// related.
+fn pairs(topology: &Topology, usable: &[PuId]) -> Option<([PuId; 2], [PuId; 2], Relation)> {
+    let first_that_is = |one: PuId, wanted: Relation| {
+        let mut others = usable.iter().copied();
+        let other = others.find(|&other| relation(topology, one, other) == wanted)?;
+        Some([one, other])
+    };
+    usable.iter().find_map(|&one| {
+        let together = first_that_is(one, Relation::SameDomain)?;
+        let farther = [Relation::OtherPackage, Relation::SamePackage];
+        farther.into_iter().find_map(|relation| {
+            let apart = first_that_is(one, relation)?;
+            Some((together, apart, relation))
+        })
+    })
+}
+
+/// Why there are no such pairs.
+fn lacking(topology: &Topology) -> PlacesError {
+    let allowed = topology.allowed_pus().clone();
+    let domains = topology.llc_domains();
+    let domains: Vec<&PuSet> = domains.iter().map(|&domain| &topology.object(domain).pus).collect();
+    let may_be_used = domains.iter().filter(|pus| !pus.intersection(&allowed).is_empty());
+    let shared = |pus: &&PuSet| one_a_core(topology, pus).len() > 1;
+    if domains.len() < 2 {
+        PlacesError::OneDomain
+    } else if may_be_used.count() < 2 {
+        let domains = domains.len();
+        PlacesError::OneAllowed { allowed, domains }
+    } else if domains.iter().any(shared) {
+        PlacesError::OneCoreAllowed { allowed }
+    } else {
+        PlacesError::OneCoreEach
     }
 }
 

@@ -94,10 +94,14 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     let memory = formula(&events, Activity::MemoryBandwidth)?;
     let topology = topology::read(&Source::Live)?;
     let places = Places::of(&topology).with_context(refusal)?;
-    // Both before anything is measured: what cannot be counted is told at once.
-    let (sharers, copiers) = (coherence.plan()?, memory.plan()?);
-    announce(&places, say);
     let effort = Effort::new(quick);
+    // All of it before anything is measured: what cannot be counted, or copied, is told at once.
+    let (sharers, copiers) = (
+        coherence.plan().with_context(refusal)?,
+        memory.plan().with_context(refusal)?,
+    );
+    calibrate::enough_memory(effort.footprint(&topology, &places.package)).with_context(refusal)?;
+    announce(&places, say);
     let sharing = sharing(&places, &coherence, &sharers, &effort, say)?;
     let (copying, elsewhere) = copying(&topology, &places, &memory, &copiers, &effort, say)?;
     Ok(Curves {
