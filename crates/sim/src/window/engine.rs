@@ -1,7 +1,8 @@
 //! The loop that runs the threads of a window against the memory system.
 //!
 //! 1. The PU with the least clock runs its thread, in its time slice, until it is a quantum ahead of the next PU; no
-//!    further than the shortest transfer between caches takes once a line was handed on to it in this turn.
+//!    further than the shortest transfer between caches takes once a line was handed on to it, in this turn or shortly
+//!    before.
 //! 2. Each access advances the thread's clock by what its core cannot hide (`core`), after the caches and the directory
 //!    have been changed (`system`).
 //! 3. Prefetchers watch the accesses (`trainer`) and bring lines, which take their share of every bandwidth.
@@ -32,6 +33,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::time::Duration;
+
+/// So many quanta after a line was handed on to it a thread's turns are short: who fights for a line goes on to.
+const FIGHT: f64 = 10.0;
 
 /// What of the simulation may be set.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -352,6 +356,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             serial: model.core.locked_at_once() == 1,
             walk: ticks(model.tlb.walk.value().cycles(frequency)),
             l1_latency: system.latency[0],
+            fight: ticks(options.quantum_cycles * FIGHT),
             handed_on_earlier: ticks(options.quantum_cycles).saturating_sub(system.shortest_transfer()),
             most_blocks: (highest_line as usize + 1) >> BLOCK_SHIFT,
         };
@@ -445,13 +450,24 @@ impl<'a, const W: usize> Engine<'a, W> {
         state.active = active;
     }
 
+    /// How far a thread may run for the sake of the PU that is next.
+    fn reach(&mut self, thread: usize) -> Ticks {
+        let thread = &self.threads[thread];
+        let ahead = if thread.clock < thread.fights_until {
+            (self.quantum - self.settings.handed_on_earlier).max(1)
+        } else {
+            self.quantum
+        };
+        self.queue.next_time().map_or(Ticks::MAX, |next| next + ahead)
+    }
+
     /// Gives a PU to one of its threads until the thread's turn is over; which one.
     fn turn(&mut self, pu: usize) -> Result<Option<usize>, WindowError> {
         let Some(thread) = self.choose(pu) else {
             self.set_active(pu, false);
             return Ok(None);
         };
-        let mut limit = self.queue.next_time().map_or(Ticks::MAX, |next| next + self.quantum);
+        let mut limit = self.reach(thread);
         if self.pus[pu].threads.len() > 1 {
             limit = limit.min(self.pus[pu].slice_end);
         }
@@ -496,8 +512,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                         break;
                     }
                     // Others may have been released, who must not be left behind.
-                    let next = self.queue.next_time().map_or(Ticks::MAX, |next| next + self.quantum);
-                    limit = limit.min(next);
+                    limit = limit.min(self.reach(thread));
                 }
             }
         }

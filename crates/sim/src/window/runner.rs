@@ -35,8 +35,10 @@ pub(crate) struct Settings {
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
-    /// By how much a turn ends earlier in which a line was handed on.
+    /// By how much a turn ends earlier when a line was handed on.
     pub(crate) handed_on_earlier: Ticks,
+    /// How long after a line was handed on to it a thread is taken to fight for lines.
+    pub(crate) fight: Ticks,
 }
 
 /// What a core has besides its caches.
@@ -72,6 +74,8 @@ pub(crate) struct Thread<'a> {
     pub(crate) clock: Ticks,
     pub(crate) state: State,
     pub(crate) pu: usize,
+    /// Until when its turns are short, because others may want its lines.
+    pub(crate) fights_until: Ticks,
     pub(crate) instructions: u64,
     stores: u64,
     pending_loads: Pending,
@@ -115,6 +119,7 @@ impl<'a> Thread<'a> {
             clock: 0,
             state: State::Ready,
             pu,
+            fights_until: 0,
             instructions: 0,
             stores: 0,
             pending_loads: Pending::default(),
@@ -623,7 +628,10 @@ impl<const W: usize> Runner<'_, '_, W> {
             issue = issue.max(self.thread.last_value);
         }
         let access = self.system.miss(self.index, line, write, issue);
-        self.handed_on |= access.handed_on;
+        if access.handed_on {
+            self.handed_on = true;
+            self.thread.fights_until = issue + self.settings.fight;
+        }
         let mut completion = issue + walk + access.latency;
         if let Some(prefetcher) = access.prefetched {
             completion = completion.max(self.first_use(line, prefetcher));

@@ -23,6 +23,7 @@ use super::pages::Pages;
 use super::server::Server;
 use super::time::{Ticks, ticks};
 use crate::model::{Inclusion, LINE_BYTES, Model, Sourced};
+use crate::random::Random;
 
 /// What the line costs and brings.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +109,8 @@ pub(crate) struct System<const W: usize> {
     transit: Vec<(u32, Ticks)>,
     /// By active core, lines that it lost to another lately, by their low bits, and until when it has them.
     lost: Vec<(u32, Ticks)>,
+    /// By how much transfers between caches scatter.
+    chance: Random,
 }
 
 /// Lines that are remembered as handed on. One that another took the place of counts as arrived.
@@ -115,6 +118,12 @@ const TRANSIT: usize = 4096;
 
 /// Lost lines that are remembered, a core.
 const LOST: usize = 16;
+
+/// By one so-manieth of itself a transfer between caches takes more or less time than on average: how far it is to the slice of
+/// the cache that is the line's home, and who else wants to go there, is by chance. Without it two threads that fight for a line
+/// stay in step for ever once they are, and by which PU was first they get much or little done. Assumed; how great it is
+/// matters little.
+const SCATTER: Ticks = 16;
 
 /// A core has a line that another asks for until it is told: of the ways to the line's home, from there to the core and back
 /// to who asked, the second. So a core that fights for a line gets more done than one access each time. Assumed: that the
@@ -210,6 +219,7 @@ impl<const W: usize> System<W> {
             thread_on_core: vec![0; cores.len()],
             transit: vec![(0, 0); TRANSIT],
             lost: vec![(0, 0); cores.len() * LOST],
+            chance: Random::new(0),
         }
     }
 
@@ -430,12 +440,19 @@ impl<const W: usize> System<W> {
     /// The latency of a line that caches hand on, which begins when its last transfer has ended: cores that fight for a
     /// line get it one after the other. `loser` had it for itself.
     fn in_transit(&mut self, line: u32, time: Ticks, latency: Ticks, loser: Option<usize>) -> Ticks {
+        let latency = self.scattered(latency);
         let begin = time.max(self.arrival(line));
         self.transit[line as usize % TRANSIT] = (line, begin + latency);
         if let Some(loser) = loser {
             self.lost[loser * LOST + line as usize % LOST] = (line, begin + latency / TOLD);
         }
         begin + latency - time
+    }
+
+    /// A latency that is up to a `SCATTER`th shorter or longer.
+    fn scattered(&mut self, latency: Ticks) -> Ticks {
+        let most = latency / SCATTER;
+        latency - most + self.chance.next() % (2 * most + 1)
     }
 
     /// When the last transfer of a line between caches ended, or will end; 0 where none is known of.
