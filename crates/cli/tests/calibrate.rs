@@ -124,7 +124,7 @@ fn thresholds_of_the_simulated_machine_of_sam_are_near_the_papers() {
     assert_eq!(
         json["sharing"][0]["quartiles"],
         serde_json::Value::Null,
-        "simulated figures are exact"
+        "nothing was repeated"
     );
     assert_eq!(json["copying"].as_array().unwrap().last().unwrap()["tasks"], 10);
     let coherence = json["thresholds"]["coherence"].as_f64().unwrap();

@@ -1,6 +1,6 @@
 //! Where a curve of gains over rates passes what is a substantial gain. Pure.
 //!
-//! A measured gain is not exact, but it cannot fall while the rate grows. So neighbours that contradict that are given
+//! A gain is not exact, but it cannot fall while the rate grows. So neighbours that contradict that are given
 //! their mean before the crossing is looked for.
 
 /// What is a substantial gain (section 2.1).

@@ -15,7 +15,7 @@ const BELOW_SATURATION: f64 = 0.8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figure {
     pub(super) value: f64,
-    /// Between which half of the repetitions were; `None` for what is simulated, which is exact.
+    /// Between which half of the repetitions were; `None` for what was simulated, which is done once.
     pub(super) quartiles: Option<[f64; 2]>,
 }
 
@@ -242,8 +242,8 @@ impl Curves {
         points.map(|point| (point.events_per_cycle.value, point.gain.value))
     }
 
-    /// Between which rates the threshold of coherence is, by the quartiles of the gains; `None` for exact curves, and
-    /// for those that do not pass it at one of the quartiles.
+    /// Between which rates the threshold of coherence is, by the quartiles of the gains; `None` for simulated curves,
+    /// and for those that do not pass it at one of the quartiles.
     fn coherence_between(&self) -> Option<[f64; 2]> {
         let at = |quartile: usize| {
             let points = self.sharing.iter();
@@ -259,7 +259,7 @@ impl Curves {
         Some([at(1)?, at(0)?])
     }
 
-    /// How sure the threshold of coherence is; `None` for an exact one.
+    /// How sure the threshold of coherence is; `None` for a simulated one.
     fn certainty(&self) -> Option<String> {
         self.sharing.first()?.gain.quartiles?;
         let told = self.coherence_between().map_or_else(
@@ -274,7 +274,7 @@ impl Curves {
     }
 }
 
-/// By name; null where all are exact.
+/// By name; null where any was simulated.
 fn quartiles(figures: &[(&str, Figure)]) -> Value {
     let known = figures
         .iter()
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(
             (curves.coherence_between(), curves.certainty()),
             (None, None),
-            "it is exact"
+            "it is simulated"
         );
         let around = |curves: &mut Curves, width: f64| {
             for point in &mut curves.sharing {
@@ -388,15 +388,15 @@ mod tests {
     }
 
     #[test]
-    fn quartiles_are_null_for_what_is_exact() {
-        let exact = Figure::from(1.0);
+    fn quartiles_are_null_for_what_was_done_once() {
+        let simulated = Figure::from(1.0);
         let measured = Figure {
             value: 1.0,
             quartiles: Some([0.5, 1.5]),
         };
-        assert_eq!(quartiles(&[("a", exact)]), Value::Null);
+        assert_eq!(quartiles(&[("a", simulated)]), Value::Null);
         assert_eq!(quartiles(&[("a", measured)]), json!({ "a": [0.5, 1.5] }));
-        assert_eq!(between(exact, 100.0), "");
+        assert_eq!(between(simulated, 100.0), "");
         assert_eq!(between(measured, 100.0).trim(), "(50.0 to 150.0)");
     }
 }
