@@ -5,6 +5,9 @@
 
 /// What is a substantial gain (section 2.1).
 pub(super) const GAIN: f64 = 0.05;
+/// By so many times the rate must grow over the curve: threads that share all the time do it hundreds of times as often
+/// as those that hardly do.
+const GROWTH: f64 = 10.0;
 
 /// Where the gain passes `GAIN`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,19 +18,22 @@ pub(super) enum Crossing {
     Never,
     /// It is always more.
     Always,
-    /// There is no rate other than none.
-    Uncounted,
+    /// The rate does not grow with sharing, or is none: what is counted does not show it.
+    Unrelated,
 }
 
 /// The rate at which the gain passes `GAIN`, of pairs of a rate and a gain, by interpolation along the logarithm of the
 /// rate.
 pub(super) fn crossing(points: impl Iterator<Item = (f64, f64)>) -> Crossing {
-    let (rates, gains): (Vec<f64>, Vec<f64>) = by_rate(points).into_iter().unzip();
+    let points: Vec<(f64, f64)> = points.collect();
+    let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let most = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    if most <= GROWTH * least {
+        return Crossing::Unrelated;
+    }
+    let (rates, gains): (Vec<f64>, Vec<f64>) = by_rate(points.into_iter()).into_iter().unzip();
     let gains = ascending(&gains);
-    let Some(first) = gains.first() else {
-        return Crossing::Uncounted;
-    };
-    if *first >= GAIN {
+    if gains[0] >= GAIN {
         return Crossing::Always;
     }
     let Some(after) = gains.iter().position(|&gain| gain >= GAIN) else {
@@ -95,9 +101,17 @@ mod tests {
 
     #[test]
     fn a_curve_that_does_not_pass_it_has_no_crossing() {
-        assert_eq!(crossing(RISING[..2].iter().copied()), Crossing::Never);
-        assert_eq!(crossing(RISING[2..].iter().copied()), Crossing::Always);
-        assert_eq!(crossing([(0.0, 0.0), (0.0, 0.3)].into_iter()), Crossing::Uncounted);
+        let of = |pairs: &[(f64, f64)]| crossing(pairs.iter().copied());
+        assert_eq!(of(&[(1e-5, 0.0), (1e-4, 0.02), (1e-3, 0.04)]), Crossing::Never);
+        assert_eq!(of(&[(1e-5, 0.06), (1e-4, 0.08), (1e-3, 0.2)]), Crossing::Always);
+    }
+
+    #[test]
+    fn rates_that_do_not_grow_with_sharing_do_not_show_it() {
+        let of = |pairs: &[(f64, f64)]| crossing(pairs.iter().copied());
+        assert_eq!(of(&[(0.0, 0.0), (0.0, 0.3)]), Crossing::Unrelated);
+        assert_eq!(of(&[(1e-7, 0.0), (3e-7, 0.02), (2e-7, 0.9)]), Crossing::Unrelated);
+        assert_eq!(of(&[]), Crossing::Unrelated);
     }
 
     #[test]

@@ -85,9 +85,9 @@ impl Curves {
                  seldom they share, so that something else makes them slower apart, such as a clock that differs from \
                  core to core: there is no threshold of coherence"
             ),
-            Crossing::Uncounted => bail!(
-                "no coherence between last-level caches was counted while two threads under two of them shared data, \
-                 so that {} do not show it on {machine}: there is no threshold of coherence",
+            Crossing::Unrelated => bail!(
+                "the rate of {} hardly grows however often two threads under two last-level caches share data, so that \
+                 it does not show that on {machine}: there is no threshold of coherence",
                 self.origin.coherence_events()
             ),
         };
@@ -252,7 +252,7 @@ impl Curves {
                 .collect();
             match crossing(gains?.into_iter()) {
                 Crossing::At(rate) => Some(rate),
-                Crossing::Never | Crossing::Always | Crossing::Uncounted => None,
+                Crossing::Never | Crossing::Always | Crossing::Unrelated => None,
             }
         };
         // Where gains are greater, the curve passes it earlier.
@@ -331,12 +331,9 @@ mod tests {
     #[test]
     fn a_curve_that_does_not_pass_five_percent_says_why() {
         for (sharing, says) in [
-            (&RISING[..2], "never gain more than 5 %"),
-            (&RISING[2..], "however seldom"),
-            (
-                &[(0.0, 0.0), (0.0, 0.3)][..],
-                "no coherence between last-level caches was counted",
-            ),
+            (&[(0.0, 0.0), (1e-5, 0.0), (1e-4, 0.04)][..], "never gain more than 5 %"),
+            (&[(0.0, 0.0), (1e-5, 0.1), (1e-4, 0.2)], "however seldom"),
+            (&[(1e-4, 0.0), (1e-4, 0.3)], "hardly grows however often"),
         ] {
             let error = curves(sharing, [0.1, 0.1]).thresholds().unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
