@@ -30,9 +30,9 @@ use std::time::Instant;
 /// With --model, measures the machine at hand and writes a model of it, which `--machine FILE.toml` then simulates. Takes less
 /// than two minutes, best on a machine that does nothing else.
 ///
-/// With --thresholds, writes from which rates on sharing and memory are a bottleneck, for `pinfold run --policy sam`
-/// and `pinfold daemon`: on this machine, with the counters of its processor, in a minute or two; with --machine on a
-/// simulated one, in seconds.
+/// With --thresholds, writes from which rates on sharing and memory are a bottleneck, for `pinfold run --policy sam` and
+/// `pinfold daemon`: on this machine, with the counters of its processor, in a minute or two; or, with --machine, on a
+/// simulated one.
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {

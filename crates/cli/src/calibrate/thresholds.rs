@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &super::Arguments, machine: Selected) -> Result<Exi
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => {
             let model = selected.model()?;
             if arguments.quick {
-                bail!("--quick is for the machine at hand; on a simulated machine thresholds take seconds");
+                bail!("--quick is for the machine at hand; leave it out for a simulated one");
             }
             say(&format!("simulated: {}: {}", model.name, model.summary));
             simulated::measure(&model, say)?
