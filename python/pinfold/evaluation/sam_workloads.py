@@ -16,7 +16,7 @@ from pinfold.evaluation.sam_runs import recording
 MICROBENCHMARKS = {
     "HuBench": Workload("hubench", 0, "--size 16k --iterations 2", quick=True),
     "LuBench": Workload("lubench", 0, "--mode 1600 --size 2M --iterations 1"),
-    "MemBench": Workload("membench", 1, "--mode row --size 56M --iterations 1", quick=True),
+    "MemBench": Workload("membench", 1, "--mode row --size 128M --iterations 1", quick=True),
 }
 
 # Paper's program, and ours that stands for it. What is said is why.
@@ -41,7 +41,7 @@ PARALLEL = {
 # Not in the paper: what else there is among our workloads that places differ for.
 OURS = {
     "barrier": Workload("barrier", 0, "--size 400 --iterations 2"),
-    "false_sharing": Workload("false_sharing", 0, "--size 16k --iterations 1"),
+    "false_sharing": Workload("false_sharing", 0, "--size 128k --iterations 2"),
     "pipeline": Workload("pipeline", None, "--size 64k --iterations 10"),
     "stencil": Workload("stencil", 1, "--size 2M --iterations 4"),
     "stream": Workload("stream", 1, "--size 64M --iterations 1"),

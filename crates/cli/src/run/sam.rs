@@ -34,6 +34,8 @@ enum Ability {
     Validation,
     /// Threads of a process share until it is seen which of them do.
     LearnGroups,
+    /// Threads that share less than the threshold are brought together for a trial.
+    FaintSharers,
     /// Threads go back to where their memory was seen to be local.
     LearnHomes,
     /// All of these.
@@ -110,6 +112,7 @@ impl Arguments {
                 cost_gain: with(Ability::CostGain),
                 validation: with(Ability::Validation),
                 learn_groups: with(Ability::LearnGroups),
+                faint_sharers: with(Ability::FaintSharers),
                 learn_homes: with(Ability::LearnHomes),
             },
         }

@@ -67,6 +67,8 @@ pub(super) struct Board {
     /// By cell, the first to be taken last.
     cpu: Vec<Vec<usize>>,
     memory: Vec<Vec<usize>>,
+    /// By position: the one that runs most of those that hardly run there, if it may be moved.
+    lodgers: Vec<Option<usize>>,
     /// By coherence domain: how many share, `|P^inter| + |P^intra|`.
     pub(super) sharers: Vec<usize>,
     /// By memory domain: `M_i`.
@@ -104,6 +106,8 @@ impl Board {
                 && class != Class::Idle
             {
                 self.enter(shape, position, class, demand);
+            } else if let Some(position) = position.filter(|_| rates.busy > 0.0 && !held[index]) {
+                self.lodge(tasks, position, index);
             }
         }
         let busy = self.seats.iter().filter(|seat| seat.class != Class::Idle).count();
@@ -133,6 +137,7 @@ impl Board {
         self.seats.clear();
         refill(&mut self.on_pu, shape.places.len());
         refill(&mut self.on_core, shape.cores.len());
+        refill(&mut self.lodgers, shape.places.len());
         refill(&mut self.sharers, shape.domains.len());
         refill(&mut self.demand, shape.memories.len());
         for lists in [
@@ -182,15 +187,37 @@ impl Board {
         self.on_pu[position]
     }
 
-    /// An idle PU of these cells on which the task may run: of an idle core, else, where siblings are of use, of a busy
+    /// Takes note of a task that hardly runs.
+    fn lodge(&mut self, tasks: &[TaskRates], position: usize, task: usize) {
+        let busy = |task: usize| tasks[self.seats[task].input].busy;
+        if self.lodgers[position].is_none_or(|other| busy(task) > busy(other)) {
+            self.lodgers[position] = Some(task);
+        }
+    }
+
+    /// The task that hardly runs on an idle PU and may go to another one, where it is then.
+    pub(super) fn evict(&mut self, shape: &Shape, tasks: &[TaskRates], position: usize, to: usize) -> Option<usize> {
+        let task = self.lodgers[position]?;
+        let may = tasks[self.seats[task].input].allowed.contains(shape.places[to].pu);
+        may.then(|| {
+            self.lodgers[position] = None;
+            self.seats[task].position = Some(to);
+            task
+        })
+    }
+
+    /// An idle PU of these cells on which the task may run: where nobody is, else of an idle core, else, where siblings are of use, of a busy
     /// one.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
         let allowed = &tasks[self.seats[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);
-        let of_core = |&core: &usize| shape.cores[core].iter().copied().find(|&position| may(position));
-        let core = cells
-            .iter()
-            .find_map(|&cell| self.idle_cores[cell].iter().rev().take(TRIES).find_map(of_core));
+        let empty = |position: usize| may(position) && self.lodgers[position].is_none();
+        let of_cores = |suits: &dyn Fn(usize) -> bool| {
+            let of_core = |&core: &usize| shape.cores[core].iter().copied().find(|&position| suits(position));
+            let mut cores = cells.iter().map(|&cell| self.idle_cores[cell].iter().rev().take(TRIES));
+            cores.find_map(|mut cores| cores.find_map(of_core))
+        };
+        let core = of_cores(&empty).or_else(|| of_cores(&may));
         let sibling = || {
             cells.iter().find_map(|&cell| {
                 let mut siblings = self.idle_siblings[cell].iter().rev().take(TRIES).copied();

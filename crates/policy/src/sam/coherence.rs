@@ -52,7 +52,7 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Vec<Gatherin
             pull_together(round, groups, number, &mut gathering.movers);
         }
         if !gathering.movers.is_empty() {
-            gathering.sharers = groups.list[number].inter.iter().flatten().copied().collect();
+            gathering.sharers = groups.list[number].asking();
             gatherings.push(gathering);
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Vec<Gatherin
 }
 
 /// Pulls a group into one domain: its home, or where that has no room, the next.
-fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize, movers: &mut Vec<usize>) {
+pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize, movers: &mut Vec<usize>) {
     let group = &groups.list[number];
     let mut targets: Vec<usize> = (0..group.sharers.len())
         .filter(|&domain| group.sharers[domain] > 0)
@@ -111,22 +111,29 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
     if round.board.sharers[target] >= round.board.capacity(round.shape, target) {
         return false;
     }
+    let least = groups.of[task].map_or(0.0, |number| groups.list[number].least_traffic);
+    let traffic = round.board.seats[task].inter.max(least);
     let shape = round.shape;
     let cells = &shape.domains[target].cells;
     if let Some(position) = round.board.idle(shape, round.tasks, cells, task) {
-        let worth = is_worth_it(round, task, shape.places[position].memory, None);
+        let worth = is_worth_it(round, task, traffic, shape.places[position].memory, None);
         if worth {
             round.move_to(task, position, cause);
         }
         return worth;
     }
     for class in [Class::Cpu, Class::Memory] {
-        if let Some(other) = round.board.partner(shape, round.tasks, class, cells, task) {
+        // Who shares with it is to be where it goes.
+        let own = |other: usize| groups.of[other].is_some() && groups.of[other] == groups.of[task];
+        let partner = round
+            .board
+            .partner_where(shape, round.tasks, class, cells, task, |other| !own(other));
+        if let Some(other) = partner {
             let to = round
                 .place(other)
                 .expect("a partner is on a PU that may be used")
                 .memory;
-            if is_worth_it(round, task, to, Some(other)) {
+            if is_worth_it(round, task, traffic, to, Some(other)) {
                 round.swap(task, other, cause, class == Class::Memory);
                 return true;
             }

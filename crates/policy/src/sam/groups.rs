@@ -24,7 +24,9 @@ pub(super) struct Group {
     pub(super) inter: Vec<Vec<usize>>,
     /// By domain: its sharers.
     pub(super) sharers: Vec<usize>,
-    size: usize,
+    pub(super) size: usize,
+    /// The traffic that each of its tasks is taken to have at least.
+    pub(super) least_traffic: f64,
     /// Where it is brought together first.
     pub(super) home: Option<usize>,
     pub(super) way: Way,
@@ -61,6 +63,13 @@ pub(super) enum Way {
     Sort,
 }
 
+impl Group {
+    /// Its tasks that ask to be moved.
+    pub(super) fn asking(&self) -> Vec<usize> {
+        self.inter.iter().flatten().copied().collect()
+    }
+}
+
 /// The ways of bringing a group together, one after the other: that of the paper first where all of it fits into one
 /// domain, and where it does not, the one that may make that needless.
 const FITS: [Way; 2] = [Way::Pull, Way::Sort];
@@ -68,19 +77,10 @@ const FITS_NOT: [Way; 2] = [Way::Sort, Way::Pull];
 
 /// Finds the groups of all tasks that ask; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
-    let domains = round.shape.domains.len();
-    groups.numbers.clear();
-    groups.used = 0;
-    groups.of.clear();
-    groups.of.resize(round.board.seats.len(), None);
+    groups.clear(round);
     for task in 0..round.board.seats.len() {
         if asks(round, task) {
-            let key = key(round, task);
-            let next = groups.numbers.len();
-            let number = *groups.numbers.entry(key).or_insert(next);
-            if number == next {
-                groups.clear_group(number, domains);
-            }
+            groups.number(round, task);
         }
     }
     if groups.used == 0 {
@@ -89,18 +89,15 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     for task in 0..round.board.seats.len() {
         let class = round.board.seats[task].class;
         if let (Class::Inter | Class::Intra, Some(place)) = (class, round.place(task))
-            && let Some(&number) = groups.numbers.get(&key(round, task))
+            && let Some(number) = groups.enter(round, task, place.domain)
         {
-            groups.of[task] = Some(number);
-            groups.list[number].sharers[place.domain] += 1;
-            groups.list[number].size += 1;
             if asks(round, task) {
                 groups.list[number].inter[place.domain].push(task);
             }
         }
     }
     if round.options.learn_groups {
-        groups.pool_those_in_one_domain(domains);
+        groups.pool_those_in_one_domain(round.shape.domains.len());
     }
     true
 }
@@ -115,6 +112,33 @@ fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
 }
 
 impl Groups {
+    /// There are no groups any more.
+    pub(super) fn clear(&mut self, round: &Round<'_>) {
+        self.numbers.clear();
+        self.used = 0;
+        self.of.clear();
+        self.of.resize(round.board.seats.len(), None);
+    }
+
+    /// The number of a task's group, which is made if there is none.
+    pub(super) fn number(&mut self, round: &Round<'_>, task: usize) -> usize {
+        let next = self.numbers.len();
+        let number = *self.numbers.entry(key(round, task)).or_insert(next);
+        if number == next {
+            self.clear_group(number, round.shape.domains.len());
+        }
+        number
+    }
+
+    /// Counts a task in a domain among its group, if that is there; which it is.
+    pub(super) fn enter(&mut self, round: &Round<'_>, task: usize, domain: usize) -> Option<usize> {
+        let &number = self.numbers.get(&key(round, task))?;
+        self.of[task] = Some(number);
+        self.list[number].sharers[domain] += 1;
+        self.list[number].size += 1;
+        Some(number)
+    }
+
     fn clear_group(&mut self, number: usize, domains: usize) {
         if number == self.list.len() {
             self.list.push(Group::default());
@@ -126,6 +150,8 @@ impl Groups {
         group.sharers.resize(domains, 0);
         group.size = 0;
         group.home = None;
+        group.least_traffic = 0.0;
+        group.way = Way::Pull;
         self.used = number + 1;
     }
 
@@ -156,7 +182,7 @@ impl Groups {
 
 /// Chooses where each group is brought together, the largest group first: where it has most sharers of those domains in
 /// which all of it fits beside the groups before; where it fits nowhere, where it has most.
-fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
+pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     groups.order.clear();
     groups
         .order

@@ -4,15 +4,20 @@ use super::Move;
 use super::bandwidth;
 use super::board::{Board, Class};
 use super::coherence;
+use super::faint;
 use super::groups::Groups;
-use super::memory::Memory;
+use super::memory::{HOLD, Memory};
 use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
 use super::remote;
 use super::round::Round;
 use super::shape::Shape;
-use super::trial::Trial;
+use super::trial::{Stays, Trial};
 use pinfold_core::Topology;
+
+/// For so many intervals nothing must have been moved before faint sharers are tried: it is by what is got done that they
+/// are judged.
+const CALM: u64 = HOLD + 2;
 
 /// SAM's mapper: from what tasks did in an interval to where they go. The same inputs give the same moves, in whatever
 /// order tasks are listed.
@@ -23,6 +28,8 @@ pub struct Mapper {
     options: MapperOptions,
     /// How many decisions were taken.
     now: u64,
+    /// In which one it moved something last.
+    moved: u64,
     memory: Memory,
     board: Board,
     groups: Groups,
@@ -40,6 +47,7 @@ impl Mapper {
             thresholds,
             options,
             now: 0,
+            moved: 0,
             memory: Memory::default(),
             board: Board::default(),
             groups: Groups::default(),
@@ -82,12 +90,22 @@ impl Mapper {
         conclude(&mut round, &mut self.trials);
         for gathering in coherence::gather(&mut round, &mut self.groups) {
             if self.options.validation {
-                let trial = Trial::new(&round, &gathering, round.moves);
+                let trial = Trial::new(&round, &gathering, round.moves, Stays::UnlessWorse);
+                self.trials.push(trial);
+            }
+        }
+        let calm = self.trials.is_empty() && round.moves.is_empty() && round.now >= self.moved + CALM;
+        if self.options.tries_faint_sharers() && calm {
+            if let Some(gathering) = faint::gather(&mut round, &mut self.groups) {
+                let trial = Trial::new(&round, &gathering, round.moves, Stays::IfBetter);
                 self.trials.push(trial);
             }
         }
         remote::bring_home(&mut round);
         bandwidth::balance(&mut round);
+        if !self.moves.is_empty() {
+            self.moved = self.now;
+        }
         &self.moves
     }
 
@@ -120,7 +138,7 @@ fn learn(round: &mut Round<'_>) {
         }
         let local = rates.memory.is_some_and(|memory| memory > round.thresholds.memory)
             && rates.remote.is_some_and(|remote| remote <= round.thresholds.remote);
-        let quiet = rates.inter.is_some_and(|inter| inter <= round.thresholds.coherence);
+        let quiet = rates.inter.is_some_and(|inter| inter <= round.quiet_below());
         let remembered = round.memory.task_mut(task);
         if local {
             remembered.home = Some(place.memory);

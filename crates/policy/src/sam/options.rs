@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 /// threshold (section 2.1, "a degradation of >5%").
 pub(super) const LOSS_AT_THRESHOLD: f64 = 0.05;
 
+/// From which share of the threshold on traffic is faint, and below nothing. Where threads wait for each other, each waits
+/// for all that the slowest has lost, and what is counted shows only a part of what sharing costs.
+pub(super) const FAINT: f64 = 0.125;
+
 /// From which rates on a bottleneck is one (section 2 of the paper). All are events per unhalted cycle: of one task,
 /// but for `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +86,10 @@ pub struct MapperOptions {
     pub validation: bool,
     /// Tasks of a process are taken to share with each other, until it is seen which of them do.
     pub learn_groups: bool,
+    /// Tasks of a process with less coherence traffic than the threshold, but not much less, are brought together for a
+    /// trial, where there is room for all of them; they stay if they get more done so. Needs
+    /// `validation` and `learn_groups`.
+    pub faint_sharers: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, whoever moved it.
     pub learn_homes: bool,
 }
@@ -93,8 +101,16 @@ impl MapperOptions {
         cost_gain: false,
         validation: false,
         learn_groups: false,
+        faint_sharers: false,
         learn_homes: false,
     };
+}
+
+impl MapperOptions {
+    /// Whether all is there that trying faint sharers needs.
+    pub(super) fn tries_faint_sharers(&self) -> bool {
+        self.faint_sharers && self.validation && self.learn_groups
+    }
 }
 
 impl Default for MapperOptions {
@@ -104,6 +120,7 @@ impl Default for MapperOptions {
             cost_gain: true,
             validation: true,
             learn_groups: true,
+            faint_sharers: true,
             learn_homes: true,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::board::Board;
 use super::memory::Memory;
-use super::options::{MapperOptions, Thresholds};
+use super::options::{FAINT, MapperOptions, Thresholds};
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
 use super::{Activity, Move, Reason};
@@ -35,6 +35,12 @@ impl Round<'_> {
         self.board.place(self.shape, task)
     }
 
+    /// The traffic between domains up to which a task is taken to share with nobody elsewhere.
+    pub(super) fn quiet_below(&self) -> f64 {
+        let share = if self.options.tries_faint_sharers() { FAINT } else { 1.0 };
+        share * self.thresholds.coherence
+    }
+
     /// The demand for bandwidth from which on a memory domain is saturated.
     pub(super) fn bandwidth(&self, memory: usize) -> f64 {
         self.thresholds.package_memory * self.shape.bandwidth_share[memory]
@@ -49,12 +55,19 @@ impl Round<'_> {
         true
     }
 
-    /// The task goes to this PU, which is idle.
+    /// The task goes to this PU, which is idle. Who hardly runs there, but may be waited for, does so where the task was:
+    /// else each would have to wait until the other leaves the PU to it.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
-        let Some(from) = self.place(task) else { return };
+        let (Some(from), Some(left)) = (self.place(task), self.board.seats[task].position) else {
+            return;
+        };
         let to = self.shape.places[position];
         self.board.put(self.shape, task, position);
-        self.note(task, from, to, cause, None, false);
+        let lodger = self.board.evict(self.shape, self.tasks, position, left);
+        self.note(task, from, to, cause, lodger.map(|other| (other, false)), false);
+        if let Some(other) = lodger {
+            self.note(other, to, from, cause, Some((task, true)), false);
+        }
     }
 
     /// `swap` of figure 4: the task and the one that makes room for it change places. `reluctant`: the other one leaves

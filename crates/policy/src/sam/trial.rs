@@ -20,8 +20,20 @@ use pinfold_core::{PuId, TaskId};
 /// By this share the mean of what tasks get done may fall before their moves are undone: readings of 100 ms scatter.
 const FALL: f64 = 0.03;
 
+/// By this share it must rise for moves of faint sharers to stay: there is nothing else that speaks for them.
+const RISE: f64 = 0.01;
+
 /// A move has helped when so much of the traffic between domains is left at most.
 const LEFT: f64 = 0.5;
+
+/// When what was moved stays where it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stays {
+    /// Where counters show that it has helped, unless less is got done.
+    UnlessWorse,
+    /// Only if more is got done.
+    IfBetter,
+}
 
 /// What is looked at of one task.
 #[derive(Debug)]
@@ -68,13 +80,15 @@ impl Mean {
 #[derive(Debug)]
 pub(super) struct Trial {
     began: u64,
+    /// The least change of what is got done for which the moves stay.
+    least: f64,
     /// By id.
     watched: Vec<Watched>,
 }
 
 impl Trial {
     /// Of tasks that were just moved, by these moves among others.
-    pub(super) fn new(round: &Round<'_>, gathering: &Gathering, moves: &[Move]) -> Self {
+    pub(super) fn new(round: &Round<'_>, gathering: &Gathering, moves: &[Move], stays: Stays) -> Self {
         let mut concerned = vec![false; round.shape.domains.len()];
         let domain = |pu: PuId| {
             round
@@ -121,6 +135,10 @@ impl Trial {
         }
         Self {
             began: round.now,
+            least: match stays {
+                Stays::UnlessWorse => 1.0 - FALL,
+                Stays::IfBetter => 1.0 + RISE,
+            },
             watched,
         }
     }
@@ -149,7 +167,7 @@ impl Trial {
 
     /// Ends it: undoes what did not help, and learns from what did.
     pub(super) fn conclude(&self, round: &mut Round<'_>) {
-        let worse = self.change().is_some_and(|change| change < 1.0 - FALL);
+        let worse = self.change().is_some_and(|change| change < self.least);
         let mut helped = false;
         for one in &self.watched {
             let Some(made) = one.moved else { continue };
@@ -189,6 +207,7 @@ impl Trial {
             if let Some(task) = round.memory.index_of(one.id)
                 && let Some(place) = round.place(task)
                 && round.board.seats[task].class == Class::Intra
+                && round.board.seats[task].inter <= round.quiet_below()
             {
                 content[place.domain].push(task);
             }

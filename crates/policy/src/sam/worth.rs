@@ -15,14 +15,14 @@ const MOVE_COST: f64 = 0.1;
 /// about 1.5 times local latency on the machines of machines/.
 const MOST_REMOTE_LOSS: f64 = 0.3;
 
-/// Whether bringing `task` to a memory domain, where `partner` makes room for it, is expected to gain more than it
+/// Whether bringing `task`, which has so much `traffic`, to a memory domain, where `partner` makes room for it, is expected to gain more than it
 /// costs. All in shares of one task's time:
 ///
 /// - gained: what the traffic costs, by the threshold's definition 5 % at the threshold, for the task and as much for
 ///   those with which it shares, for as many intervals as it stayed where it is;
 /// - lost: the caches of those that move; what remote memory costs a partner that is memory-intensive; what those lose
 ///   whose memory is saturated by it, less what it relieves where the task was.
-pub(super) fn is_worth_it(round: &Round<'_>, task: usize, to: usize, partner: Option<usize>) -> bool {
+pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usize, partner: Option<usize>) -> bool {
     if !round.options.cost_gain {
         return true;
     }
@@ -38,7 +38,7 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, to: usize, partner: Op
     } else {
         (stayed as f64).clamp(1.0, LONGEST_GAIN)
     };
-    let gain = 2.0 * (LOSS_AT_THRESHOLD * seat.inter / round.thresholds.coherence).min(1.0);
+    let gain = 2.0 * (LOSS_AT_THRESHOLD * traffic / round.thresholds.coherence).min(1.0);
     let other = partner.map(|partner| round.board.seats[partner]);
     let leaves_memory = other.filter(|other| other.class == Class::Memory && from != to);
     let remote = leaves_memory.map_or(0.0, |other| {

@@ -15,6 +15,7 @@ const ALL: MapperOptions = MapperOptions {
     cost_gain: true,
     validation: true,
     learn_groups: true,
+    faint_sharers: true,
     learn_homes: true,
 };
 
@@ -308,4 +309,78 @@ fn nothing_is_moved_out_of_its_mask() {
         task.allowed = Arc::new([task.pu].into_iter().collect());
     }
     assert_eq!(world.run(20), []);
+}
+
+/// Eight tasks with less traffic than the threshold, four to a package.
+fn faint_sharers() -> World {
+    let sharers = (0..8).fold(Builder::new(paper_machine()), |builder, task| {
+        builder.sharer(100, task / 2 + 10 * (task % 2), 0, 2e-4)
+    });
+    sharers.world(ALL)
+}
+
+#[test]
+fn faint_sharers_who_get_more_done_together_stay_together() {
+    let mut world = faint_sharers();
+    let moves = world.run(100);
+    assert_eq!(moves.len(), 4, "{moves:?}");
+    assert!(world.spread(0..8).contains(&8));
+}
+
+#[test]
+fn faint_sharers_who_get_no_more_done_together_go_back_and_are_left_in_peace() {
+    let mut world = faint_sharers();
+    let mut moves = vec![];
+    for _ in 0..600 {
+        let mut rates = world.rates();
+        for one in &mut rates {
+            one.instructions = Some(1.0);
+        }
+        let made = world.mapper.decide(&rates).to_vec();
+        for one in &made {
+            world.tasks[usize::try_from(one.task.serial).unwrap()].pu = one.to;
+        }
+        moves.extend(made);
+    }
+    let undone = moves.iter().filter(|made| made.reason == Reason::Undo).count();
+    assert_eq!((moves.len(), undone), (8, 4), "{moves:?}");
+    assert_eq!(world.spread(0..8), [4, 4]);
+}
+
+#[test]
+fn faint_sharers_of_whom_it_is_unknown_what_they_get_done_are_not_tried() {
+    let mut world = faint_sharers();
+    for _ in 0..50 {
+        let mut rates = world.rates();
+        for one in &mut rates {
+            one.instructions = None;
+        }
+        assert_eq!(world.mapper.decide(&rates), []);
+    }
+}
+
+#[test]
+fn a_task_that_hardly_runs_changes_places_with_the_one_that_takes_its_pu() {
+    // Two sharers on two packages of two cores, beside tasks that hardly run.
+    let mut builder = Builder::new(machine(2, 1, 2, 1));
+    for pu in [0, 2] {
+        builder = builder.sharer(100, pu, 0, HUBENCH);
+    }
+    for pu in [1, 3] {
+        builder = builder.computer(200, pu);
+    }
+    let mut world = builder.world(ALL);
+    let mut moves = vec![];
+    for _ in 0..2 {
+        let mut rates = world.rates();
+        for one in &mut rates[2..] {
+            one.busy = 0.005;
+        }
+        moves.extend(world.mapper.decide(&rates).to_vec());
+    }
+    let made: Vec<_> = moves
+        .iter()
+        .map(|made| (made.task.serial, made.to.0, made.makes_room))
+        .collect();
+    assert_eq!(made, [(1, 1, false), (2, 2, true)], "{moves:?}");
 }

@@ -14,12 +14,20 @@ fn topologies() -> impl Strategy<Value = Topology> {
 }
 
 fn options() -> impl Strategy<Value = MapperOptions> {
-    any::<[bool; 5]>().prop_map(
-        |[hysteresis, cost_gain, validation, learn_groups, learn_homes]| MapperOptions {
+    any::<[bool; 6]>().prop_map(
+        |[
             hysteresis,
             cost_gain,
             validation,
             learn_groups,
+            faint_sharers,
+            learn_homes,
+        ]| MapperOptions {
+            hysteresis,
+            cost_gain,
+            validation,
+            learn_groups,
+            faint_sharers,
             learn_homes,
         },
     )
@@ -165,7 +173,9 @@ proptest! {
     fn below_all_thresholds_nothing_moves((topology, mut history) in histories(), options in options()) {
         let thresholds = Thresholds::paper();
         for task in history.iter_mut().flatten() {
-            task.inter = task.inter.map(|rate| rate.min(thresholds.coherence));
+            // From an eighth of the threshold on sharers are faint.
+            let least = if options.faint_sharers { 0.125 } else { 1.0 };
+            task.inter = task.inter.map(|rate| rate.min(least * thresholds.coherence));
             task.remote = task.remote.map(|rate| rate.min(thresholds.remote));
             task.memory = task.memory.map(|rate| rate.min(thresholds.memory));
         }

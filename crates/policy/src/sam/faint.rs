@@ -1,0 +1,72 @@
+//! Sharers that the paper does not see: tasks of a process with less traffic between domains than the threshold, but not much
+//! less.
+//!
+//! A threshold is where *two* threads lose 5 %. Where many wait for each other, at barriers, each waits for all that the
+//! slowest has lost, and a program may lose twice as much with half the traffic. No counter tells that beforehand, so that it
+//! is tried: all tasks of the process, with traffic or without, are brought together where there is room for all of them,
+//! and stay if they get more done so than before, by the same trial as other moves (`trial`). One group is tried at a time,
+//! and only while nothing else is moved. A group that got nothing out of it is not tried again before its traffic is
+//! another.
+
+use super::board::Class;
+use super::coherence::{self, Gathering};
+use super::groups::{self, Groups};
+use super::options::FAINT;
+use super::round::Round;
+
+/// Gathers one group, the largest that can be moved.
+pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Option<Gathering> {
+    if !find(round, groups) {
+        return None;
+    }
+    groups.order.iter().find_map(|&number| {
+        let mut gathering = Gathering::default();
+        coherence::pull_together(round, groups, number, &mut gathering.movers);
+        gathering.sharers = groups.list[number].asking();
+        (!gathering.movers.is_empty()).then_some(gathering)
+    })
+}
+
+/// Finds the groups that may be tried; whether there are any.
+fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
+    groups.clear(round);
+    for task in 0..round.board.seats.len() {
+        if has_traffic(round, task) {
+            let number = groups.number(round, task);
+            let most = &mut groups.list[number].least_traffic;
+            *most = most.max(round.board.seats[task].inter);
+        }
+    }
+    let mut out = vec![false; groups.list.len()];
+    for task in 0..round.board.seats.len() {
+        let seat = round.board.seats[task];
+        if let (true, Some(place)) = (seat.class != Class::Idle, round.place(task))
+            && let Some(number) = groups.enter(round, task, place.domain)
+        {
+            groups.list[number].inter[place.domain].push(task);
+            out[number] |= !seat.movable || has_failed(round, task);
+        }
+    }
+    groups::choose_homes(round, groups);
+    let list = &groups.list;
+    groups.order.retain(|&number| {
+        let group = &list[number];
+        let fits = group
+            .home
+            .is_some_and(|home| group.size <= round.board.capacity(round.shape, home));
+        fits && !out[number]
+    });
+    !groups.order.is_empty()
+}
+
+/// Whether a task shares, be it less than the threshold, and it is known what it gets done.
+fn has_traffic(round: &Round<'_>, task: usize) -> bool {
+    let seat = round.board.seats[task];
+    let known = round.memory.tasks()[task].throughput.value().is_some();
+    let busy = !matches!(seat.class, Class::Idle | Class::Unknown);
+    known && busy && seat.inter > FAINT * round.thresholds.coherence
+}
+
+fn has_failed(round: &Round<'_>, task: usize) -> bool {
+    has_traffic(round, task) && round.memory.tasks()[task].failures(round.board.seats[task].inter) > 0
+}
