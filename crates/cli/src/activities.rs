@@ -1,6 +1,6 @@
 //! What SAM's mapper is told with: which events make its rates on a processor, and from when on they are too much.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::Activity;
 use pinfold_linux::counters::{self, Availability, Request};
 use pinfold_linux::pfm::{self, PmuKind};
@@ -65,13 +65,12 @@ pub(crate) fn of_machine(machine: &str) -> Result<MapperEvents> {
     of_set(&set)
 }
 
-/// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so
-/// that each group is counted at a time.
-pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
+/// The event set of this machine's processor, where its events can be counted.
+pub(crate) fn set_here() -> Result<EventSet> {
     match counters::hardware_counters() {
         Availability::Available => {}
         Availability::Absent { why } | Availability::Forbidden { why } => {
-            bail!("SAM moves threads by hardware counters: {why}; {REMEDY}")
+            bail!("SAM moves threads by hardware counters: {why}")
         }
     }
     let library = pfm::library()?;
@@ -80,13 +79,18 @@ pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
         .iter()
         .filter(|pmu| pmu.present && pmu.kind == PmuKind::Core);
     let names: Vec<&str> = present.map(|pmu| pmu.name.as_str()).collect();
-    let Some(set) = names.iter().find_map(|name| EventSet::of_pmu(name)) else {
-        bail!(
-            "there is no event set for this processor ({}), so it is not known which of its events show \
-             sharing; {REMEDY}",
+    names.iter().find_map(|name| EventSet::of_pmu(name)).with_context(|| {
+        format!(
+            "there is no event set for this processor ({}), so it is not known which of its events show sharing",
             names.join(", ")
-        );
-    };
+        )
+    })
+}
+
+/// The events of this machine's processor, with the requests that count them: in groups that the counters can hold, so
+/// that each group is counted at a time.
+pub(crate) fn here() -> Result<(MapperEvents, Vec<Request>)> {
+    let set = set_here().map_err(|error| anyhow!("{error:#}; {REMEDY}"))?;
     let events = of_set(&set)?;
     let mut names: Vec<&str> = events.instructions.iter().map(String::as_str).collect();
     names.push(&events.cycles);

@@ -28,8 +28,11 @@ use std::time::Instant;
 /// Measure a machine.
 ///
 /// With --model, measures the machine at hand and writes a model of it, which `--machine FILE.toml` then simulates. Takes less
-/// than two minutes, best on a machine that does nothing else. With --thresholds, writes from which rates on sharing and memory
-/// are a bottleneck, for `pinfold run --policy sam`.
+/// than two minutes, best on a machine that does nothing else.
+///
+/// With --thresholds, writes from which rates on sharing and memory are a bottleneck, for `pinfold run --policy sam` and
+/// `pinfold daemon`: on this machine, with the counters of its processor, in a minute or two; or, with --machine, on a
+/// simulated one.
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
@@ -45,8 +48,19 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "model")]
     thresholds: bool,
 
+    /// With --thresholds, on the machine at hand: count these events instead of the processor's own, as `pinfold run
+    /// --policy sam --metric` does, such as `inter_package_coherence=EVENT,memory_bandwidth=EVENT`; rates are by the
+    /// nanosecond of processor time.
+    #[arg(
+        long,
+        value_name = "ACTIVITY=EVENT,...",
+        requires = "thresholds",
+        conflicts_with_all = ["machine", "model"]
+    )]
+    metric: Option<String>,
+
     /// With --thresholds: both curves, as SVG.
-    #[arg(long, value_name = "FILE.svg", requires = "thresholds")]
+    #[arg(long, value_name = "FILE.svg", requires = "thresholds", conflicts_with = "model")]
     plot: Option<PathBuf>,
 
     /// The model, or the thresholds; without it, on standard output.
@@ -57,7 +71,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Measure in seconds and with little memory: what lies beyond the last cache is not to be trusted.
+    /// Measure in seconds and with little memory. Of a model, what lies beyond the last cache is not to be trusted
+    /// then; curves of thresholds have fewer points, each of fewer repetitions.
     #[arg(long)]
     quick: bool,
 
@@ -75,16 +90,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let name = model_name(arguments.output.as_deref())?;
     // Before a minute is spent on what cannot be kept.
-    for file in [&arguments.output, &arguments.plot, &arguments.json]
-        .into_iter()
-        .flatten()
-    {
-        fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(file)
-            .with_context(|| format!("{} cannot be written", file.display()))?;
-    }
+    let files = [&arguments.output, &arguments.plot, &arguments.json];
+    let _reserved = Reserved::of(files.into_iter().flatten())?;
     if arguments.thresholds {
         return thresholds::run(arguments, machine);
     }
@@ -125,6 +132,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     say(&format!("{:5.1} s: done", begun.elapsed().as_secs_f64()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Files that did not exist and can be written. Those that nothing was written to are removed at the end.
+struct Reserved(Vec<PathBuf>);
+
+impl Reserved {
+    /// Tries that each can be written, and makes those that are not there.
+    fn of<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Self> {
+        let mut made = Self(vec![]);
+        for file in files {
+            let exists = file.exists();
+            let mut options = fs::OpenOptions::new();
+            let opened = options.append(true).create(true).open(file);
+            opened.with_context(|| format!("{} cannot be written", file.display()))?;
+            if !exists {
+                made.0.push(file.clone());
+            }
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            if fs::metadata(file).is_ok_and(|file| file.len() == 0) {
+                // Nothing is lost where it stays.
+                let _ = fs::remove_file(file);
+            }
+        }
+    }
 }
 
 /// What the model is called: as its file.

@@ -1,4 +1,6 @@
-//! `pinfold calibrate --model` as a user calls it. What is measured depends on the machine; that it becomes a model does not.
+//! `pinfold calibrate` as a user calls it. What is measured depends on the machine; that it becomes a model does not.
+//! Thresholds of the machine at hand are tested in the emulated one, which has several last-level caches
+//! (`tests/guest/test_thresholds.py`).
 
 use std::fs;
 use std::path::Path;
@@ -119,9 +121,52 @@ fn thresholds_of_the_simulated_machine_of_sam_are_near_the_papers() {
     assert!(read("t.svg").contains("threshold"));
     let json: serde_json::Value = serde_json::from_str(&read("t.json")).unwrap();
     assert_eq!(json["simulated"], true);
+    assert_eq!(
+        json["sharing"][0]["quartiles"],
+        serde_json::Value::Null,
+        "nothing was repeated"
+    );
     assert_eq!(json["copying"].as_array().unwrap().last().unwrap()["tasks"], 10);
     let coherence = json["thresholds"]["coherence"].as_f64().unwrap();
     assert!((coherence / number(&text, "coherence") - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn what_only_one_of_the_two_has_is_refused_with_the_other() {
+    for arguments in [
+        &["--model", "--plot", "t.svg"][..],
+        &["--model", "--metric", "memory_bandwidth=task-clock"],
+        &[
+            "--thresholds",
+            "--machine",
+            "e5-2660v2x2",
+            "--metric",
+            "memory_bandwidth=task-clock",
+        ],
+    ] {
+        let output = pinfold(&[&["calibrate"], arguments].concat(), Path::new("."));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said(&output).contains("cannot be used with"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_refusal_leaves_files_as_they_were() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("old.json"), "kept").unwrap();
+    let metric = ["--metric", "memory_bandwidth=task-clock"];
+    let files = ["-o", "new.toml", "--json", "old.json", "--plot", "new.svg"];
+    let output = pinfold(
+        &[&["calibrate", "--thresholds"], &metric[..], &files].concat(),
+        directory.path(),
+    );
+    assert_eq!(output.status.code(), Some(125));
+    let names: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["old.json"]);
+    assert_eq!(fs::read_to_string(directory.path().join("old.json")).unwrap(), "kept");
 }
 
 #[test]
@@ -137,6 +182,18 @@ fn thresholds_that_cannot_be_measured_are_refused_with_what_is_lacking() {
             "call it t.svg",
         ),
         (&["--model", "--machine", "e5-2660v2x2"], "leave --machine out"),
+        (
+            &["--thresholds", "--metric", "inter_package_coherence=task-clock"],
+            "no event stands for memory_bandwidth",
+        ),
+        (
+            &["--thresholds", "--metric", "sharing=task-clock"],
+            "there is no activity `sharing`",
+        ),
+        (
+            &["--thresholds", "--machine", "e5-2660v2x2", "--quick"],
+            "--quick is for the machine at hand",
+        ),
     ] {
         let output = pinfold(&[&["calibrate"], arguments].concat(), Path::new("."));
         assert_eq!(output.status.code(), Some(125), "{arguments:?}");

@@ -65,6 +65,11 @@ pub struct Copied {
     pub misses_per_cycle: f64,
 }
 
+/// Instructions between two accesses: from most, by halves, to none.
+pub fn work() -> impl Iterator<Item = u32> {
+    (0..HALVINGS).map(|halvings| MOST_WORK >> halvings).chain([0])
+}
+
 /// What two threads that share data gain from a common last-level cache, from seldom accesses to frequent ones. `None` on a
 /// machine where there is only one such cache, or one a core.
 pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> {
@@ -79,7 +84,6 @@ pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> 
     };
     let otherwise = [Counter::OtherLlcClean, Counter::OtherLlcModified];
     let coherence = Metric::of(model, "inter_package_coherence", &otherwise);
-    let work = (0..HALVINGS).map(|halvings| MOST_WORK >> halvings).chain([0]);
     let point = |instructions: u32| {
         let together = share(model, [0, near], instructions)?;
         let apart = share(model, [0, far], instructions)?;
@@ -89,7 +93,7 @@ pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> 
             gain: apart.seconds / together.seconds - 1.0,
         })
     };
-    work.map(point).collect::<Result<_, _>>().map(Some)
+    work().map(point).collect::<Result<_, _>>().map(Some)
 }
 
 /// What tasks copy on the first package, from one task to one on each core.
@@ -108,7 +112,7 @@ pub fn copying(model: &Model) -> Result<Vec<CopyPoint>, WindowError> {
 }
 
 /// All numbers up to eight, then even ones, and the last: what is of interest is where the curve bends, and where it ends.
-fn numbers_of_tasks(cores: usize) -> impl Iterator<Item = usize> {
+pub fn numbers_of_tasks(cores: usize) -> impl Iterator<Item = usize> {
     (1..=cores).filter(move |&tasks| tasks <= 8 || tasks % (cores / 8).max(2) == 0 || tasks == cores)
 }
 

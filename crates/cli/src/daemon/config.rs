@@ -69,7 +69,7 @@ pub(super) struct Tasks {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ThresholdsTable {
-    /// What `pinfold calibrate` wrote.
+    /// What `pinfold calibrate --thresholds` wrote.
     pub(super) file: Option<PathBuf>,
     pub(super) coherence: Option<Rate>,
     pub(super) remote: Option<Rate>,
@@ -165,7 +165,8 @@ impl Config {
                     bail!(
                         "--metric {} needs thresholds, from which on an event comes too often: a second of processor time for \
                          sharing:EVENT, a nanosecond of it for ACTIVITY=EVENT; write them in [thresholds], or give --thresholds \
-                         FILE or --threshold RATE (of coherence)",
+                         FILE (`pinfold calibrate --thresholds --metric` measures those of ACTIVITY=EVENT) or \
+                         --threshold RATE (of coherence)",
                         self.metric
                     );
                 }

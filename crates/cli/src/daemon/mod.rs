@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METRIC")]
     metric: Option<MetricName>,
 
-    /// Thresholds that `pinfold calibrate` wrote.
+    /// Thresholds that `pinfold calibrate --thresholds` wrote.
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
 

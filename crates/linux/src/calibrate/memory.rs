@@ -1,6 +1,7 @@
 //! Memory to measure with: mapped for itself, in pages of a chosen size, and chains of addresses through it.
 
 use super::CalibrationError;
+use pinfold_core::NodeId;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
@@ -107,13 +108,48 @@ impl Memory {
     }
 
     /// Stores a word at byte `place`, a multiple of eight.
-    fn write(&self, place: usize, word: usize) {
+    pub(super) fn write(&self, place: usize, word: usize) {
         assert!(place.is_multiple_of(8), "words are aligned");
         #[expect(clippy::cast_ptr_alignment, reason = "just checked; the memory begins with a page")]
         let address = self.address(place).cast::<usize>();
         // SAFETY: `address` checked that the first byte is within; the memory is a multiple of eight bytes long, and so
         // is the place, hence the whole word is.
         unsafe { address.write_volatile(word) }
+    }
+
+    /// The word at byte `place`, a multiple of eight.
+    #[cfg(test)]
+    pub(super) fn word(&self, place: usize) -> usize {
+        assert!(place.is_multiple_of(8), "words are aligned");
+        #[expect(clippy::cast_ptr_alignment, reason = "just checked; the memory begins with a page")]
+        let address = self.address(place).cast::<usize>();
+        // SAFETY: as in `write`.
+        unsafe { address.read_volatile() }
+    }
+
+    /// The share of the memory that is on none of `nodes`, of a page in each 2 MiB; `None` where the kernel does not
+    /// tell.
+    pub(super) fn share_elsewhere(&self, nodes: &[NodeId]) -> Option<f64> {
+        let pages: Vec<*mut u8> = (0..self.bytes).step_by(HUGE).map(|place| self.address(place)).collect();
+        let mut on = vec![-1i32; pages.len()];
+        // SAFETY: without nodes to move to, the kernel only writes into `on` where each of as many pages is.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0,
+                pages.len(),
+                pages.as_ptr(),
+                std::ptr::null::<i32>(),
+                on.as_mut_ptr(),
+                0,
+            )
+        };
+        let there: Vec<u32> = on.iter().filter_map(|&node| u32::try_from(node).ok()).collect();
+        if result < 0 || there.is_empty() {
+            return None;
+        }
+        let elsewhere = there.iter().filter(|&&node| !nodes.contains(&NodeId(node))).count();
+        Some(elsewhere as f64 / there.len() as f64)
     }
 
     /// Writes a closed chain: each place holds the address of the next, the last that of the first. Places are multiples
@@ -213,6 +249,16 @@ mod tests {
         assert!(!places.is_sorted());
         let sorted: BTreeSet<usize> = places.into_iter().collect();
         assert!(sorted.into_iter().eq((0..1024).map(|line| line * LINE)));
+    }
+
+    #[test]
+    fn memory_is_on_some_node_or_the_kernel_does_not_tell() {
+        let memory = Memory::new(4 * PAGE, Pages::Small).unwrap();
+        let every: Vec<NodeId> = (0..1024).map(NodeId).collect();
+        if memory.share_elsewhere(&[]).is_some() {
+            assert_eq!(memory.share_elsewhere(&[]), Some(1.0));
+            assert_eq!(memory.share_elsewhere(&every), Some(0.0));
+        }
     }
 
     #[test]

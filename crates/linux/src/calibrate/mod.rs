@@ -1,4 +1,5 @@
-//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know.
+//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know, and SAM's
+//! thresholds.
 //!
 //! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`); atomic instructions, system
 //!    calls, and changes of threads (`system`).
@@ -12,10 +13,15 @@
 //! Every figure is the least of many short pieces, with its spread (`pieces`): other programs and a hypervisor can only
 //! make a piece longer.
 //!
+//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`), tasks that copy
+//! (`copying`), on chosen PUs (`places`), as teams of threads whose pieces are counted as well (`team`). What follows
+//! from their figures is decided by who asks for them.
+//!
 //! Known limits: what is measured is what this process gets. Behind a hypervisor the last cache may be shared with
 //! strangers, and then is as large as they leave it. Cores are taken to be alike, and measured on one.
 
 mod bandwidth;
+mod copying;
 mod core;
 mod cpuid;
 pub mod curve;
@@ -23,16 +29,26 @@ mod latency;
 mod memory;
 mod pair;
 mod pieces;
+mod places;
+mod room;
+mod sharing;
 mod system;
+mod team;
 mod threads;
 
 pub use bandwidth::Traffic;
+pub use copying::{CopiedPieces, Locality, copying};
 pub use cpuid::inclusive;
 pub use latency::{CurvePoint, TranslationPoint};
 pub use pair::PairMeasurement;
-pub use pieces::{Effort, Measured};
+pub use pieces::{Effort, Measured, Middle};
+pub use places::{Places, PlacesError};
+pub use room::enough_memory;
+pub use sharing::{SharedPiece, SharingEffort, sharing};
 pub use system::SystemMeasurement;
+pub use team::{CountSource, Piece, ThreadCounts};
 
+use crate::counters::CounterError;
 use core::Loop;
 use memory::{Memory, Pages};
 use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology};
@@ -65,15 +81,18 @@ pub enum CalibrationError {
     },
     /// The memory that is free would not be enough to go beyond the caches.
     #[error(
-        "{available} MiB of memory are free, and {needed} MiB are needed to measure beyond the caches; free some, or \
-         measure less with --quick"
+        "{available} MiB of memory may be taken, and {needed} MiB are needed to measure beyond the caches; free some, \
+         raise the limit of the control group (memory.max), or measure less with --quick"
     )]
     LittleMemory {
-        /// What the kernel says is available.
+        /// What the kernel says is available, and the control groups allow.
         available: u64,
         /// What is needed.
         needed: u64,
     },
+    /// Something cannot be counted.
+    #[error(transparent)]
+    Counters(CounterError),
 }
 
 /// How thoroughly to measure.
@@ -363,26 +382,6 @@ fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
         .collect()
 }
 
-fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
-    let Some(available) = available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()) else {
-        return Ok(());
-    };
-    if available < needed as u64 {
-        return Err(CalibrationError::LittleMemory {
-            available: available >> 20,
-            needed: needed as u64 >> 20,
-        });
-    }
-    Ok(())
-}
-
-/// Bytes that /proc/meminfo says are available.
-fn available_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kilobytes << 10)
-}
-
 /// All processor time so far and what of it was stolen, in the kernel's ticks.
 fn stolen_ticks() -> Option<(u64, u64)> {
     stolen_in(&fs::read_to_string("/proc/stat").ok()?)
@@ -404,13 +403,6 @@ fn stolen_share(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn available_memory_is_read_from_meminfo() {
-        let text = "MemTotal:       24000 kB\nMemAvailable:   12000 kB\n";
-        assert_eq!(available_memory(text), Some(12000 << 10));
-        assert_eq!(available_memory("MemTotal: 1 kB\n"), None);
-    }
 
     #[test]
     fn the_stolen_share_is_of_the_time_that_has_passed() {

@@ -2,7 +2,8 @@
 //!
 //! What disturbs a measurement (interrupts, other programs, a hypervisor that gives the processor to somebody else) makes
 //! it longer and never shorter. So a time is the least of many pieces, each short enough that some of them are left in
-//! peace, and the spread is told with it: how much longer the middle one of them was.
+//! peace, and the spread is told with it: how much longer the middle one of them was. Ratios and rates can be disturbed
+//! either way; of them it is the middle one (`Middle`).
 
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,34 @@ impl Measured {
     }
 }
 
+/// The middle of figures that disturbance makes too large or too small, such as ratios and rates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Middle {
+    /// The median.
+    pub value: f64,
+    /// The quartiles: half of the figures are between them.
+    pub quartiles: [f64; 2],
+}
+
+impl Middle {
+    /// Of these figures; `None` without any.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_unstable_by(f64::total_cmp);
+        let last = figures.len().checked_sub(1)?;
+        // Between two figures where the place is between two.
+        let at = |quarter: usize| {
+            let (whole, rest) = (quarter * last / 4, (quarter * last % 4) as f64 / 4.0);
+            let next = figures[(whole + 1).min(last)];
+            figures[whole] + rest * (next - figures[whole])
+        };
+        Some(Self {
+            value: at(2),
+            quartiles: [at(1), at(3)],
+        })
+    }
+}
+
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -85,6 +114,17 @@ mod tests {
         assert_eq!((measured.value, measured.pieces), (10.0, 3));
         assert!((measured.spread - 0.2).abs() < 1e-12);
         assert_eq!(Measured::least(&[]), None);
+    }
+
+    #[test]
+    fn the_middle_is_the_median_with_the_quartiles_around_it() {
+        let middle = Middle::of([5.0, 1.0, 3.0, 2.0, 4.0]).unwrap();
+        assert_eq!((middle.value, middle.quartiles), (3.0, [2.0, 4.0]));
+        let middle = Middle::of([1.0, 2.0]).unwrap();
+        assert_eq!((middle.value, middle.quartiles), (1.5, [1.25, 1.75]));
+        let middle = Middle::of([7.0]).unwrap();
+        assert_eq!((middle.value, middle.quartiles), (7.0, [7.0, 7.0]));
+        assert_eq!(Middle::of([]), None);
     }
 
     #[test]

@@ -96,6 +96,14 @@ pub enum PolicyError {
 }
 
 impl MemoryPolicy {
+    /// Pages on the node of the thread that touches them, and out of automatic NUMA balancing.
+    pub fn local() -> Self {
+        Self {
+            mode: Mode::Local,
+            nodes: NodeSet::default(),
+        }
+    }
+
     /// The policy with which a program begins that is to have its pages by `mapping`, with threads on `threads`. `None` where
     /// what it inherits anyway will do, or no policy can express it (then the machine refuses it when it is applied).
     ///

@@ -119,10 +119,10 @@ const TRANSIT: usize = 4096;
 /// Lost lines that are remembered, a core.
 const LOST: usize = 16;
 
-/// By one so-manieth of itself a transfer between caches takes more or less time than on average: how far it is to the slice of
-/// the cache that is the line's home, and who else wants to go there, is by chance. Without it two threads that fight for a line
-/// stay in step for ever once they are, and by which PU was first they get much or little done. Assumed; how great it is
-/// matters little.
+/// By one so-manieth of itself a transfer between caches takes more or less time than on average: how far it is to the
+/// slice of the cache that is the line's home, and who else wants to go there, is by chance. Without it two threads
+/// that fight for a line stay in step for ever once they are, and by which PU was first they get much or little done.
+/// Assumed; how great it is matters little.
 const SCATTER: Ticks = 16;
 
 /// A core has a line that another asks for until it is told: of the ways to the line's home, from there to the core and back

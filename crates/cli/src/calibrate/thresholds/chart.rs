@@ -83,9 +83,9 @@ impl Axis {
 impl Chart {
     fn axes(&self) -> (Axis, Axis) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let (from, to) = span(points().map(|point| point.0));
+        let (from, to) = apart(span(points().map(|point| point.0)), self.logarithmic);
         let marked = self.horizontal.iter().map(|mark| mark.0);
-        let (low, high) = span(points().map(|point| point.1).chain(marked));
+        let (low, high) = apart(span(points().map(|point| point.1).chain(marked)), false);
         let room = 0.08 * (high - low);
         (
             Axis {
@@ -207,6 +207,19 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
+/// Ends of an axis that are not the same, so that one value is in its middle; from one to ten where there is none.
+fn apart((from, to): (f64, f64), logarithmic: bool) -> (f64, f64) {
+    if from < to {
+        (from, to)
+    } else if from > to {
+        (1.0, 10.0)
+    } else if logarithmic {
+        (from / 2.0, to * 2.0)
+    } else {
+        (from - 0.5, to + 0.5)
+    }
+}
+
 /// A number as short as it can be told.
 fn number(value: f64) -> String {
     if value != 0.0 && (value.abs() < 1e-3 || value.abs() >= 1e5) {
@@ -246,6 +259,18 @@ mod tests {
         assert!((x.at(1e-4) - f64::midpoint(x.begin, x.end)).abs() < 1e-9);
         assert!(y.at(2.0) < y.at(1.0), "up is more");
         assert_eq!(x.ticks().len(), 3);
+    }
+
+    #[test]
+    fn one_point_is_in_the_middle_and_none_leaves_the_axes() {
+        let mut chart = chart();
+        chart.lines[0].points.truncate(1);
+        let (x, y) = chart.axes();
+        assert!((x.at(1e-5) - f64::midpoint(x.begin, x.end)).abs() < 1e-9);
+        assert!((y.at(1.0) - f64::midpoint(y.begin, y.end)).abs() < 1e-9);
+        chart.lines[0].points.clear();
+        let text = svg(&[chart]);
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,144 @@
+//! What is counted for a rate, and the rate of what was counted.
+
+use anyhow::Result;
+use pinfold_core::Activity;
+use pinfold_linux::calibrate::Piece;
+use pinfold_linux::counters::{Plan, Request};
+use pinfold_policy::sam::MapperEvents;
+use serde_json::{Value, json};
+use std::fmt;
+
+/// A rate: some events, less others, by the cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Formula {
+    /// What rates are by, what is added, and what is taken away, each once: what a thread's counts are in the order of.
+    events: Vec<String>,
+    add: Vec<usize>,
+    subtract: Vec<usize>,
+}
+
+impl Formula {
+    /// The sum of some events less that of others, by `clock`.
+    pub(super) fn new(clock: &str, add: &[&str], subtract: &[&str]) -> Self {
+        let mut events = vec![clock.to_owned()];
+        let mut positions = |names: &[&str]| -> Vec<usize> {
+            let position = |&name: &&str| {
+                events.iter().position(|one| one == name).unwrap_or_else(|| {
+                    events.push(name.to_owned());
+                    events.len() - 1
+                })
+            };
+            names.iter().map(position).collect()
+        };
+        let (add, subtract) = (positions(add), positions(subtract));
+        Self { events, add, subtract }
+    }
+
+    /// That of an activity; `None` where no events stand for it.
+    pub(super) fn of(events: &MapperEvents, activity: Activity) -> Option<Self> {
+        let wanted = events.activities.iter().find(|one| one.activity == activity)?;
+        let [add, subtract] =
+            [&wanted.add, &wanted.subtract].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        Some(Self::new(&events.cycles, &add, &subtract))
+    }
+
+    /// The counters of its events.
+    pub(super) fn plan(&self) -> Result<Plan> {
+        let requests: Vec<Request> = self.events.iter().cloned().map(Request::Event).collect();
+        Ok(Plan::new(&requests)?)
+    }
+
+    /// The rate of a thread; `None` where an event was not counted, or no cycle was.
+    fn rate(&self, counts: &[Option<f64>]) -> Option<f64> {
+        let count = |position: usize| counts.get(position).copied().flatten();
+        let sum = |positions: &[usize]| positions.iter().map(|&position| count(position)).sum::<Option<f64>>();
+        let cycles = count(0).filter(|&cycles| cycles > 0.0)?;
+        // Counters that took turns can make a small difference negative.
+        Some((sum(&self.add)? - sum(&self.subtract)?).max(0.0) / cycles)
+    }
+
+    /// The rates of all threads of a piece, added up.
+    pub(super) fn total(&self, piece: &Piece) -> Option<f64> {
+        piece.counts.iter().map(|counts| self.rate(counts)).sum()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let names = |positions: &[usize]| -> Vec<&str> {
+            let names = positions.iter().map(|&position| self.events[position].as_str());
+            names.collect()
+        };
+        json!({ "add": names(&self.add), "subtract": names(&self.subtract), "by": self.events[0] })
+    }
+}
+
+/// As a formula, such as `A + B - C per CYCLES`.
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |positions: &[usize], between: &str| -> String {
+            let names: Vec<&str> = positions
+                .iter()
+                .map(|&position| self.events[position].as_str())
+                .collect();
+            names.join(between)
+        };
+        write!(f, "{}", names(&self.add, " + "))?;
+        if !self.subtract.is_empty() {
+            write!(f, " - {}", names(&self.subtract, " - "))?;
+        }
+        write!(f, " per {}", self.events[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::activities;
+    use pinfold_sim::EventSet;
+
+    fn formula() -> Formula {
+        Formula::new("CYCLES", &["A", "B"], &["C"])
+    }
+
+    #[test]
+    fn a_rate_is_the_formula_by_the_cycle_and_none_where_anything_is_missing() {
+        let formula = formula();
+        assert_eq!(formula.to_string(), "A + B - C per CYCLES");
+        let all = [Some(100.0), Some(5.0), Some(7.0), Some(2.0)];
+        assert_eq!(formula.rate(&all), Some(0.1));
+        for missing in 0..4 {
+            let mut counts = all;
+            counts[missing] = None;
+            assert_eq!(formula.rate(&counts), None, "{missing}");
+        }
+        assert_eq!(formula.rate(&[Some(0.0), Some(1.0), Some(1.0), Some(1.0)]), None);
+        assert_eq!(formula.rate(&[Some(1.0), Some(1.0), Some(1.0), Some(3.0)]), Some(0.0));
+    }
+
+    #[test]
+    fn every_set_that_shows_coherence_has_both_formulas_with_cycles_first() {
+        let sets: Vec<EventSet> = EventSet::all()
+            .into_iter()
+            .filter(|set| set.metric("inter_package_coherence").is_some())
+            .collect();
+        assert!(!sets.is_empty());
+        for set in sets {
+            let events = activities::of_set(&set).unwrap();
+            for activity in [Activity::InterPackageCoherence, Activity::MemoryBandwidth] {
+                let formula = Formula::of(&events, activity).unwrap();
+                assert_eq!(formula.events[0], events.cycles);
+                assert!(
+                    !formula.add.is_empty() && !formula.add.contains(&0),
+                    "{}: {formula}",
+                    set.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_also_the_clock_is_counted_once() {
+        let formula = Formula::new("task-clock", &["task-clock"], &[]);
+        assert_eq!(formula.events, ["task-clock"]);
+        assert_eq!(formula.rate(&[Some(7.0)]), Some(1.0));
+    }
+}

@@ -1,0 +1,373 @@
+//! The curves of the machine at hand: which events, on which PUs, how often, and from pieces of work to points.
+//!
+//! Each curve has counters of its own, for the few events that it needs, so that they seldom have to take turns. The
+//! sweep of rates is that of the simulated machines.
+
+use super::curves::{Copied, CopyPoint, Curves, Figure, SharingPoint};
+use super::formula::Formula;
+use super::origin::{Measured, Origin, list};
+use crate::activities;
+use anyhow::{Context, Result, anyhow};
+use pinfold_core::{Activity, PuId, Topology};
+use pinfold_linux::calibrate::{
+    self, CopiedPieces, CountSource, Locality, Middle, Piece, Places, SharedPiece, SharingEffort,
+};
+use pinfold_linux::topology::{self, Source};
+use pinfold_policy::sam::MapperEvents;
+use pinfold_sim::thresholds::{numbers_of_tasks, work};
+use std::time::Duration;
+
+/// What can be done where this machine cannot be measured.
+const REMEDY: &str = "name a model of its kind with --machine (`pinfold machines` lists them), or measure one: \
+                      `pinfold calibrate --model -o mine.toml`, then `pinfold calibrate --thresholds --machine \
+                      mine.toml`";
+
+/// What else, where only counters are lacking.
+const METRIC: &str = "let events of the kernel stand for SAM's activities, as with `pinfold run`: --metric \
+                      inter_package_coherence=EVENT,memory_bandwidth=EVENT";
+
+/// So much of the copied arrays on other nodes is worth a word.
+const NOTEWORTHY: f64 = 0.05;
+
+/// How thoroughly to measure.
+struct Effort {
+    sharing: SharingEffort,
+    /// Of the sweep of work between accesses, each so many-th.
+    every: usize,
+    /// Whether only powers of two tasks copy at a time, and all.
+    few_teams: bool,
+    /// How often tasks copy.
+    copies: usize,
+    /// The arrays of all tasks together, in sizes of the last-level caches over them, and at least so many bytes.
+    caches: u64,
+    least: u64,
+}
+
+impl Effort {
+    fn new(quick: bool) -> Self {
+        let effort = |milliseconds, rounds| SharingEffort {
+            piece: Duration::from_millis(milliseconds),
+            rounds,
+        };
+        if quick {
+            return Self {
+                sharing: effort(2, 3),
+                every: 4,
+                few_teams: true,
+                copies: 3,
+                caches: 4,
+                least: 32 << 20,
+            };
+        }
+        Self {
+            sharing: effort(20, 9),
+            every: 1,
+            few_teams: false,
+            copies: 9,
+            caches: 8,
+            least: 512 << 20,
+        }
+    }
+
+    /// Instructions between two accesses.
+    fn work(&self) -> Vec<u32> {
+        work().step_by(self.every).collect()
+    }
+
+    /// How many tasks copy at a time.
+    fn numbers_of_tasks(&self, cores: usize) -> Vec<usize> {
+        let wanted = |tasks: &usize| !self.few_teams || tasks.is_power_of_two() || *tasks == cores;
+        numbers_of_tasks(cores).filter(wanted).collect()
+    }
+
+    fn footprint(&self, topology: &Topology, pus: &[PuId]) -> usize {
+        let bytes = (self.caches * Places::caches_of(topology, pus)).max(self.least);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// Measures this machine, with the events of its processor or those that `metric` names. `say` is told what is measured
+/// next.
+pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> Result<Curves> {
+    let (set, events) = events(metric)?;
+    let coherence = formula(&events, Activity::InterPackageCoherence)?;
+    let memory = formula(&events, Activity::MemoryBandwidth)?;
+    let topology = topology::read(&Source::Live)?;
+    let places = Places::of(&topology).with_context(refusal)?;
+    let effort = Effort::new(quick);
+    // All of it before anything is measured: what cannot be counted, or copied, is told at once.
+    let (sharers, copiers) = (
+        coherence.plan().with_context(refusal)?,
+        memory.plan().with_context(refusal)?,
+    );
+    calibrate::enough_memory(effort.footprint(&topology, &places.package)).with_context(refusal)?;
+    announce(&places, say);
+    let sharing = sharing(&places, &coherence, &sharers, &effort, say)?;
+    let (copying, elsewhere) = copying(&topology, &places, &memory, &copiers, &effort, say)?;
+    Ok(Curves {
+        origin: Origin::Measured(Box::new(Measured {
+            machine: topology.name().to_owned(),
+            set,
+            coherence,
+            memory,
+            places,
+            quick,
+            elsewhere,
+        })),
+        sharing,
+        copying,
+    })
+}
+
+/// Tells where it is measured, and what is missing there.
+fn announce(places: &Places, say: &dyn Fn(&str)) {
+    say(&format!(
+        "threads that share are together on CPUs {} and apart on CPUs {}, {}; tasks copy on CPUs {}",
+        list(&places.together),
+        list(&places.apart),
+        places.relation.words(),
+        list(&places.package)
+    ));
+    if places.package.len() < places.cores {
+        say(&format!(
+            "only {} of the {} cores of a package may be used: what they can copy may be less than what saturates its \
+             memory",
+            places.package.len(),
+            places.cores
+        ));
+    }
+}
+
+fn refusal() -> &'static str {
+    "the thresholds of this machine cannot be measured"
+}
+
+/// The events that stand for the activities, with the name of the set that they are from.
+fn events(metric: Option<&str>) -> Result<(Option<String>, MapperEvents)> {
+    if let Some(metric) = metric {
+        return Ok((None, activities::parse(metric)?.0));
+    }
+    let set = activities::set_here().map_err(|error| anyhow!("{}: {error:#}; {REMEDY}; or {METRIC}", refusal()))?;
+    let events = activities::of_set(&set).with_context(refusal)?;
+    Ok((Some(set.name), events))
+}
+
+fn formula(events: &MapperEvents, activity: Activity) -> Result<Formula> {
+    Formula::of(events, activity).with_context(|| {
+        format!(
+            "{}: no event stands for {}, and both curves are needed; {METRIC}",
+            refusal(),
+            activity.name()
+        )
+    })
+}
+
+fn sharing(
+    places: &Places,
+    formula: &Formula,
+    source: &dyn CountSource,
+    effort: &Effort,
+    say: &dyn Fn(&str),
+) -> Result<Vec<SharingPoint>> {
+    let point = |instructions: u32| {
+        say(&format!(
+            "measuring two threads that share data every {instructions} instructions"
+        ));
+        let pieces = calibrate::sharing(places.together, places.apart, instructions, effort.sharing, source)?;
+        shared(instructions, &pieces, formula).with_context(|| uncounted(formula))
+    };
+    effort.work().into_iter().map(point).collect()
+}
+
+/// A point of the first curve; `None` where no piece was counted.
+fn shared(instructions: u32, pieces: &SharedPiece, formula: &Formula) -> Option<SharingPoint> {
+    let rate = |(_, apart): &(Piece, Piece)| Some(formula.total(apart)? / apart.counts.len() as f64);
+    let gains = pieces
+        .rounds
+        .iter()
+        .map(|(together, apart)| apart.seconds / together.seconds - 1.0);
+    Some(SharingPoint {
+        instructions,
+        events_per_cycle: Middle::of(pieces.rounds.iter().filter_map(rate))?.into(),
+        gain: Middle::of(gains)?.into(),
+    })
+}
+
+/// The second curve, and the greatest share of a team's arrays that was on other nodes.
+fn copying(
+    topology: &Topology,
+    places: &Places,
+    formula: &Formula,
+    source: &dyn CountSource,
+    effort: &Effort,
+    say: &dyn Fn(&str),
+) -> Result<(Vec<CopyPoint>, Option<f64>)> {
+    let mut elsewhere = Some(0.0f64);
+    let mut points = vec![];
+    for tasks in effort.numbers_of_tasks(places.package.len()) {
+        let pus = &places.package[..tasks];
+        let footprint = effort.footprint(topology, pus);
+        let tasks_that_copy = if tasks == 1 {
+            "task that copies"
+        } else {
+            "tasks that copy"
+        };
+        say(&format!("measuring {tasks} {tasks_that_copy} {} MiB", footprint >> 20));
+        let mut copy = |locality| {
+            let pieces = calibrate::copying(topology, pus, footprint, locality, effort.copies, source)?;
+            elsewhere = elsewhere.zip(pieces.elsewhere).map(|(one, other)| one.max(other));
+            copied(&pieces, formula).with_context(|| uncounted(formula))
+        };
+        points.push(CopyPoint {
+            tasks,
+            high: copy(Locality::High)?,
+            low: copy(Locality::Low)?,
+        });
+    }
+    if let Some(share) = elsewhere.filter(|&share| share > NOTEWORTHY) {
+        say(&format!(
+            "{:.0} % of the copied memory was on other nodes than its tasks, whose own were full or may not be used: \
+             the thresholds of memory are too low",
+            share * 100.0
+        ));
+    }
+    Ok((points, elsewhere))
+}
+
+/// One locality of a point of the second curve; `None` where no piece was counted.
+fn copied(copied: &CopiedPieces, formula: &Formula) -> Option<Copied> {
+    let bandwidth = copied.pieces.iter().map(|piece| copied.bytes as f64 / piece.seconds);
+    let misses = copied.pieces.iter().filter_map(|piece| formula.total(piece));
+    Some(Copied {
+        bytes_per_second: Figure::from(Middle::of(bandwidth)?),
+        misses_per_cycle: Figure::from(Middle::of(misses)?),
+    })
+}
+
+fn uncounted(formula: &Formula) -> String {
+    format!(
+        "the counters of {formula} never ran while there was something to count; does something else hold them all, \
+         such as another profiler or the kernel's watchdog (kernel.nmi_watchdog)?"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::Count;
+    use pinfold_linux::calibrate::ThreadCounts;
+    use pinfold_linux::counters::CounterError;
+    use std::cell::RefCell;
+
+    fn piece(seconds: f64, counts: &[&[Option<f64>]]) -> Piece {
+        Piece {
+            seconds,
+            counts: counts.iter().map(|counts| counts.to_vec()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_point_of_the_first_curve_has_a_threads_rate_apart_and_the_gain_of_each_round() {
+        let formula = Formula::new("CYCLES", &["A"], &[]);
+        let together = |seconds| piece(seconds, &[&[Some(1.0), Some(1.0)], &[Some(1.0), Some(1.0)]]);
+        let apart = |seconds, events| piece(seconds, &[&[Some(100.0), Some(events)], &[Some(100.0), Some(10.0)]]);
+        let pieces = SharedPiece {
+            accesses: 1,
+            rounds: vec![
+                (together(1.0), apart(1.25, 20.0)),
+                (together(2.0), apart(3.0, 30.0)),
+                (together(1.0), apart(1.0, 40.0)),
+            ],
+        };
+        let point = shared(100, &pieces, &formula).unwrap();
+        assert!((point.events_per_cycle.value - 0.2).abs() < 1e-12, "{point:?}");
+        assert!((point.gain.value - 0.25).abs() < 1e-12, "{point:?}");
+        assert!(point.gain.quartiles.is_some());
+        let uncounted = SharedPiece {
+            accesses: 1,
+            rounds: vec![(
+                together(1.0),
+                piece(1.0, &[&[Some(1.0), None], &[Some(1.0), Some(1.0)]]),
+            )],
+        };
+        assert_eq!(shared(100, &uncounted, &formula), None);
+    }
+
+    #[test]
+    fn a_point_of_the_second_curve_has_the_bandwidth_and_the_rates_of_all_tasks() {
+        let counts: &[&[Option<f64>]] = &[
+            &[Some(10.0), Some(1.0), Some(1.0), Some(1.0)],
+            &[Some(10.0), Some(2.0), Some(1.0), Some(1.0)],
+        ];
+        let pieces = CopiedPieces {
+            bytes: 1000,
+            pieces: vec![piece(2.0, counts)],
+            elsewhere: None,
+        };
+        let copied = copied(&pieces, &Formula::new("CYCLES", &["A", "B"], &["C"])).unwrap();
+        assert!((copied.bytes_per_second.value - 500.0).abs() < 1e-12);
+        assert!((copied.misses_per_cycle.value - 0.3).abs() < 1e-12);
+    }
+
+    /// Each thread has counted a hundred cycles and one event more whenever it looks.
+    struct Hundred;
+
+    impl CountSource for Hundred {
+        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+            Ok(Box::new(Looks(0)))
+        }
+    }
+
+    struct Looks(u64);
+
+    impl ThreadCounts for Looks {
+        fn totals(&mut self) -> Vec<Option<Count>> {
+            self.0 += 1;
+            vec![Some(Count::exact(100 * self.0)), Some(Count::exact(self.0))]
+        }
+    }
+
+    #[test]
+    fn both_curves_are_measured_with_counts_from_anywhere() {
+        let topology = topology::read(&Source::Live).unwrap();
+        let pus: Vec<_> = topology.allowed_pus().iter().take(2).collect();
+        let Ok(pair) = <[_; 2]>::try_from(pus.clone()) else {
+            eprintln!("skipped: threads that wait for each other need two CPUs, and one may be used");
+            return;
+        };
+        let places = Places {
+            together: pair,
+            apart: pair,
+            relation: calibrate::Relation::SamePackage,
+            package: pus,
+            cores: 2,
+        };
+        let formula = Formula::new("CYCLES", &["A"], &[]);
+        let effort = Effort {
+            sharing: SharingEffort {
+                piece: Duration::ZERO,
+                rounds: 1,
+            },
+            every: 4,
+            few_teams: false,
+            copies: 1,
+            caches: 0,
+            least: 1 << 20,
+        };
+        let said = RefCell::new(vec![]);
+        let say = |text: &str| said.borrow_mut().push(text.to_owned());
+        let points = sharing(&places, &formula, &Hundred, &effort, &say).unwrap();
+        let instructions: Vec<u32> = points.iter().map(|point| point.instructions).collect();
+        assert_eq!(instructions, [409_600, 25_600, 1600, 0]);
+        assert!(
+            points
+                .iter()
+                .all(|point| (point.events_per_cycle.value - 0.01).abs() < 1e-12)
+        );
+        let (points, _) = copying(&topology, &places, &formula, &Hundred, &effort, &say).unwrap();
+        let misses: Vec<f64> = points.iter().map(|point| point.low.misses_per_cycle.value).collect();
+        assert_eq!(misses, [0.01, 0.02]);
+        assert!(points.iter().all(|point| point.high.bytes_per_second.value > 0.0));
+        assert_eq!(said.into_inner().len(), 6, "each point is told");
+    }
+}

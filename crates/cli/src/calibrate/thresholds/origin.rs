@@ -1,0 +1,165 @@
+//! Where curves are from, for people and for JSON: simulated is not measured.
+
+use super::formula::Formula;
+use pinfold_core::{PuId, PuSet};
+use pinfold_linux::calibrate::{Places, Relation};
+use serde_json::{Value, json};
+
+/// What stays as it is in every source: the paper has no microbenchmark for these two.
+const DERIVED: &str = "remote as coherence, memory a core's share of the package's";
+
+/// Where curves are from.
+pub(super) enum Origin {
+    /// A simulated machine.
+    Simulated {
+        /// The model's name.
+        machine: String,
+    },
+    /// The machine at hand.
+    Measured(Box<Measured>),
+}
+
+/// What was measured with what and where.
+pub(super) struct Measured {
+    /// The processor's name.
+    pub(super) machine: String,
+    /// The name of the event set; `None` for events that the user named.
+    pub(super) set: Option<String>,
+    pub(super) coherence: Formula,
+    pub(super) memory: Formula,
+    pub(super) places: Places,
+    pub(super) quick: bool,
+    /// The share of the copied arrays that was on other nodes than their tasks; `None` where the kernel does not tell.
+    pub(super) elsewhere: Option<f64>,
+}
+
+impl Origin {
+    pub(super) fn machine(&self) -> &str {
+        match self {
+            Self::Simulated { machine } => machine,
+            Self::Measured(measured) => &measured.machine,
+        }
+    }
+
+    /// For the title of a plot.
+    pub(super) fn title(&self) -> String {
+        match self {
+            Self::Simulated { machine } => format!("simulated: {machine}"),
+            Self::Measured(measured) => format!("measured: {}", measured.machine),
+        }
+    }
+
+    /// What rates are by, in the singular and short.
+    pub(super) fn clock(&self) -> &'static str {
+        match self {
+            Self::Measured(measured) if measured.set.is_none() => "nanosecond",
+            _ => "cycle",
+        }
+    }
+
+    /// The same in full.
+    pub(super) fn clock_in_full(&self) -> &'static str {
+        match self.clock() {
+            "nanosecond" => "nanosecond of processor time",
+            _ => "unhalted cycle",
+        }
+    }
+
+    pub(super) fn coherence_events(&self) -> String {
+        match self {
+            Self::Simulated { .. } => "its counters".to_owned(),
+            Self::Measured(measured) => measured.coherence.to_string(),
+        }
+    }
+
+    pub(super) fn memory_events(&self) -> String {
+        match self {
+            Self::Simulated { .. } => "its counters".to_owned(),
+            Self::Measured(measured) => measured.memory.to_string(),
+        }
+    }
+
+    /// What the thresholds' file says of them.
+    pub(super) fn source(&self) -> String {
+        match self {
+            Self::Simulated { machine } => {
+                format!("simulated: pinfold calibrate --thresholds --machine {machine}; {DERIVED}")
+            }
+            Self::Measured(measured) => measured.source(),
+        }
+    }
+
+    /// The keys of the JSON that tell it.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Simulated { machine } => json!({ "machine": machine, "simulated": true }),
+            Self::Measured(measured) => measured.json(),
+        }
+    }
+}
+
+impl Measured {
+    fn source(&self) -> String {
+        let options = if self.quick { " --quick" } else { "" };
+        let set = self.set.as_ref().map_or_else(
+            || "events named by --metric".to_owned(),
+            |set| format!("events of {set}"),
+        );
+        let Places {
+            together,
+            apart,
+            relation,
+            package,
+            cores,
+        } = &self.places;
+        let elsewhere = match self.elsewhere {
+            Some(share) if share > 0.0 => {
+                format!(", with {:.0} % of what they copied on other nodes", share * 100.0)
+            }
+            Some(_) => String::new(),
+            None => ", on which nodes the kernel does not tell".to_owned(),
+        };
+        format!(
+            "measured: pinfold calibrate --thresholds{options} on {}, {set}: coherence {}, memory {}; two threads on \
+             CPUs {} together and on CPUs {} apart ({}); copying tasks on CPUs {}, {} of {cores} cores of a \
+             package{elsewhere}; {DERIVED}",
+            self.machine,
+            self.coherence,
+            self.memory,
+            list(together),
+            list(apart),
+            relation.words(),
+            list(package),
+            package.len(),
+        )
+    }
+
+    fn json(&self) -> Value {
+        let numbers = |pus: &[PuId]| -> Vec<u32> { pus.iter().map(|pu| pu.0).collect() };
+        let places = &self.places;
+        json!({
+            "machine": self.machine,
+            "simulated": false,
+            "quick": self.quick,
+            "event_set": self.set,
+            "events": {
+                "inter_package_coherence": self.coherence.json(),
+                "memory_bandwidth": self.memory.json(),
+            },
+            "together": numbers(&places.together),
+            "apart": numbers(&places.apart),
+            "apart_in": match places.relation {
+                Relation::OtherPackage => "other_package",
+                _ => "same_package",
+            },
+            "package": numbers(&places.package),
+            "package_cores": places.cores,
+            "elsewhere_share": self.elsewhere,
+        })
+    }
+}
+
+/// PUs as a CPU list.
+pub(super) fn list(pus: &[PuId]) -> String {
+    pus.iter().copied().collect::<PuSet>().to_string()
+}

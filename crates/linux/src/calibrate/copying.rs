@@ -1,0 +1,190 @@
+//! Tasks that copy memory, as SAM's second microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
+//! 2.2): each copies an array of its own to another, with high or with low locality in the rows of the memory chips.
+//!
+//! A *row* is 4 KiB, as the paper has it. With high locality whole rows are copied in order; with low locality one line
+//! of each row, then the next line of each. Arrays are many times as large as the tasks' share of the last-level
+//! caches, and in huge pages where there are any, so that missing translations do not pass for low locality.
+
+use super::memory::{LINE, Memory, PAGE, Pages};
+use super::team::{CountSource, Piece, pieces};
+use super::{CalibrationError, enough_memory};
+use crate::memory::MemoryPolicy;
+use pinfold_core::{NodeId, PuId, Topology};
+use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_store_si128};
+use std::sync::Mutex;
+
+/// Bytes of a row: section 2.2, "on the order of 4 KB".
+const ROW: usize = PAGE;
+const LINES_A_ROW: usize = ROW / LINE;
+/// Fewer rows than this are no array.
+const FEWEST_ROWS: usize = 16;
+
+/// In which order lines are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locality {
+    /// Whole rows.
+    High,
+    /// A line of each row in turn.
+    Low,
+}
+
+/// What tasks did that copy at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopiedPieces {
+    /// Bytes that all of them copied in a piece: read, and written as often.
+    pub bytes: u64,
+    /// The pieces.
+    pub pieces: Vec<Piece>,
+    /// The share of the arrays that is on other nodes than those of their tasks; `None` where the kernel does not tell.
+    pub elsewhere: Option<f64>,
+}
+
+/// Two arrays of one task.
+struct Arrays {
+    from: Memory,
+    to: Memory,
+}
+
+impl Arrays {
+    /// Both on the node of the calling thread, each in whole rows.
+    fn new(bytes: usize) -> Result<Self, CalibrationError> {
+        // The policy that this process was started with may be another. Where the kernel forbids the call, that one is
+        // kept, and `elsewhere` tells.
+        let _ = MemoryPolicy::local().set();
+        let arrays = Self {
+            from: Memory::new(bytes, Pages::Huge)?,
+            to: Memory::new(bytes, Pages::Huge)?,
+        };
+        // Not all alike, or the kernel could merge the pages.
+        for place in (0..arrays.from.bytes()).step_by(size_of::<usize>()) {
+            arrays.from.write(place, place);
+        }
+        Ok(arrays)
+    }
+
+    fn rows(&self) -> usize {
+        self.from.bytes() / ROW
+    }
+
+    /// Copies everything once.
+    fn copy(&self, locality: Locality) {
+        match locality {
+            Locality::High => {
+                for row in 0..self.rows() {
+                    for line in 0..LINES_A_ROW {
+                        self.copy_line(row, line);
+                    }
+                }
+            }
+            // Even lines first, so that what a prefetcher brings as the other half of a pair is gone when its turn
+            // comes.
+            Locality::Low => {
+                for line in (0..LINES_A_ROW).step_by(2).chain((1..LINES_A_ROW).step_by(2)) {
+                    for row in 0..self.rows() {
+                        self.copy_line(row, line);
+                    }
+                }
+            }
+        }
+    }
+
+    fn copy_line(&self, row: usize, line: usize) {
+        let place = row * ROW + line * LINE;
+        #[expect(clippy::cast_ptr_alignment, reason = "the memory begins with a page")]
+        let (from, to) = (
+            self.from.address(place).cast::<__m128i>(),
+            self.to.address(place).cast::<__m128i>(),
+        );
+        // SAFETY: SSE2 is part of x86-64. `address` checked that the line begins within, and the memory is whole lines
+        // long. Only the calling thread uses either.
+        unsafe {
+            for part in 0..LINE / size_of::<__m128i>() {
+                _mm_store_si128(to.add(part), _mm_load_si128(from.add(part)));
+            }
+        }
+    }
+}
+
+/// A task on each of `pus` copies so many times an array of its own, all arrays together `footprint` bytes; once before
+/// it is counted.
+pub fn copying(
+    topology: &Topology,
+    pus: &[PuId],
+    footprint: usize,
+    locality: Locality,
+    times: usize,
+    source: &dyn CountSource,
+) -> Result<CopiedPieces, CalibrationError> {
+    let bytes = (footprint / (2 * pus.len()))
+        .next_multiple_of(ROW)
+        .max(FEWEST_ROWS * ROW);
+    enough_memory(2 * bytes * pus.len())?;
+    let elsewhere = Mutex::new(vec![]);
+    let prepare = |position: usize| {
+        let arrays = Arrays::new(bytes)?;
+        let nodes = nodes_of(topology, pus[position]);
+        let share = [&arrays.from, &arrays.to].map(|memory| memory.share_elsewhere(&nodes));
+        elsewhere
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .extend(share);
+        Ok(arrays)
+    };
+    let amounts = vec![1; 1 + times.max(1)];
+    let mut done = pieces(pus, source, &amounts, prepare, |arrays, _| arrays.copy(locality))?;
+    done.remove(0);
+    let shares: Option<Vec<f64>> = elsewhere
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .into_iter()
+        .collect();
+    Ok(CopiedPieces {
+        bytes: (bytes * pus.len()) as u64,
+        pieces: done,
+        elsewhere: shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
+    })
+}
+
+/// The nodes to which a PU is local.
+fn nodes_of(topology: &Topology, pu: PuId) -> Vec<NodeId> {
+    let nodes = topology.nodes().iter().filter(|node| node.pus.contains(pu));
+    nodes.map(|node| node.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity::CpuMask;
+    use crate::calibrate::team::Uncounted;
+    use crate::topology::{self, Source};
+
+    #[test]
+    fn either_order_copies_every_line_once() {
+        for locality in [Locality::High, Locality::Low] {
+            let arrays = Arrays::new(FEWEST_ROWS * ROW).unwrap();
+            assert_eq!(arrays.rows(), FEWEST_ROWS);
+            arrays.copy(locality);
+            for place in (0..arrays.to.bytes()).step_by(size_of::<usize>()) {
+                assert_eq!(arrays.to.word(place), place, "{locality:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn tasks_copy_side_by_side_and_say_how_much() {
+        let topology = topology::read(&Source::Live).unwrap();
+        let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
+        let copied = copying(&topology, &pus, 1 << 20, Locality::Low, 3, &Uncounted).unwrap();
+        assert_eq!(copied.pieces.len(), 3);
+        assert_eq!(copied.bytes, 1 << 19);
+        assert!(copied.elsewhere.is_none_or(|share| share < 0.5), "{copied:?}");
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_refused_before_it_is_touched() {
+        let topology = topology::read(&Source::Live).unwrap();
+        let pu = topology.allowed_pus().first().unwrap();
+        let error = copying(&topology, &[pu], 1 << 50, Locality::High, 1, &Uncounted).unwrap_err();
+        assert!(matches!(error, CalibrationError::LittleMemory { .. }), "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! How much memory may be taken: what the kernel says is available, and what our control groups still allow. Who takes
+//! more is killed, and is told nothing before.
+
+use super::CalibrationError;
+use std::fs;
+use std::path::Path;
+
+/// Refuses to take so many bytes where there are not as many; where the kernel does not tell, nothing is refused.
+pub fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
+    match available(Path::new("/")) {
+        Some(available) if available < needed as u64 => Err(CalibrationError::LittleMemory {
+            available: available >> 20,
+            needed: needed as u64 >> 20,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that may be taken; `root` is where /proc and /sys are.
+fn available(root: &Path) -> Option<u64> {
+    let meminfo = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mount = root.join("sys/fs/cgroup");
+    // Version 2, the only one of which a process is in one group. A group that we do not see is one of another
+    // namespace.
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    let own = group.map(|group| mount.join(group));
+    let folders = own.iter().flat_map(|own| own.ancestors());
+    let rooms = folders.take_while(|folder| folder.starts_with(&mount)).filter_map(room);
+    rooms.chain(of_system(&meminfo)).min()
+}
+
+/// Bytes that /proc/meminfo says are available.
+fn of_system(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+/// Bytes that a control group allows beyond what it has. What it has of files is given up when memory is wanted.
+fn room(folder: &Path) -> Option<u64> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let most: u64 = read("memory.max")?.trim().parse().ok()?;
+    let taken: u64 = read("memory.current")?.trim().parse().ok()?;
+    let statistics = read("memory.stat").unwrap_or_default();
+    let files = statistics
+        .lines()
+        .find_map(|line| line.strip_prefix("file ")?.parse().ok());
+    Some(most.saturating_sub(taken.saturating_sub(files.unwrap_or(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_available_is_read_from_meminfo() {
+        let text = "MemTotal:       24000 kB\nMemAvailable:   12000 kB\n";
+        assert_eq!(of_system(text), Some(12000 << 10));
+        assert_eq!(of_system("MemTotal: 1 kB\n"), None);
+    }
+
+    /// What is available on a system of these files.
+    fn on(files: &[(&str, &str)]) -> Option<u64> {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        available(root.path())
+    }
+
+    #[test]
+    fn the_least_that_a_group_or_one_around_it_allows_counts() {
+        let mut files = vec![
+            ("proc/meminfo", "MemAvailable: 1000 kB\n"),
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/b/memory.current", "100\n"),
+        ];
+        assert_eq!(on(&files), Some(1000 << 10), "a group without a limit");
+        files.push(("sys/fs/cgroup/a/memory.max", "5000\n"));
+        files.push(("sys/fs/cgroup/a/memory.current", "3000\n"));
+        assert_eq!(on(&files), Some(2000));
+        files.push(("sys/fs/cgroup/a/memory.stat", "anon 2500\nfile 500\n"));
+        assert_eq!(on(&files), Some(2500), "files are given up");
+    }
+
+    #[test]
+    fn a_system_that_tells_nothing_limits_nothing() {
+        assert_eq!(on(&[]), None);
+        assert_eq!(on(&[("proc/self/cgroup", "4:memory:/a\n0::/../b\n")]), None);
+    }
+}

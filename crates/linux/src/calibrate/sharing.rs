@@ -1,0 +1,220 @@
+//! Two threads that share data, as SAM's first microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
+//! 2.1): they take a lock in turn, change what it protects, and compute; the less they compute, the more often they
+//! share.
+//!
+//! The lock goes from one to the other and back. So each access finds the lines where the other has left them, whoever
+//! is the quicker, and all accesses of one are as many as those of the other. Lock and data are in lines of their own,
+//! two apart, since some prefetchers bring lines in pairs.
+
+use super::CalibrationError;
+use super::team::{CountSource, Piece, Uncounted, pieces};
+use pinfold_core::PuId;
+use std::arch::asm;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What the two share.
+#[derive(Default)]
+struct Shared {
+    lock: Lock,
+    data: Line,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Line(AtomicU64);
+
+/// A lock that is free for one turn after the other: twice the turn whose it is, and one more while it is taken.
+#[derive(Default)]
+struct Lock(Line);
+
+impl Lock {
+    fn take(&self, turn: u64) {
+        let word = &self.0.0;
+        while word.load(Ordering::Relaxed) != 2 * turn
+            || word
+                .compare_exchange(2 * turn, 2 * turn + 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn release(&self, turn: u64) {
+        self.0.0.store(2 * (turn + 1), Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Accesses of the thread whose turns are `next`, the second after it, and so on.
+    fn access(&self, next: &mut u64, accesses: u64, instructions: u32) {
+        for _ in 0..accesses {
+            self.lock.take(*next);
+            let data = self.data.0.load(Ordering::Relaxed);
+            self.data.0.store(data + 1, Ordering::Relaxed);
+            self.lock.release(*next);
+            *next += 2;
+            compute(instructions);
+        }
+    }
+}
+
+/// So many instructions on registers, rounded down to whole rounds.
+fn compute(instructions: u32) {
+    const ROUND: u32 = 8;
+    let rounds = u64::from(instructions / ROUND);
+    if rounds == 0 {
+        return;
+    }
+    // SAFETY: only registers that are declared are changed; no memory is touched.
+    unsafe {
+        asm!(
+            "2:",
+            "add {p}, {one}", "xor {q}, {one}", "add {r}, {one}", "xor {p}, {one}", "add {q}, {one}", "xor {r}, {one}",
+            "dec {rounds}",
+            "jnz 2b",
+            p = inout(reg) 1u64 => _, q = inout(reg) 2u64 => _, r = inout(reg) 3u64 => _, one = in(reg) 1u64,
+            rounds = inout(reg) rounds => _,
+            options(nomem, nostack)
+        );
+    }
+}
+
+/// How two threads that share data are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharingEffort {
+    /// Seconds that a piece lasts at least.
+    pub piece: Duration,
+    /// How often each pair of PUs is measured, in turn with the other.
+    pub rounds: usize,
+}
+
+/// What was measured at one rate of sharing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedPiece {
+    /// Accesses of each thread in a piece.
+    pub accesses: u64,
+    /// In each round: the piece of the threads together, and the one apart.
+    pub rounds: Vec<(Piece, Piece)>,
+}
+
+/// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a
+/// piece of each, so that a clock that changes, or another program, disturbs both.
+pub fn sharing(
+    together: [PuId; 2],
+    apart: [PuId; 2],
+    instructions: u32,
+    effort: SharingEffort,
+    source: &dyn CountSource,
+) -> Result<SharedPiece, CalibrationError> {
+    let accesses = accesses_that_last(apart, instructions, effort.piece)?;
+    let piece = |pus| {
+        // The first of the two, which is not counted, brings lines, code and clock to where they will be.
+        let mut both = share(pus, instructions, &[accesses / 4 + 1, accesses], source)?;
+        Ok(both.pop().expect("two pieces"))
+    };
+    let rounds = (0..effort.rounds.max(1))
+        .map(|_| Ok((piece(together)?, piece(apart)?)))
+        .collect::<Result<_, CalibrationError>>()?;
+    Ok(SharedPiece { accesses, rounds })
+}
+
+/// Both threads make these numbers of accesses.
+fn share(
+    pus: [PuId; 2],
+    instructions: u32,
+    accesses: &[u64],
+    source: &dyn CountSource,
+) -> Result<Vec<Piece>, CalibrationError> {
+    let shared = Shared::default();
+    let done = pieces(
+        &pus,
+        source,
+        accesses,
+        |position| Ok(position as u64),
+        |next, accesses| shared.access(next, accesses, instructions),
+    )?;
+    debug_assert_eq!(shared.data.0.into_inner(), 2 * accesses.iter().sum::<u64>());
+    Ok(done)
+}
+
+/// How many accesses take so long.
+fn accesses_that_last(pus: [PuId; 2], instructions: u32, least: Duration) -> Result<u64, CalibrationError> {
+    const FEWEST: u64 = 16;
+    const MOST: u64 = 1 << 30;
+    let mut accesses = FEWEST;
+    loop {
+        let seconds = share(pus, instructions, &[accesses], &Uncounted)?[0].seconds;
+        if seconds >= least.as_secs_f64() || accesses >= MOST {
+            return Ok(accesses);
+        }
+        accesses *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity::CpuMask;
+    use crate::calibrate::team::ThreadCounts;
+    use crate::counters::CounterError;
+    use pinfold_core::Count;
+    use std::thread;
+
+    #[test]
+    fn the_lock_goes_round_and_every_access_changes_the_data_once() {
+        let shared = Shared::default();
+        thread::scope(|scope| {
+            for first in 0..2 {
+                let shared = &shared;
+                scope.spawn(move || {
+                    let mut next = first;
+                    shared.access(&mut next, 100, 0);
+                    assert_eq!(next, 200 + first);
+                });
+            }
+        });
+        assert_eq!(shared.data.0.into_inner(), 200);
+        assert_eq!(shared.lock.0.0.into_inner(), 400, "free for the 200th turn");
+    }
+
+    /// Counts how often it is asked.
+    struct Asked;
+
+    impl CountSource for Asked {
+        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+            Ok(Box::new(Times(0)))
+        }
+    }
+
+    struct Times(u64);
+
+    impl ThreadCounts for Times {
+        fn totals(&mut self) -> Vec<Option<Count>> {
+            self.0 += 1;
+            vec![Some(Count::exact(self.0))]
+        }
+    }
+
+    #[test]
+    fn each_round_measures_both_pairs() {
+        let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
+        let Ok(pair) = <[PuId; 2]>::try_from(pus) else {
+            eprintln!("skipped: two threads that wait for each other need two CPUs, and one may be used");
+            return;
+        };
+        let effort = SharingEffort {
+            piece: Duration::ZERO,
+            rounds: 3,
+        };
+        let measured = sharing(pair, pair, 100, effort, &Asked).unwrap();
+        assert_eq!(measured.accesses, 16);
+        assert_eq!(measured.rounds.len(), 3);
+        for (together, apart) in measured.rounds {
+            for piece in [together, apart] {
+                assert!(piece.seconds > 0.0);
+                assert_eq!(piece.counts, [[Some(1.0)], [Some(1.0)]]);
+            }
+        }
+    }
+}

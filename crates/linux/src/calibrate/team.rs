@@ -1,0 +1,192 @@
+//! Threads on chosen PUs that do pieces of work at the same time, timed and counted.
+//!
+//! Each thread is put on its PU, prepares what it works on, and opens its counters. For each piece all meet, work, and
+//! meet again. Counts are read before the second meeting, so that a thread's waiting for the others is not in them.
+//! With the last piece the threads end, and so do their masks and counters.
+
+use super::CalibrationError;
+use super::threads::{Meeting, pin};
+use crate::counters::{CounterError, Plan, TaskCounters};
+use pinfold_core::{Count, PuId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// Where counts come from: the hardware, or a test.
+pub trait CountSource: Sync {
+    /// The counters of the calling thread, which count from now on.
+    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
+}
+
+/// The counters of one thread.
+pub trait ThreadCounts {
+    /// The totals so far, always in the same order; `None` for what could not be read.
+    fn totals(&mut self) -> Vec<Option<Count>>;
+}
+
+impl CountSource for Plan {
+    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        Ok(Box::new(self.open(0)?))
+    }
+}
+
+impl ThreadCounts for TaskCounters {
+    fn totals(&mut self) -> Vec<Option<Count>> {
+        self.read()
+    }
+}
+
+/// Counts nothing: for pieces that are only timed.
+pub(super) struct Uncounted;
+
+impl CountSource for Uncounted {
+    fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl ThreadCounts for Uncounted {
+    fn totals(&mut self) -> Vec<Option<Count>> {
+        vec![]
+    }
+}
+
+/// What all threads did at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Seconds until the last of them was ready.
+    pub seconds: f64,
+    /// By thread: what was counted, in the order of the source, scaled to the whole piece where counters took turns;
+    /// `None` for what was never counted in it.
+    pub counts: Vec<Vec<Option<f64>>>,
+}
+
+/// A thread on each of `pus` makes a member by `prepare`, which is told the thread's position, and then does `work`
+/// with it for each of `amounts`.
+pub(super) fn pieces<M>(
+    pus: &[PuId],
+    source: &dyn CountSource,
+    amounts: &[u64],
+    prepare: impl Fn(usize) -> Result<M, CalibrationError> + Sync,
+    work: impl Fn(&mut M, u64) + Sync,
+) -> Result<Vec<Piece>, CalibrationError> {
+    let meeting = Meeting::new(pus.len());
+    let given_up = AtomicBool::new(false);
+    let one = |position: usize| {
+        let ready = pin(pus[position]).and_then(|()| {
+            let counters = source.of_this_thread().map_err(CalibrationError::Counters)?;
+            Ok((prepare(position)?, counters))
+        });
+        given_up.fetch_or(ready.is_err(), Ordering::AcqRel);
+        meeting.meet();
+        let (mut member, mut counters) = ready?;
+        if given_up.load(Ordering::Acquire) {
+            // Another one tells why.
+            return Ok(vec![]);
+        }
+        let mut timed = vec![];
+        for &amount in amounts {
+            meeting.meet();
+            let before = counters.totals();
+            let begin = Instant::now();
+            work(&mut member, amount);
+            let after = counters.totals();
+            meeting.meet();
+            timed.push((begin.elapsed().as_secs_f64(), growth(&before, &after)));
+        }
+        Ok(timed)
+    };
+    let one = &one;
+    let by_thread = thread::scope(|scope| {
+        let threads: Vec<_> = (0..pus.len())
+            .map(|position| scope.spawn(move || one(position)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Result<Vec<_>, CalibrationError>>()
+    })?;
+    Ok((0..amounts.len())
+        .map(|piece| Piece {
+            seconds: by_thread.iter().map(|thread| thread[piece].0).fold(0.0, f64::max),
+            counts: by_thread.iter().map(|thread| thread[piece].1.clone()).collect(),
+        })
+        .collect())
+}
+
+fn growth(before: &[Option<Count>], after: &[Option<Count>]) -> Vec<Option<f64>> {
+    let pairs = before.iter().zip(after);
+    pairs
+        .map(|(before, after)| after.as_ref()?.since(before.as_ref()?))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity::CpuMask;
+    use std::sync::atomic::AtomicU64;
+
+    /// Each thread's first total is what all threads have read so far; each reading adds ten to it, but of the second
+    /// event.
+    struct Tens(AtomicU64);
+
+    impl CountSource for Tens {
+        fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError> {
+            Ok(Box::new(Total(self.0.load(Ordering::Relaxed))))
+        }
+    }
+
+    struct Total(u64);
+
+    impl ThreadCounts for Total {
+        fn totals(&mut self) -> Vec<Option<Count>> {
+            self.0 += 10;
+            vec![Some(Count::exact(self.0)), None]
+        }
+    }
+
+    fn allowed() -> Vec<PuId> {
+        CpuMask::of_thread(0).unwrap().pus().collect()
+    }
+
+    #[test]
+    fn every_thread_does_every_piece_on_its_pu_and_is_counted() {
+        let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
+        let done = AtomicU64::new(0);
+        let work = |pu: &mut PuId, amount| {
+            assert_eq!(CpuMask::of_thread(0).unwrap().only(), Some(*pu));
+            done.fetch_add(amount, Ordering::Relaxed);
+        };
+        let source = Tens(AtomicU64::new(1000));
+        let pieces = pieces(&pus, &source, &[1, 20, 300], |position| Ok(pus[position]), work).unwrap();
+        assert_eq!(done.into_inner(), 321 * pus.len() as u64);
+        assert_eq!(pieces.len(), 3);
+        for piece in pieces {
+            assert!(piece.seconds > 0.0);
+            assert_eq!(piece.counts, vec![vec![Some(10.0), None]; pus.len()]);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_cannot_prepare_ends_all_and_tells_why() {
+        let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
+        let refuse = |position| {
+            if position + 1 < pus.len() {
+                return Ok(());
+            }
+            Err(CalibrationError::LittleMemory {
+                available: 1,
+                needed: 2,
+            })
+        };
+        let error = pieces(&pus, &Uncounted, &[1], refuse, |(), _| panic!("nobody works")).unwrap_err();
+        assert!(matches!(error, CalibrationError::LittleMemory { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_pu_that_does_not_exist_is_named() {
+        let error = pieces(&[PuId(65_000)], &Uncounted, &[1], |_| Ok(()), |(), _| {}).unwrap_err();
+        assert!(error.to_string().contains("65000"), "{error}");
+    }
+}
