@@ -245,6 +245,7 @@ impl Plan {
                 interval: *interval,
                 thresholds: sam.thresholds.clone(),
                 mapper: sam.mapper,
+                pages_follow: sam.pages_follow,
                 events: sam.events.clone(),
                 times: self.options.times,
                 metric: self.metric.clone(),

@@ -38,6 +38,8 @@ enum Ability {
     FaintSharers,
     /// Threads go back to where their memory was seen to be local.
     LearnHomes,
+    /// The pages of threads that are moved to another node go with them.
+    PagesFollow,
     /// All of these.
     All,
 }
@@ -47,6 +49,7 @@ pub(super) struct Prepared {
     pub(super) events: MapperEvents,
     pub(super) thresholds: Thresholds,
     pub(super) mapper: MapperOptions,
+    pub(super) pages_follow: bool,
 }
 
 impl Arguments {
@@ -107,6 +110,7 @@ impl Arguments {
         Prepared {
             events,
             thresholds,
+            pages_follow: with(Ability::PagesFollow),
             mapper: MapperOptions {
                 hysteresis: with(Ability::Hysteresis),
                 cost_gain: with(Ability::CostGain),

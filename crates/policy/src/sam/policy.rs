@@ -3,7 +3,7 @@
 //! Threads begin where the operating system puts them, and stay with it until the mapper moves them: setting affinities
 //! "allows seamless inter-operation with Linux's default scheduler and load balancer" (section 3.2). A task that was
 //! moved is pinned where it was moved to; so is one that made room for it. The decision is the places of all that were
-//! ever moved. Pages stay.
+//! ever moved. Pages go with them, unless `pages_follow` is off.
 //!
 //! Beside it the rate of progress is told by the same rules as those of the other policies (`opening`, `meter`), so
 //! that the lines can be compared. The mapper does not look at it.
@@ -24,6 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long it may take at most to bring a program's pages after tasks that were moved: ten intervals of the paper, as long as
+/// the gain of a move is expected to last (`worth`).
+const FOLLOWING: Duration = Duration::from_secs(1);
+
 /// What `sam` needs to know.
 #[derive(Clone, Debug)]
 pub struct SamOptions {
@@ -33,6 +37,9 @@ pub struct SamOptions {
     pub thresholds: Thresholds,
     /// What the mapper does beyond the paper.
     pub mapper: MapperOptions,
+    /// Beyond the paper: a task that is moved to another node takes its pages with it, where that does not take long. In the
+    /// paper they stay, so that a task that leaves a saturated memory goes on to use it from afar.
+    pub pages_follow: bool,
     /// What is counted for it.
     pub events: MapperEvents,
     /// When rates are told.
@@ -117,8 +124,11 @@ impl Sam {
     fn configuration(&self) -> Configuration {
         Configuration {
             tasks: self.places.clone(),
-            // Pages stay, as in the paper: who is moved away from its memory reluctantly is to be brought back to it.
-            following_within: Some(Duration::ZERO),
+            following_within: Some(if self.options.pages_follow {
+                FOLLOWING
+            } else {
+                Duration::ZERO
+            }),
             ..Configuration::default()
         }
     }
