@@ -36,6 +36,8 @@ enum Ability {
     LearnGroups,
     /// Threads that share less than the threshold are brought together for a trial.
     FaintSharers,
+    /// Threads that use a busy memory are spread before it is saturated, for a trial.
+    FaintContention,
     /// Threads go back to where their memory was seen to be local.
     LearnHomes,
     /// The pages of threads that are moved to another node go with them.
@@ -117,6 +119,7 @@ impl Arguments {
                 validation: with(Ability::Validation),
                 learn_groups: with(Ability::LearnGroups),
                 faint_sharers: with(Ability::FaintSharers),
+                faint_contention: with(Ability::FaintContention),
                 learn_homes: with(Ability::LearnHomes),
             },
         }

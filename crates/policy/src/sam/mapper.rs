@@ -1,7 +1,7 @@
 //! The mapper: the state that is kept from one decision to the next, and the order of the steps.
 
 use super::Move;
-use super::bandwidth;
+use super::bandwidth::{self, Evening};
 use super::board::{Board, Class};
 use super::coherence;
 use super::faint;
@@ -12,11 +12,10 @@ use super::rates::TaskRates;
 use super::remote;
 use super::round::Round;
 use super::shape::Shape;
-use super::trial::{Stays, Trial};
+use super::trial::{Purpose, Trial};
 use pinfold_core::Topology;
 
-/// For so many intervals nothing must have been moved before faint sharers are tried: it is by what is got done that they
-/// are judged.
+/// For so many intervals nothing must have been moved before something is tried of which no counter says that it helps.
 const CALM: u64 = HOLD + 2;
 
 /// SAM's mapper: from what tasks did in an interval to where they go. The same inputs give the same moves, in whatever
@@ -34,6 +33,7 @@ pub struct Mapper {
     board: Board,
     groups: Groups,
     trials: Vec<Trial>,
+    evening: Evening,
     order: Vec<usize>,
     held: Vec<bool>,
     moves: Vec<Move>,
@@ -52,6 +52,7 @@ impl Mapper {
             board: Board::default(),
             groups: Groups::default(),
             trials: vec![],
+            evening: Evening::default(),
             order: vec![],
             held: vec![],
             moves: vec![],
@@ -87,23 +88,28 @@ impl Mapper {
             moves: &mut self.moves,
         };
         learn(&mut round);
-        conclude(&mut round, &mut self.trials);
+        conclude(&mut round, &mut self.trials, &mut self.evening);
         for gathering in coherence::gather(&mut round, &mut self.groups) {
             if self.options.validation {
-                let trial = Trial::new(&round, &gathering, round.moves, Stays::UnlessWorse);
+                let trial = Trial::new(&round, &gathering, round.moves, Purpose::Sharing);
                 self.trials.push(trial);
             }
         }
-        let calm = self.trials.is_empty() && round.moves.is_empty() && round.now >= self.moved + CALM;
-        if self.options.tries_faint_sharers()
-            && calm
-            && let Some(gathering) = faint::gather(&mut round, &mut self.groups)
-        {
-            let trial = Trial::new(&round, &gathering, round.moves, Stays::IfBetter);
-            self.trials.push(trial);
-        }
         remote::bring_home(&mut round);
         bandwidth::balance(&mut round);
+        // It is by what is got done that these are judged, so that nothing else may be going on.
+        if self.trials.is_empty() && round.moves.is_empty() && round.now >= self.moved + CALM {
+            let sharers = round.options.tries_faint_sharers();
+            let sharers = sharers.then(|| faint::gather(&mut round, &mut self.groups)).flatten();
+            let tried = sharers.map(|gathering| (gathering, Purpose::FaintSharing)).or_else(|| {
+                let memory = round.options.tries_faint_contention();
+                let memory = memory.then(|| self.evening.even(&mut round)).flatten();
+                memory.map(|gathering| (gathering, Purpose::Memory))
+            });
+            if let Some((gathering, purpose)) = tried {
+                self.trials.push(Trial::new(&round, &gathering, round.moves, purpose));
+            }
+        }
         if !self.moves.is_empty() {
             self.moved = self.now;
         }
@@ -149,12 +155,15 @@ fn learn(round: &mut Round<'_>) {
 }
 
 /// Ends the trials that have seen enough.
-fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>) {
+fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>, evening: &mut Evening) {
     let mut index = 0;
     while index < trials.len() {
         if trials[index].observe(round) {
             let trial = trials.remove(index);
-            trial.conclude(round);
+            let helped = trial.conclude(round);
+            if trial.purpose() == Purpose::Memory {
+                evening.note(round.now, helped);
+            }
         } else {
             index += 1;
         }

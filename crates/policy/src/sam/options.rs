@@ -90,6 +90,9 @@ pub struct MapperOptions {
     /// trial, where there is room for all of them; they stay if they get more done so. Needs
     /// `validation` and `learn_groups`.
     pub faint_sharers: bool,
+    /// Memory-intensive tasks are spread over memories that are busy and not yet saturated, for a trial, and stay if they get
+    /// more done so. Needs `validation`.
+    pub faint_contention: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, whoever moved it.
     pub learn_homes: bool,
 }
@@ -102,6 +105,7 @@ impl MapperOptions {
         validation: false,
         learn_groups: false,
         faint_sharers: false,
+        faint_contention: false,
         learn_homes: false,
     };
 }
@@ -110,6 +114,11 @@ impl MapperOptions {
     /// Whether all is there that trying faint sharers needs.
     pub(super) fn tries_faint_sharers(self) -> bool {
         self.faint_sharers && self.validation && self.learn_groups
+    }
+
+    /// Whether all is there that trying to spread memory-intensive tasks needs.
+    pub(super) fn tries_faint_contention(self) -> bool {
+        self.faint_contention && self.validation
     }
 }
 
@@ -121,6 +130,7 @@ impl Default for MapperOptions {
             validation: true,
             learn_groups: true,
             faint_sharers: true,
+            faint_contention: true,
             learn_homes: true,
         }
     }

@@ -26,13 +26,15 @@ const RISE: f64 = 0.01;
 /// A move has helped when so much of the traffic between domains is left at most.
 const LEFT: f64 = 0.5;
 
-/// When what was moved stays where it is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Stays {
-    /// Where counters show that it has helped, unless less is got done.
-    UnlessWorse,
-    /// Only if more is got done.
-    IfBetter,
+/// What tasks were moved for, and so when they stay where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Traffic above the threshold: they stay where counters show that it has helped, unless less is got done.
+    Sharing,
+    /// Traffic below it: only if more is got done.
+    FaintSharing,
+    /// A busy memory: only if those that use memory get more done.
+    Memory,
 }
 
 /// What is looked at of one task.
@@ -80,15 +82,14 @@ impl Mean {
 #[derive(Debug)]
 pub(super) struct Trial {
     began: u64,
-    /// The least change of what is got done for which the moves stay.
-    least: f64,
+    purpose: Purpose,
     /// By id.
     watched: Vec<Watched>,
 }
 
 impl Trial {
     /// Of tasks that were just moved, by these moves among others.
-    pub(super) fn new(round: &Round<'_>, gathering: &Gathering, moves: &[Move], stays: Stays) -> Self {
+    pub(super) fn new(round: &Round<'_>, gathering: &Gathering, moves: &[Move], purpose: Purpose) -> Self {
         let mut concerned = vec![false; round.shape.domains.len()];
         let domain = |pu: PuId| {
             round
@@ -105,7 +106,11 @@ impl Trial {
         }
         let seats = round.board.seats.iter().enumerate();
         let watched = seats.filter(|&(task, seat)| {
-            seat.class != Class::Idle && round.place(task).is_some_and(|place| concerned[place.domain])
+            let looked_at = match purpose {
+                Purpose::Memory => seat.class == Class::Memory,
+                Purpose::Sharing | Purpose::FaintSharing => seat.class != Class::Idle,
+            };
+            looked_at && round.place(task).is_some_and(|place| concerned[place.domain])
         });
         let mut watched: Vec<Watched> = watched
             .map(|(task, seat)| {
@@ -135,10 +140,7 @@ impl Trial {
         }
         Self {
             began: round.now,
-            least: match stays {
-                Stays::UnlessWorse => 1.0 - FALL,
-                Stays::IfBetter => 1.0 + RISE,
-            },
+            purpose,
             watched,
         }
     }
@@ -165,17 +167,17 @@ impl Trial {
         round.now >= self.began + HOLD
     }
 
-    /// Ends it: undoes what did not help, and learns from what did.
-    pub(super) fn conclude(&self, round: &mut Round<'_>) {
-        let worse = self.change().is_some_and(|change| change < self.least);
+    /// Ends it: undoes what did not help, and learns from what did. Whether anything has helped.
+    pub(super) fn conclude(&self, round: &mut Round<'_>) -> bool {
+        let worse = self.is_worse();
         let mut helped = false;
         for one in &self.watched {
             let Some(made) = one.moved else { continue };
-            let helps = !worse && one.has_helped(round);
+            let helps = !worse && (self.purpose == Purpose::Memory || one.has_helped(round));
             helped |= helps;
             if !helps {
-                give_up(round, one);
-                undo(round, one, &made);
+                self.give_up(round, one);
+                self.undo(round, one, &made);
             }
         }
         if helped {
@@ -184,8 +186,23 @@ impl Trial {
             }
         } else {
             for one in self.watched.iter().filter(|one| one.shares && one.moved.is_none()) {
-                give_up(round, one);
+                self.give_up(round, one);
             }
+        }
+        helped
+    }
+
+    /// What the moves were for.
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Whether too little is got done for the moves to stay.
+    fn is_worse(&self) -> bool {
+        let change = self.change();
+        match self.purpose {
+            Purpose::Sharing => change.is_some_and(|change| change < 1.0 - FALL),
+            Purpose::FaintSharing | Purpose::Memory => change.is_none_or(|change| change < 1.0 + RISE),
         }
     }
 
@@ -222,48 +239,59 @@ impl Trial {
             }
         }
     }
-}
 
-/// The task is not moved in this way again before its traffic is another.
-fn give_up(round: &mut Round<'_>, one: &Watched) {
-    if let Some(task) = round.memory.index_of(one.id) {
-        let inter = one.inter.value().unwrap_or(0.0).max(one.inter_before);
-        round.memory.task_mut(task).note_failure(inter);
+    /// The task is not moved in this way again before its traffic is another.
+    fn give_up(&self, round: &mut Round<'_>, one: &Watched) {
+        if self.purpose == Purpose::Memory {
+            return;
+        }
+        if let Some(task) = round.memory.index_of(one.id) {
+            let inter = one.inter.value().unwrap_or(0.0).max(one.inter_before);
+            round.memory.task_mut(task).note_failure(inter);
+        }
     }
-}
 
-/// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still there;
-/// else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of which nothing
-/// is known any more.
-fn undo(round: &mut Round<'_>, one: &Watched, made: &Move) {
-    let known = |round: &Round<'_>, task: usize| {
-        let seat = round.board.seats[task];
-        seat.free && seat.class != Class::Unknown
-    };
-    let (Some(task), Some(back)) = (round.memory.index_of(one.id), round.shape.position(made.from)) else {
-        return;
-    };
-    let allowed = &round.tasks[round.board.seats[task].input].allowed;
-    let there = round.place(task).is_some_and(|place| place.pu == made.to);
-    if !known(round, task) || !there || !allowed.contains(made.from) {
-        return;
+    /// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still there;
+    /// else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of which nothing
+    /// is known any more.
+    fn undo(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
+        let known = |round: &Round<'_>, task: usize| {
+            let seat = round.board.seats[task];
+            seat.free && seat.class != Class::Unknown
+        };
+        let (Some(task), Some(back)) = (round.memory.index_of(one.id), round.shape.position(made.from)) else {
+            return;
+        };
+        let allowed = &round.tasks[round.board.seats[task].input].allowed;
+        let there = round.place(task).is_some_and(|place| place.pu == made.to);
+        if !known(round, task) || !there || !allowed.contains(made.from) {
+            return;
+        }
+        let cause = match self.purpose {
+            Purpose::Sharing | Purpose::FaintSharing => Cause {
+                reason: Reason::Undo,
+                activity: Activity::InterPackageCoherence,
+                value: one.inter.value().unwrap_or(0.0),
+                threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
+            },
+            Purpose::Memory => Cause {
+                reason: Reason::Undo,
+                activity: made.activity,
+                value: made.value,
+                threshold: made.threshold,
+            },
+        };
+        if round.board.tasks_on(back) == 0 {
+            return round.move_to(task, back, cause);
+        }
+        let partner = made.swapped_with.and_then(|partner| round.memory.index_of(partner));
+        if let Some(partner) = partner.filter(|&partner| known(round, partner))
+            && round.board.seats[partner].position == Some(back)
+            && round.board.fit(round.shape, round.tasks, task, partner)
+        {
+            return round.swap(task, partner, cause, false);
+        }
+        let cell = [round.shape.places[back].cell];
+        round.move_to_idle(task, &cell, cause);
     }
-    let cause = Cause {
-        reason: Reason::Undo,
-        activity: Activity::InterPackageCoherence,
-        value: one.inter.value().unwrap_or(0.0),
-        threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
-    };
-    if round.board.tasks_on(back) == 0 {
-        return round.move_to(task, back, cause);
-    }
-    let partner = made.swapped_with.and_then(|partner| round.memory.index_of(partner));
-    if let Some(partner) = partner.filter(|&partner| known(round, partner))
-        && round.board.seats[partner].position == Some(back)
-        && round.board.fit(round.shape, round.tasks, task, partner)
-    {
-        return round.swap(task, partner, cause, false);
-    }
-    let cell = [round.shape.places[back].cell];
-    round.move_to_idle(task, &cell, cause);
 }

@@ -16,6 +16,7 @@ const ALL: MapperOptions = MapperOptions {
     validation: true,
     learn_groups: true,
     faint_sharers: true,
+    faint_contention: true,
     learn_homes: true,
 };
 
@@ -383,4 +384,34 @@ fn a_task_that_hardly_runs_changes_places_with_the_one_that_takes_its_pu() {
         .map(|made| (made.task.serial, made.to.0, made.makes_room))
         .collect();
     assert_eq!(made, [(1, 1, false), (2, 2, true)], "{moves:?}");
+}
+
+#[test]
+fn memories_are_evened_out_before_they_are_saturated_if_that_helps() {
+    // Two streams on one package of two, which together are below the threshold.
+    let mut builder = Builder::new(paper_machine());
+    for pu in [0, 1] {
+        builder = builder.streamer(100 + i32::try_from(pu).unwrap(), pu, MEMBENCH);
+    }
+    let outcome = |gains: bool| {
+        let mut world = builder.clone().world(ALL);
+        let mut moves = vec![];
+        for _ in 0..400 {
+            let apart = world.spread(0..2) == [1, 1];
+            let mut rates = world.rates();
+            for one in &mut rates {
+                one.remote = Some(0.0);
+                one.instructions = Some(if apart && gains { 1.1 } else { 1.0 });
+            }
+            let made = world.mapper.decide(&rates).to_vec();
+            for one in &made {
+                world.tasks[usize::try_from(one.task.serial).unwrap()].pu = one.to;
+            }
+            moves.extend(made.into_iter().map(|made| made.reason));
+        }
+        (world.spread(0..2), moves)
+    };
+    assert_eq!(outcome(true), (vec![1, 1], vec![Reason::Bandwidth]));
+    let thrice = [Reason::Bandwidth, Reason::Undo].repeat(3);
+    assert_eq!(outcome(false), (vec![2, 0], thrice));
 }

@@ -14,13 +14,14 @@ fn topologies() -> impl Strategy<Value = Topology> {
 }
 
 fn options() -> impl Strategy<Value = MapperOptions> {
-    any::<[bool; 6]>().prop_map(
+    any::<[bool; 7]>().prop_map(
         |[
             hysteresis,
             cost_gain,
             validation,
             learn_groups,
             faint_sharers,
+            faint_contention,
             learn_homes,
         ]| MapperOptions {
             hysteresis,
@@ -28,6 +29,7 @@ fn options() -> impl Strategy<Value = MapperOptions> {
             validation,
             learn_groups,
             faint_sharers,
+            faint_contention,
             learn_homes,
         },
     )
