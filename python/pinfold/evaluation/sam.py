@@ -1,7 +1,7 @@
 """SAM on the simulated machine of its paper: thresholds, programs alone and in mixes, how much thresholds matter.
 
 Figures 1 and 2 are made here, what co-location gains and when memory is full; what SAM does with it, in
-``sam_standalone``, ``sam_mixes`` and ``sam_limits``.
+``sam_standalone``, ``sam_mixes``, ``sam_abilities`` and ``sam_limits``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import tomllib
 
 from pinfold.evaluation import plot
+from pinfold.evaluation.sam_abilities import abilities
 from pinfold.evaluation.sam_limits import calibrated, scale, sensitivity
 from pinfold.evaluation.sam_mixes import mixes, mixes_checks, plot_mixes
 from pinfold.evaluation.sam_runs import RECORDINGS
@@ -128,7 +129,7 @@ def sam(quick: bool) -> Section:
     RECORDINGS.mkdir(parents=True, exist_ok=True)
     thresholds = calibrated(MACHINE, RECORDINGS / "thresholds.toml")
     alone, mixed = standalone(quick, thresholds), mixes(quick, thresholds)
-    parts = [alone, mixed, sensitivity(quick, thresholds), scale(quick)]
+    parts = [alone, mixed, abilities(quick, thresholds), sensitivity(quick, thresholds), scale(quick)]
     measured = thresholds_of(thresholds)
     plots = [*figures.plots, plot_speeds(alone.data["standalone"]), plot_mixes(mixed.data["mixes"])]
     return Section(

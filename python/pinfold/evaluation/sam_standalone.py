@@ -101,10 +101,10 @@ def text(rows: list[dict[str, Any]]) -> str:
         f"with any seed; a core each. SAM must reach {NEAR_STATIC:.0%} of the best static mapping and {NEAR_LINUX:.0%} "
         f"of Linux on each. It gains most on {most['workload']} with {most['threads']} threads: "
         f"{most['sam'] / most['linux'] - 1:+.0%} over Linux (paper: up to 72 %). Further from the best static mapping: "
-        f"{'; '.join(static) or 'none'}. Below Linux: {'; '.join(below) or 'none'}. Where it loses to a static mapping "
-        "without any move, tasks share less than the threshold: fewer than 5 % are to be had from what is counted, and "
-        "what else a common cache gives, such as waiting less at barriers, no counter shows. SAM uses SMT siblings "
-        "last; two threads of HuBench that share one core would be quicker still, which no mapping here does."
+        f"{'; '.join(static) or 'none'}. Below Linux: {'; '.join(below) or 'none'}. Pages go "
+        "with the tasks that SAM moves, and tasks of a program that share less than the threshold are brought together "
+        "for a trial; what that is worth is below. SAM uses SMT siblings last; two threads of HuBench that share one "
+        "core would be quicker still, which no mapping here does."
     )
 
 

@@ -7,7 +7,8 @@
 //!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back.
 //! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
 //!    for a while. Where no move of a group helped, that goes for all of the group.
-//! 4. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each
+//! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless more is got done than before.
+//! 5. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each
 //!    part is a group of its own from then on.
 
 use super::board::Class;
@@ -20,7 +21,7 @@ use pinfold_core::{PuId, TaskId};
 /// By this share the mean of what tasks get done may fall before their moves are undone: readings of 100 ms scatter.
 const FALL: f64 = 0.03;
 
-/// By this share it must rise for moves of faint sharers to stay: there is nothing else that speaks for them.
+/// By this share it must rise for moves on a guess to stay: there is nothing else that speaks for them.
 const RISE: f64 = 0.01;
 
 /// A move has helped when so much of the traffic between domains is left at most.

@@ -1,0 +1,68 @@
+"""What SAM does beyond its paper, measured: each ability alone switched off, and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pinfold.evaluation.sam_mixes import files
+from pinfold.evaluation.sam_runs import MACHINE, at_once, geometric_mean, recording, sam
+from pinfold.evaluation.sam_workloads import ALL, MIXES, mix
+from pinfold.evaluation.section import Part, Table
+
+ABILITIES = {
+    "hysteresis": "who was moved stays a while",
+    "cost-gain": "a move must be expected to gain more than it costs",
+    "validation": "what did not help is undone; without it nothing is tried, either",
+    "learn-groups": "tasks of a process share until it is seen which of them do",
+    "faint-sharers": "who shares less than the threshold is brought together for a trial",
+    "faint-contention": "a busy memory's tasks are spread for a trial before it is saturated",
+    "learn-homes": "who was taken from its memory goes back to it",
+    "pages-follow": "pages go with who is moved",
+    "all": "as in the paper",
+}
+"""As ``--without`` names them, and what each does."""
+
+STANDALONE = {"HuBench": 8, "TunkRank": 8, "Canneal": 8, "stencil": 10, "false_sharing": 10}
+TOGETHER = (6, 7, 9, 12, 20)
+SEED = 0
+
+
+def abilities(quick: bool, thresholds: Path) -> Part:
+    """Switch off each ability, and see what is lost."""
+    cases = {f"{name} {tasks}t": [recording(ALL[name], tasks)] for name, tasks in STANDALONE.items()}
+    if quick:
+        cases = dict(list(cases.items())[:2])
+    else:
+        cases |= {f"mix #{number}": files(mix(MIXES[number])) for number in TOGETHER}
+    settings: list[str | None] = [None, *ABILITIES]
+    jobs = [
+        partial(sam, recordings, SEED, "--thresholds", str(thresholds), *(["--without", without] if without else []))
+        for without in settings
+        for recordings in cases.values()
+    ]
+    speeds = iter([geometric_mean(ran.speeds) for ran in at_once(jobs)])
+    rows = [{"without": without, "speeds": {name: next(speeds) for name in cases}} for without in settings]
+    return Part({"abilities": rows}, table(rows), text(), [])
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Put all settings side by side."""
+    base = rows[0]["speeds"]
+    body = [
+        [row["without"], *(f"{speed / base[name]:.3f}" for name, speed in row["speeds"].items())] for row in rows[1:]
+    ]
+    return Table(
+        ["without", *base], body, "Speeds without an ability over those with all; of a mix the geometric mean:"
+    )
+
+
+def text() -> str:
+    """Say what was done."""
+    said = "; ".join(f"`{name}`: {what}" for name, what in ABILITIES.items())
+    return (
+        f"**Beyond the paper**, simulated on `{MACHINE}`: each ability that the paper's mapper has not, switched off "
+        f"by `--without`. {said}. One order of task creation each, so that a few percent are chance."
+    )
