@@ -145,16 +145,52 @@ pub(crate) fn parse(text: &str) -> Result<(MapperEvents, Vec<Request>)> {
     Ok((events, requests))
 }
 
-/// The thresholds of a file.
-pub(crate) fn read_thresholds(file: &Path) -> Result<Thresholds> {
+/// What the rates of a file of thresholds are by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Clock {
+    /// Unhalted cycles of the task.
+    Cycle,
+    /// Nanoseconds of its processor time.
+    Nanosecond,
+    /// Seconds of its processor time.
+    Second,
+}
+
+impl Clock {
+    fn in_full(self) -> &'static str {
+        match self {
+            Self::Cycle => "unhalted cycle",
+            Self::Nanosecond => "nanosecond of processor time",
+            Self::Second => "second of processor time",
+        }
+    }
+}
+
+/// The thresholds of a file, for rates by this clock. A file that does not say by which its own are is taken to be by it.
+pub(crate) fn read_thresholds(file: &Path, by: Clock) -> Result<Thresholds> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the thresholds `{}`", file.display()))?;
-    let mut thresholds: Thresholds = toml::from_str(&text).with_context(|| {
+    let read = || -> Result<(Option<Clock>, Thresholds)> {
+        let mut table: toml::Table = toml::from_str(&text)?;
+        let per = table.remove("per").map(toml::Value::try_into).transpose()?;
+        Ok((per, table.try_into()?))
+    };
+    let (per, mut thresholds) = read().with_context(|| {
         format!(
-            "`{}` has no thresholds: it needs coherence, remote, memory and package_memory, in events per \
-             unhalted cycle",
+            "`{}` has no thresholds: it needs coherence, remote, memory and package_memory, and may say in `per` what \
+             they are by, cycle, nanosecond or second",
             file.display()
         )
     })?;
+    if let Some(per) = per.filter(|&per| per != by) {
+        bail!(
+            "`{}` has thresholds in events per {}, and what is counted here is told per {}: measure them for the same \
+             --metric, or without one (`pinfold calibrate --thresholds`)",
+            file.display(),
+            per.in_full(),
+            by.in_full()
+        );
+    }
     thresholds.check().with_context(|| format!("`{}`", file.display()))?;
     if thresholds.source.is_empty() {
         thresholds.source = file.display().to_string();

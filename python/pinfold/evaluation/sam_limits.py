@@ -53,6 +53,7 @@ def changed(thresholds: Path, which: str, factor: float) -> Path:
         values[key] *= factor
     file = thresholds.with_name(f"{which}-{factor}.toml")
     lines = [f'source = "{values.pop("source")}, {which} times {factor}"']
+    lines += [f'per = "{values.pop("per")}"'] if "per" in values else []
     file.write_text("\n".join([*lines, *(f"{key} = {value:.6e}" for key, value in values.items())]) + "\n")
     return file
 

@@ -5,7 +5,7 @@
 
 mod values;
 
-use crate::activities;
+use crate::activities::{self, Clock};
 use anyhow::{Context, Result, bail};
 use pinfold_linux::watch::Selection;
 use pinfold_policy::sam::{MapperOptions, Thresholds};
@@ -156,7 +156,7 @@ impl Config {
     pub(super) fn thresholds(&self) -> Result<Thresholds> {
         let table = &self.thresholds;
         let mut thresholds = match (&table.file, &self.metric) {
-            (Some(file), _) => activities::read_thresholds(file)?,
+            (Some(file), metric) => activities::read_thresholds(file, clock(metric))?,
             (None, MetricName::Counters) => Thresholds::paper(),
             (None, MetricName::Sharing(None)) => for_sharing(),
             (None, MetricName::Sharing(Some(_)) | MetricName::Activities(_)) => {
@@ -185,6 +185,15 @@ impl Config {
         }
         thresholds.check().context("[thresholds]")?;
         Ok(thresholds)
+    }
+}
+
+/// What rates of a metric are by.
+fn clock(metric: &MetricName) -> Clock {
+    match metric {
+        MetricName::Counters => Clock::Cycle,
+        MetricName::Sharing(_) => Clock::Second,
+        MetricName::Activities(_) => Clock::Nanosecond,
     }
 }
 

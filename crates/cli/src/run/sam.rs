@@ -1,7 +1,7 @@
 //! `pinfold run --policy sam`: what is counted, which thresholds are used, and which abilities are left out.
 
 use super::PolicyName;
-use crate::activities;
+use crate::activities::{self, Clock};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use pinfold_linux::counters::Request;
@@ -83,23 +83,24 @@ impl Arguments {
         if named && self.thresholds.is_none() {
             bail!(
                 "--metric {metric} counts by the nanosecond of processor time, for which there are no thresholds; \
-                 name a file of them with --thresholds"
+                 name a file of them with --thresholds (`pinfold calibrate --thresholds --metric {metric}` measures them)"
             );
         }
-        let thresholds = self.thresholds_or(|| Ok(Thresholds::paper()))?;
+        let by = if named { Clock::Nanosecond } else { Clock::Cycle };
+        let thresholds = self.thresholds_or(by, || Ok(Thresholds::paper()))?;
         Ok((self.prepared(events, thresholds), requests))
     }
 
     /// For a simulated machine.
     pub(super) fn simulated(&self, model: &Model) -> Result<Prepared> {
-        let thresholds = self.thresholds_or(|| activities::thresholds_of_model(model))?;
+        let thresholds = self.thresholds_or(Clock::Cycle, || activities::thresholds_of_model(model))?;
         Ok(self.prepared(activities::of_machine(&model.name)?, thresholds))
     }
 
-    fn thresholds_or(&self, otherwise: impl FnOnce() -> Result<Thresholds>) -> Result<Thresholds> {
+    fn thresholds_or(&self, by: Clock, otherwise: impl FnOnce() -> Result<Thresholds>) -> Result<Thresholds> {
         self.thresholds
             .as_deref()
-            .map_or_else(otherwise, activities::read_thresholds)
+            .map_or_else(otherwise, |file| activities::read_thresholds(file, by))
     }
 
     fn prepared(&self, events: MapperEvents, thresholds: Thresholds) -> Prepared {
