@@ -76,7 +76,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Sets the board. `order` are the positions of `tasks` by id; `held` is by the same number.
+    /// Sets the board. `order` are the positions of `tasks` by id; `held` and `shared`, who has ever had traffic above the
+    /// threshold, are by the same number.
     pub(super) fn set(
         &mut self,
         shape: &Shape,
@@ -84,12 +85,14 @@ impl Board {
         tasks: &[TaskRates],
         order: &[usize],
         held: &[bool],
+        shared: &[bool],
     ) {
         self.clear(shape);
+        let blind = tasks.iter().all(|rates| rates.intra.is_none());
         for (index, &input) in order.iter().enumerate() {
             let rates = &tasks[input];
             let position = shape.position(rates.pu);
-            let class = classify(rates, thresholds);
+            let class = classify(rates, thresholds, blind.then_some(shared[index]));
             let demand = rates.memory.unwrap_or(0.0) * rates.busy.clamp(0.0, 1.0);
             let free = position.is_some() && class != Class::Idle;
             self.seats.push(Seat {
@@ -341,15 +344,20 @@ impl Board {
 }
 
 /// Figure 3's sets, made disjoint by the order of the priorities.
-fn classify(rates: &TaskRates, thresholds: &Thresholds) -> Class {
+///
+/// Some processors (AMD's Zen) cannot count traffic within a domain, of no task. There `shared` says whether the task has
+/// ever had traffic between domains: then it is taken to share where it is now, and else to share with nobody.
+fn classify(rates: &TaskRates, thresholds: &Thresholds, shared: Option<bool>) -> Class {
     if rates.busy < IDLE_SHARE {
         return Class::Idle;
     }
     match (rates.inter, rates.intra, rates.memory) {
         (Some(inter), _, _) if inter > thresholds.coherence => Class::Inter,
         (_, Some(intra), _) if intra >= thresholds.coherence => Class::Intra,
+        (Some(_), None, _) if shared == Some(true) => Class::Intra,
         (_, _, Some(memory)) if memory > thresholds.memory => Class::Memory,
         (Some(_), Some(_), Some(_)) => Class::Cpu,
+        (Some(_), None, Some(_)) if shared == Some(false) => Class::Cpu,
         _ => Class::Unknown,
     }
 }

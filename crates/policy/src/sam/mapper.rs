@@ -36,6 +36,7 @@ pub struct Mapper {
     evening: Evening,
     order: Vec<usize>,
     held: Vec<bool>,
+    shared: Vec<bool>,
     moves: Vec<Move>,
 }
 
@@ -55,6 +56,7 @@ impl Mapper {
             evening: Evening::default(),
             order: vec![],
             held: vec![],
+            shared: vec![],
             moves: vec![],
         }
     }
@@ -75,8 +77,14 @@ impl Mapper {
         self.order.dedup_by_key(|&mut position| tasks[position].id);
         self.memory.update(self.now, tasks, &self.order);
         self.hold();
-        self.board
-            .set(&self.shape, &self.thresholds, tasks, &self.order, &self.held);
+        self.board.set(
+            &self.shape,
+            &self.thresholds,
+            tasks,
+            &self.order,
+            &self.held,
+            &self.shared,
+        );
         let mut round = Round {
             now: self.now,
             shape: &self.shape,
@@ -116,10 +124,12 @@ impl Mapper {
         &self.moves
     }
 
-    /// Finds the tasks that no step may move: those that were moved lately, and those of trials. A trial that is over
-    /// moves its own.
+    /// Finds the tasks that have shared, and those that no step may move: those that were moved lately, and those of trials. A
+    /// trial that is over moves its own.
     fn hold(&mut self) {
         let tasks = self.memory.tasks();
+        self.shared.clear();
+        self.shared.extend(tasks.iter().map(|task| task.has_shared));
         self.held.clear();
         self.held.extend(
             tasks
@@ -147,6 +157,7 @@ fn learn(round: &mut Round<'_>) {
             && rates.remote.is_some_and(|remote| remote <= round.thresholds.remote);
         let quiet = rates.inter.is_some_and(|inter| inter <= round.quiet_below());
         let remembered = round.memory.task_mut(task);
+        remembered.has_shared |= seat.class == Class::Inter;
         if local {
             remembered.home = Some(place.memory);
         }

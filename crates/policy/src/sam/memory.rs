@@ -66,6 +66,8 @@ pub(super) struct Remembered {
     pub(super) group: Option<u32>,
     /// How often moving it did not help, and how high its traffic between domains was then.
     failed: Option<(usize, f64)>,
+    /// Whether its traffic between domains has ever been above the threshold.
+    pub(super) has_shared: bool,
     /// For how many intervals its traffic has been below the threshold.
     quiet: u64,
 }
@@ -85,6 +87,7 @@ impl Remembered {
             home: None,
             group: None,
             failed: None,
+            has_shared: false,
             quiet: 0,
         }
     }

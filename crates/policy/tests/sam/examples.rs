@@ -304,6 +304,36 @@ fn on_epyc_sharers_come_under_one_last_level_cache() {
 }
 
 #[test]
+fn on_epyc_where_traffic_within_a_domain_is_not_counted_sharers_take_the_place_of_others() {
+    // Two packages of two core complexes with four cores, all busy: two programs of four tasks that share, and two that
+    // compute.
+    let mut builder = Builder::new(machine(2, 2, 4, 1));
+    for task in 0..16 {
+        let process = 100 * (1 + task as i32 % 4);
+        builder = match task % 4 {
+            sharing @ 0..2 => builder.sharer(process, task, sharing, HUBENCH),
+            _ => builder.computer(process, task),
+        };
+    }
+    let mut world = builder.world(ALL);
+    for _ in 0..20 {
+        let mut rates = world.rates();
+        for one in &mut rates {
+            one.intra = None;
+        }
+        for made in world.mapper.decide(&rates).to_vec() {
+            world.tasks[usize::try_from(made.task.serial).unwrap()].pu = made.to;
+        }
+    }
+    for process in [100, 200] {
+        let tasks = world.tasks.iter().filter(|task| task.process == process);
+        let mut domains: Vec<usize> = tasks.map(|task| world.domain(task.pu)).collect();
+        domains.dedup();
+        assert_eq!(domains.len(), 1, "{domains:?}");
+    }
+}
+
+#[test]
 fn nothing_is_moved_out_of_its_mask() {
     let mut world = hubench_spread(ALL);
     for task in &mut world.tasks {
