@@ -230,6 +230,19 @@ impl Board {
         core.or_else(|| self.siblings.then(sibling).flatten())
     }
 
+    /// How many tasks these cells have a place for, if those who share with nobody make room.
+    pub(super) fn room(&self, cells: &[usize]) -> usize {
+        let siblings = |cell: usize| {
+            if self.siblings {
+                self.idle_siblings[cell].len()
+            } else {
+                0
+            }
+        };
+        let lists = |cell: usize| self.idle_cores[cell].len() + self.cpu[cell].len() + self.memory[cell].len();
+        cells.iter().map(|&cell| lists(cell) + siblings(cell)).sum()
+    }
+
     /// A task of this class in these cells that can change places with `task`.
     pub(super) fn partner(
         &self,

@@ -20,6 +20,10 @@
 //! nowhere it is tried first whether it is enough to sort it: to have tasks change places so that neighbours by rank are
 //! together, as many in each domain as before. Nobody's room or bandwidth changes by that. What does not help is undone
 //! (`trial`), and the other way is tried.
+//!
+//! Half a group that has come together shows nothing. So one for which there is no room waits while others move: on a
+//! machine of many small domains those that are in its way belong elsewhere themselves. They make room, too, and where no
+//! group can come whole, those come that can, as in the figure.
 
 use super::board::Class;
 use super::groups::{self, Groups, Way};
@@ -36,27 +40,71 @@ pub(super) struct Gathering {
     pub(super) movers: Vec<usize>,
 }
 
-/// The step. What it gathered, by group.
-pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Vec<Gathering> {
+/// The step. What it gathered, by group. `waiting`: what was moved before may make room, and nothing is done by halves.
+pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) -> Vec<Gathering> {
     if !groups::find(round, groups) {
         return vec![];
     }
     let mut gatherings = vec![];
+    let mut postponed = vec![];
     for index in 0..groups.order.len() {
         let number = groups.order[index];
-        let mut gathering = Gathering::default();
+        let mut movers = vec![];
         if groups.list[number].way == Way::Sort {
-            sort(round, groups, number, &mut gathering.movers);
+            sort(round, groups, number, &mut movers);
         }
-        if gathering.movers.is_empty() {
-            pull_together(round, groups, number, &mut gathering.movers);
+        if movers.is_empty() {
+            if !has_room(round, groups, number) {
+                postponed.push(number);
+                continue;
+            }
+            pull_together(round, groups, number, &mut movers);
         }
-        if !gathering.movers.is_empty() {
-            gathering.sharers = groups.list[number].asking();
-            gatherings.push(gathering);
+        gatherings.extend(Gathering::of(groups, number, movers));
+    }
+    if gatherings.is_empty() && !(waiting && round.options.learn_groups) {
+        for number in postponed {
+            let mut movers = vec![];
+            pull_together(round, groups, number, &mut movers);
+            gatherings.extend(Gathering::of(groups, number, movers));
         }
     }
     gatherings
+}
+
+impl Gathering {
+    /// What was moved of a group, if anything was.
+    fn of(groups: &Groups, number: usize, movers: Vec<usize>) -> Option<Self> {
+        (!movers.is_empty()).then(|| Self {
+            sharers: groups.list[number].asking(),
+            movers,
+        })
+    }
+}
+
+/// Whether all of a group can come to its home at once.
+fn has_room(round: &Round<'_>, groups: &Groups, number: usize) -> bool {
+    let group = &groups.list[number];
+    let Some(home) = group.home else { return false };
+    let elsewhere = || (0..group.inter.len()).filter(|&domain| domain != home);
+    let coming: usize = elsewhere().map(|domain| group.inter[domain].len()).sum();
+    let sharers: usize = elsewhere().map(|domain| group.sharers[domain]).sum();
+    let room = round.board.room(&round.shape.domains[home].cells);
+    coming == sharers && coming <= room + strangers(round, groups, number, home).take(coming).count()
+}
+
+/// Tasks of other groups that are at `target` and are to go elsewhere, where they can make room.
+fn strangers<'r>(
+    round: &'r Round<'_>,
+    groups: &'r Groups,
+    number: usize,
+    target: usize,
+) -> impl Iterator<Item = usize> + 'r {
+    let others = groups.order.iter().filter(move |&&other| other != number);
+    let others = others.map(|&other| &groups.list[other]);
+    let others = others.filter(move |group| group.home != Some(target));
+    let tasks = others.flat_map(move |group| group.inter[target].iter().copied());
+    tasks.filter(|&task| round.board.seats[task].movable)
 }
 
 /// Pulls a group into one domain: its home, or where that has no room, the next.
@@ -109,7 +157,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
         return true;
     }
     if round.board.sharers[target] >= round.board.capacity(round.shape, target) {
-        return false;
+        return take_the_place_of_a_stranger(round, groups, task, target);
     }
     let least = groups.of[task].map_or(0.0, |number| groups.list[number].least_traffic);
     let traffic = round.board.seats[task].inter.max(least);
@@ -139,7 +187,23 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
             }
         }
     }
-    false
+    take_the_place_of_a_stranger(round, groups, task, target)
+}
+
+/// Has a task change places with one of another group that is not where it is to go, either. That one comes to its own home
+/// in one of the next decisions.
+fn take_the_place_of_a_stranger(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
+    let Some(own) = groups.of[task] else { return false };
+    if groups.list[own].home != Some(target) {
+        return false;
+    }
+    let suits = |&other: &usize| round.board.can_swap(round.shape, round.tasks, task, other);
+    let stranger = strangers(round, groups, own, target).find(suits);
+    if let Some(other) = stranger {
+        let cause = cause(round, task);
+        round.swap(task, other, cause, false);
+    }
+    stranger.is_some()
 }
 
 /// A task of another group that is at `target` and is to go where `task` is.

@@ -97,7 +97,8 @@ impl Mapper {
         };
         learn(&mut round);
         conclude(&mut round, &mut self.trials, &mut self.evening);
-        for gathering in coherence::gather(&mut round, &mut self.groups) {
+        let calm = self.trials.is_empty() && (self.moved == 0 || round.now >= self.moved + CALM);
+        for gathering in coherence::gather(&mut round, &mut self.groups, !calm) {
             if self.options.validation {
                 let trial = Trial::new(&round, &gathering, round.moves, Purpose::Sharing);
                 self.trials.push(trial);

@@ -4,7 +4,8 @@
 //! 1. When tasks of a group are gathered, what each task of the domains concerned did before is noted, and they are
 //!    left alone for `HOLD` intervals, the first of which does not count: caches are cold.
 //! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were
-//!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back.
+//!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back, but for those that
+//!    clearly get more done with less of it.
 //! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
 //!    for a while. Where no move of a group helped, that goes for all of the group.
 //! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless more is got done than before.
@@ -23,6 +24,10 @@ const FALL: f64 = 0.03;
 
 /// By this share it must rise for moves on a guess to stay: there is nothing else that speaks for them.
 const RISE: f64 = 0.01;
+
+/// A task that gets so much more done has gained by less traffic, however much is left of it: the last of a group may have
+/// found no room yet.
+const CLEAR: f64 = 0.1;
 
 /// A move has helped when so much of the traffic between domains is left at most.
 const LEFT: f64 = 0.5;
@@ -56,7 +61,9 @@ impl Watched {
     fn has_helped(&self, round: &Round<'_>) -> bool {
         // What could not be observed says nothing against the move.
         let left = self.inter.value().unwrap_or(0.0);
-        left <= round.thresholds.coherence.max(LEFT * self.inter_before)
+        let gain = self.throughput.value().zip(self.throughput_before);
+        let gains = gain.is_some_and(|(after, before)| after > (1.0 + CLEAR) * before);
+        left <= round.thresholds.coherence.max(LEFT * self.inter_before) || (gains && left < self.inter_before)
     }
 }
 

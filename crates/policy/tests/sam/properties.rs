@@ -233,7 +233,7 @@ proptest! {
             Does::Compute => builder.computer(*process, *pu),
         });
         let mut world = builder.world(MapperOptions::default());
-        world.run(150);
+        world.run(300);
         prop_assert_eq!(world.run(300), []);
     }
 }
