@@ -309,10 +309,10 @@ fn on_epyc_where_traffic_within_a_domain_is_not_counted_sharers_take_the_place_o
     // compute.
     let mut builder = Builder::new(machine(2, 2, 4, 1));
     for task in 0..16 {
-        let process = 100 * (1 + task as i32 % 4);
         builder = match task % 4 {
-            sharing @ 0..2 => builder.sharer(process, task, sharing, HUBENCH),
-            _ => builder.computer(process, task),
+            0 => builder.sharer(100, task, 0, HUBENCH),
+            1 => builder.sharer(200, task, 1, HUBENCH),
+            _ => builder.computer(300, task),
         };
     }
     let mut world = builder.world(ALL);
