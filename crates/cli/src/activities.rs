@@ -167,7 +167,8 @@ impl Clock {
     }
 }
 
-/// The thresholds of a file, for rates by this clock. A file that does not say by which its own are is taken to be by it.
+/// The thresholds of a file, for rates by this clock. A file that does not say by which its own are is taken to be by
+/// it.
 pub(crate) fn read_thresholds(file: &Path, by: Clock) -> Result<Thresholds> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the thresholds `{}`", file.display()))?;
     let read = || -> Result<(Option<Clock>, Thresholds)> {

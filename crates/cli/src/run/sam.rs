@@ -83,7 +83,8 @@ impl Arguments {
         if named && self.thresholds.is_none() {
             bail!(
                 "--metric {metric} counts by the nanosecond of processor time, for which there are no thresholds; \
-                 name a file of them with --thresholds (`pinfold calibrate --thresholds --metric {metric}` measures them)"
+                 name a file of them with --thresholds (`pinfold calibrate --thresholds --metric {metric}` measures \
+                 them)"
             );
         }
         let by = if named { Clock::Nanosecond } else { Clock::Cycle };

@@ -6,10 +6,10 @@
 //! or that of `j` would be ("we track the increase in bandwidth utilization after every migration", section 3.1). Then
 //! the next `j`. Sharers stay.
 //!
-//! Memory slows down before it is saturated. With `faint_contention` a memory-intensive task of the busiest memory is moved
-//! to the least busy one for a trial, where that is left the less busy of the two; it stays if the memory-intensive tasks of
-//! both get more done so. Where it does not help, the next trial is twice as far away, and after a few that did not there is none
-//! before other tasks use the memories (`Evening`).
+//! Memory slows down before it is saturated. With `faint_contention` a memory-intensive task of the busiest memory is
+//! moved to the least busy one for a trial, where that is left the less busy of the two; it stays if the
+//! memory-intensive tasks of both get more done so. Where it does not help, the next trial is twice as far away, and
+//! after a few that did not there is none before other tasks use the memories (`Evening`).
 
 use super::board::Class;
 use super::coherence::Gathering;

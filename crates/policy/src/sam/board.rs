@@ -76,8 +76,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Sets the board. `order` are the positions of `tasks` by id; `held` and `shared`, who has ever had traffic above the
-    /// threshold, are by the same number.
+    /// Sets the board. `order` are the positions of `tasks` by id; `held` and `shared`, who has ever had traffic above
+    /// the threshold, are by the same number.
     pub(super) fn set(
         &mut self,
         shape: &Shape,
@@ -209,8 +209,8 @@ impl Board {
         })
     }
 
-    /// An idle PU of these cells on which the task may run: where nobody is, else of an idle core, else, where siblings are of use, of a busy
-    /// one.
+    /// An idle PU of these cells on which the task may run: where nobody is, else of an idle core, else, where siblings
+    /// are of use, of a busy one.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
         let allowed = &tasks[self.seats[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);
@@ -358,8 +358,8 @@ impl Board {
 
 /// Figure 3's sets, made disjoint by the order of the priorities.
 ///
-/// Some processors (AMD's Zen) cannot count traffic within a domain, of no task. There `shared` says whether the task has
-/// ever had traffic between domains: then it is taken to share where it is now, and else to share with nobody.
+/// Some processors (AMD's Zen) cannot count traffic within a domain, of no task. There `shared` says whether the task
+/// has ever had traffic between domains: then it is taken to share where it is now, and else to share with nobody.
 fn classify(rates: &TaskRates, thresholds: &Thresholds, shared: Option<bool>) -> Class {
     if rates.busy < IDLE_SHARE {
         return Class::Idle;

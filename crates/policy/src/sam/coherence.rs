@@ -17,13 +17,13 @@
 //! groups, the largest first, choose their domains so that none takes the place of another, and two tasks of which each
 //! is to go where the other is swap. A group that is all in one domain and still has traffic with others shares across
 //! processes; such tasks are one group together. A group that fits into one domain is pulled there; of one that fits
-//! nowhere it is tried first whether it is enough to sort it: to have tasks change places so that neighbours by rank are
-//! together, as many in each domain as before. Nobody's room or bandwidth changes by that. What does not help is undone
-//! (`trial`), and the other way is tried.
+//! nowhere it is tried first whether it is enough to sort it: to have tasks change places so that neighbours by rank
+//! are together, as many in each domain as before. Nobody's room or bandwidth changes by that. What does not help is
+//! undone (`trial`), and the other way is tried.
 //!
 //! Half a group that has come together shows nothing. So one for which there is no room waits while others move: on a
-//! machine of many small domains those that are in its way belong elsewhere themselves. They make room, too, and where no
-//! group can come whole, those come that can, as in the figure.
+//! machine of many small domains those that are in its way belong elsewhere themselves. They make room, too, and where
+//! no group can come whole, those come that can, as in the figure.
 
 use super::board::Class;
 use super::groups::{self, Groups, Way};
@@ -190,8 +190,8 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
     take_the_place_of_a_stranger(round, groups, task, target)
 }
 
-/// Has a task change places with one of another group that is not where it is to go, either. That one comes to its own home
-/// in one of the next decisions.
+/// Has a task change places with one of another group that is not where it is to go, either. That one comes to its own
+/// home in one of the next decisions.
 fn take_the_place_of_a_stranger(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
     let Some(own) = groups.of[task] else { return false };
     if groups.list[own].home != Some(target) {

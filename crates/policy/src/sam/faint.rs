@@ -1,12 +1,12 @@
-//! Sharers that the paper does not see: tasks of a process with less traffic between domains than the threshold, but not much
-//! less.
+//! Sharers that the paper does not see: tasks of a process with less traffic between domains than the threshold, but
+//! not much less.
 //!
-//! A threshold is where *two* threads lose 5 %. Where many wait for each other, at barriers, each waits for all that the
-//! slowest has lost, and a program may lose twice as much with half the traffic. No counter tells that beforehand, so that it
-//! is tried: all tasks of the process, with traffic or without, are brought together where there is room for all of them,
-//! and stay if they get more done so than before, by the same trial as other moves (`trial`). One group is tried at a time,
-//! and only while nothing else is moved. A group that got nothing out of it is not tried again before its traffic is
-//! another.
+//! A threshold is where *two* threads lose 5 %. Where many wait for each other, at barriers, each waits for all that
+//! the slowest has lost, and a program may lose twice as much with half the traffic. No counter tells that beforehand,
+//! so that it is tried: all tasks of the process, with traffic or without, are brought together where there is room for
+//! all of them, and stay if they get more done so than before, by the same trial as other moves (`trial`). One group is
+//! tried at a time, and only while nothing else is moved. A group that got nothing out of it is not tried again before
+//! its traffic is another.
 
 use super::board::Class;
 use super::coherence::{self, Gathering};

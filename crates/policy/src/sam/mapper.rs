@@ -125,8 +125,8 @@ impl Mapper {
         &self.moves
     }
 
-    /// Finds the tasks that have shared, and those that no step may move: those that were moved lately, and those of trials. A
-    /// trial that is over moves its own.
+    /// Finds the tasks that have shared, and those that no step may move: those that were moved lately, and those of
+    /// trials. A trial that is over moves its own.
     fn hold(&mut self) {
         let tasks = self.memory.tasks();
         self.shared.clear();

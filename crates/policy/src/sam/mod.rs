@@ -14,9 +14,9 @@
 //!
 //! Each file says how the figure is read where it is open or has misprints. `shape` says what the domains are on a
 //! machine that has more than the paper's two packages, `board` has the sets of figure 3, `groups` who shares with whom
-//! as far as that is known, `faint` tries those that share less than the threshold, `worth` weighs a move's gain against
-//! its cost, `memory` is what is kept of a task between decisions, `trial` how moves are validated, `options` the
-//! thresholds and what can be switched off of what the paper does not have.
+//! as far as that is known, `faint` tries those that share less than the threshold, `worth` weighs a move's gain
+//! against its cost, `memory` is what is kept of a task between decisions, `trial` how moves are validated, `options`
+//! the thresholds and what can be switched off of what the paper does not have.
 //!
 //! Known limits: the mapper sees tasks and not the machine's other load; frequencies are taken to be equal, since rates
 //! of a package are sums of rates per unhalted cycle; a group that fits into no domain is not divided by who shares

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// threshold (section 2.1, "a degradation of >5%").
 pub(super) const LOSS_AT_THRESHOLD: f64 = 0.05;
 
-/// From which share of the threshold on traffic is faint, and below nothing. Where threads wait for each other, each waits
-/// for all that the slowest has lost, and what is counted shows only a part of what sharing costs.
+/// From which share of the threshold on traffic is faint, and below nothing. Where threads wait for each other, each
+/// waits for all that the slowest has lost, and what is counted shows only a part of what sharing costs.
 pub(super) const FAINT: f64 = 0.125;
 
 /// From which rates on a bottleneck is one (section 2 of the paper). All are events per unhalted cycle: of one task,
@@ -90,8 +90,8 @@ pub struct MapperOptions {
     /// trial, where there is room for all of them; they stay if they get more done so. Needs
     /// `validation` and `learn_groups`.
     pub faint_sharers: bool,
-    /// Memory-intensive tasks are spread over memories that are busy and not yet saturated, for a trial, and stay if they get
-    /// more done so. Needs `validation`.
+    /// Memory-intensive tasks are spread over memories that are busy and not yet saturated, for a trial, and stay if
+    /// they get more done so. Needs `validation`.
     pub faint_contention: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, whoever moved it.
     pub learn_homes: bool,

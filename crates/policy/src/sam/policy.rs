@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it may take at most to bring a program's pages after tasks that were moved: ten intervals of the paper, as long as
-/// the gain of a move is expected to last (`worth`).
+/// How long it may take at most to bring a program's pages after tasks that were moved: ten intervals of the paper, as
+/// long as the gain of a move is expected to last (`worth`).
 const FOLLOWING: Duration = Duration::from_secs(1);
 
 /// What `sam` needs to know.
@@ -37,8 +37,8 @@ pub struct SamOptions {
     pub thresholds: Thresholds,
     /// What the mapper does beyond the paper.
     pub mapper: MapperOptions,
-    /// Beyond the paper: a task that is moved to another node takes its pages with it, where that does not take long. In the
-    /// paper they stay, so that a task that leaves a saturated memory goes on to use it from afar.
+    /// Beyond the paper: a task that is moved to another node takes its pages with it, where that does not take long.
+    /// In the paper they stay, so that a task that leaves a saturated memory goes on to use it from afar.
     pub pages_follow: bool,
     /// What is counted for it.
     pub events: MapperEvents,

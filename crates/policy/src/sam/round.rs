@@ -55,8 +55,8 @@ impl Round<'_> {
         true
     }
 
-    /// The task goes to this PU, which is idle. Who hardly runs there, but may be waited for, does so where the task was:
-    /// else each would have to wait until the other leaves the PU to it.
+    /// The task goes to this PU, which is idle. Who hardly runs there, but may be waited for, does so where the task
+    /// was: else each would have to wait until the other leaves the PU to it.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
         let (Some(from), Some(left)) = (self.place(task), self.board.seats[task].position) else {
             return;

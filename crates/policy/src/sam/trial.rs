@@ -4,8 +4,8 @@
 //! 1. When tasks of a group are gathered, what each task of the domains concerned did before is noted, and they are
 //!    left alone for `HOLD` intervals, the first of which does not count: caches are cold.
 //! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were
-//!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back, but for those that
-//!    clearly get more done with less of it.
+//!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back, but for those
+//!    that clearly get more done with less of it.
 //! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
 //!    for a while. Where no move of a group helped, that goes for all of the group.
 //! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless more is got done than before.
@@ -25,8 +25,8 @@ const FALL: f64 = 0.03;
 /// By this share it must rise for moves on a guess to stay: there is nothing else that speaks for them.
 const RISE: f64 = 0.01;
 
-/// A task that gets so much more done has gained by less traffic, however much is left of it: the last of a group may have
-/// found no room yet.
+/// A task that gets so much more done has gained by less traffic, however much is left of it: the last of a group may
+/// have found no room yet.
 const CLEAR: f64 = 0.1;
 
 /// A move has helped when so much of the traffic between domains is left at most.
@@ -259,9 +259,9 @@ impl Trial {
         }
     }
 
-    /// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still there;
-    /// else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of which nothing
-    /// is known any more.
+    /// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still
+    /// there; else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of
+    /// which nothing is known any more.
     fn undo(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
             let seat = round.board.seats[task];

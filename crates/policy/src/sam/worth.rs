@@ -15,8 +15,8 @@ const MOVE_COST: f64 = 0.1;
 /// about 1.5 times local latency on the machines of machines/.
 const MOST_REMOTE_LOSS: f64 = 0.3;
 
-/// Whether bringing `task`, which has so much `traffic`, to a memory domain, where `partner` makes room for it, is expected to gain more than it
-/// costs. All in shares of one task's time:
+/// Whether bringing `task`, which has so much `traffic`, to a memory domain, where `partner` makes room for it, is
+/// expected to gain more than it costs. All in shares of one task's time:
 ///
 /// - gained: what the traffic costs, by the threshold's definition 5 % at the threshold, for the task and as much for
 ///   those with which it shares, for as many intervals as it stayed where it is;
