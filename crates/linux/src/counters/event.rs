@@ -125,6 +125,13 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
     }
 }
 
+/// Whether the tables have the event, with or without the kernel's consent to count it.
+fn is_listed(library: &Library, pmu: &Pmu, event: &str) -> bool {
+    let base = event.split(':').next().unwrap_or(event);
+    let events = library.events(pmu);
+    events.iter().any(|listed| listed.name.eq_ignore_ascii_case(base))
+}
+
 /// The PMU number that the kernel gave to uprobes: kernel documentation, Documentation/ABI/testing/
 /// sysfs-bus-event_source-devices.
 fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
@@ -167,6 +174,10 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
             Ok(_) if pmu.kind == PmuKind::Uncore => return Err(CounterError::NotPerTask { name: name.to_owned() }),
             Ok(encoding) => return Ok(privileges(library, &full, encoding)?),
             Err(PfmError::Attribute { why, .. }) if refusal.is_none() => refusal = Some((why, pmu)),
+            // libpfm4 encodes some of these only where the kernel offers the PMU, which a virtual machine may not.
+            Err(_) if pmu.kind == PmuKind::Uncore && is_listed(library, pmu, event) => {
+                return Err(CounterError::NotPerTask { name: name.to_owned() });
+            }
             Err(_) => {}
         }
     }
