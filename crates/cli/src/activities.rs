@@ -158,7 +158,16 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    fn in_full(self) -> &'static str {
+    /// In the singular and short, as the file has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cycle => "cycle",
+            Self::Nanosecond => "nanosecond",
+            Self::Second => "second",
+        }
+    }
+
+    pub(crate) fn in_full(self) -> &'static str {
         match self {
             Self::Cycle => "unhalted cycle",
             Self::Nanosecond => "nanosecond of processor time",

@@ -52,9 +52,9 @@ def changed(thresholds: Path, which: str, factor: float) -> Path:
     for key in KEYS[which]:
         values[key] *= factor
     file = thresholds.with_name(f"{which}-{factor}.toml")
-    lines = [f'source = "{values.pop("source")}, {which} times {factor}"']
-    lines += [f'per = "{values.pop("per")}"'] if "per" in values else []
-    file.write_text("\n".join([*lines, *(f"{key} = {value:.6e}" for key, value in values.items())]) + "\n")
+    values["source"] += f", {which} times {factor}"
+    written = {key: f'"{value}"' if isinstance(value, str) else f"{value:.6e}" for key, value in values.items()}
+    file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
     return file
 
 

@@ -22,10 +22,10 @@ mod origin;
 mod simulated;
 
 use super::json;
+use crate::activities::Clock;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use curves::Curves;
-use origin::Origin;
 use pinfold_policy::sam::Thresholds;
 use std::fs;
 use std::io::{self, Write};
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &super::Arguments, machine: Selected) -> Result<Exi
     for line in curves.drawn(thresholds.as_ref().ok()) {
         say(&line);
     }
-    let text = written(&thresholds?, &curves.origin);
+    let text = written(&thresholds?, curves.origin.clock());
     match &arguments.output {
         Some(file) => fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?,
         None => io::stdout().write_all(text.as_bytes())?,
@@ -87,7 +87,7 @@ fn write_curves(arguments: &super::Arguments, curves: &Curves, thresholds: Optio
 }
 
 /// The file that `--thresholds` of `pinfold run` takes. Rates are by the `clock`.
-fn written(thresholds: &Thresholds, origin: &Origin) -> String {
+fn written(thresholds: &Thresholds, clock: Clock) -> String {
     let Thresholds {
         source,
         coherence,
@@ -97,7 +97,7 @@ fn written(thresholds: &Thresholds, origin: &Origin) -> String {
     } = thresholds;
     // Names of events, which the user may have given, and of processors can have quotes in them.
     let source = toml::Value::String(source.clone());
-    let (clock, per) = (origin.clock_in_full(), origin.clock());
+    let (clock, per) = (clock.in_full(), clock.name());
     format!(
         "# From which rates on a bottleneck is one, in events per {clock}: those of one task, but for package_memory.\n\
          source = {source}\n\
@@ -125,7 +125,7 @@ pub(super) fn check_files(arguments: &super::Arguments) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::activities::{Clock, read_thresholds};
+    use crate::activities::read_thresholds;
 
     #[test]
     fn what_is_written_is_read_back_whatever_its_source_says() {
@@ -133,12 +133,9 @@ mod tests {
             source: "measured with \"a\\b\" of 'c'".to_owned(),
             ..Thresholds::paper()
         };
-        let origin = Origin::Simulated {
-            machine: "made-up".to_owned(),
-        };
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("thresholds.toml");
-        fs::write(&file, written(&thresholds, &origin)).unwrap();
+        fs::write(&file, written(&thresholds, Clock::Cycle)).unwrap();
         assert_eq!(read_thresholds(&file, Clock::Cycle).unwrap(), thresholds);
         let error = read_thresholds(&file, Clock::Nanosecond).unwrap_err().to_string();
         assert!(error.contains("per unhalted cycle"), "{error}");

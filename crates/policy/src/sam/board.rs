@@ -5,6 +5,7 @@
 //! cores on which nobody runs and, when the machine has more busy tasks than cores, idle siblings of busy ones after
 //! them.
 
+use super::memory::Remembered;
 use super::options::Thresholds;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
@@ -76,8 +77,8 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// Sets the board. `order` are the positions of `tasks` by id; `held` and `shared`, who has ever had traffic above
-    /// the threshold, are by the same number.
+    /// Sets the board. `order` are the positions of `tasks` by id; `held` and what is
+    /// `remembered` are by the same number.
     pub(super) fn set(
         &mut self,
         shape: &Shape,
@@ -85,14 +86,14 @@ impl Board {
         tasks: &[TaskRates],
         order: &[usize],
         held: &[bool],
-        shared: &[bool],
+        remembered: &[Remembered],
     ) {
         self.clear(shape);
         let blind = tasks.iter().all(|rates| rates.intra.is_none());
         for (index, &input) in order.iter().enumerate() {
             let rates = &tasks[input];
             let position = shape.position(rates.pu);
-            let class = classify(rates, thresholds, blind.then_some(shared[index]));
+            let class = classify(rates, thresholds, blind.then_some(remembered[index].has_shared));
             let demand = rates.memory.unwrap_or(0.0) * rates.busy.clamp(0.0, 1.0);
             let free = position.is_some() && class != Class::Idle;
             self.seats.push(Seat {

@@ -32,7 +32,7 @@ use super::worth::is_worth_it;
 use super::{Activity, Reason};
 
 /// Tasks that were moved for one group, which validation looks at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Gathering {
     /// The tasks with traffic, moved or not.
     pub(super) sharers: Vec<usize>,
@@ -49,25 +49,23 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
     let mut postponed = vec![];
     for index in 0..groups.order.len() {
         let number = groups.order[index];
-        let mut movers = vec![];
-        if groups.list[number].way == Way::Sort {
-            sort(round, groups, number, &mut movers);
+        let sorted = match groups.list[number].way {
+            Way::Sort => sort(round, groups, number),
+            Way::Pull => None,
+        };
+        if sorted.is_some() {
+            gatherings.extend(sorted);
+        } else if has_room(round, groups, number) {
+            gatherings.extend(pull_together(round, groups, number));
+        } else {
+            postponed.push(number);
         }
-        if movers.is_empty() {
-            if !has_room(round, groups, number) {
-                postponed.push(number);
-                continue;
-            }
-            pull_together(round, groups, number, &mut movers);
-        }
-        gatherings.extend(Gathering::of(groups, number, movers));
     }
     if gatherings.is_empty() && !(waiting && round.options.learn_groups) {
-        for number in postponed {
-            let mut movers = vec![];
-            pull_together(round, groups, number, &mut movers);
-            gatherings.extend(Gathering::of(groups, number, movers));
-        }
+        let pulled = postponed
+            .into_iter()
+            .filter_map(|number| pull_together(round, groups, number));
+        gatherings.extend(pulled);
     }
     gatherings
 }
@@ -108,8 +106,9 @@ fn strangers<'r>(
 }
 
 /// Pulls a group into one domain: its home, or where that has no room, the next.
-pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize, movers: &mut Vec<usize>) {
+pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
     let group = &groups.list[number];
+    let mut movers = vec![];
     let mut targets: Vec<usize> = (0..group.sharers.len())
         .filter(|&domain| group.sharers[domain] > 0)
         .collect();
@@ -141,9 +140,10 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
             }
         }
         if !movers.is_empty() {
-            return;
+            break;
         }
     }
+    Gathering::of(groups, number, movers)
 }
 
 /// Brings one task to a domain; whether it could be done and was worth it.
@@ -225,8 +225,9 @@ const MOST_OTHERS: usize = 4;
 /// Has tasks of a group change places so that neighbours by rank are in one domain, as many in each as before. Nobody's
 /// room or bandwidth changes by it, and where threads share with their neighbours, as they do in most programs that
 /// divide an array, this is all that is needed.
-fn sort(round: &mut Round<'_>, groups: &Groups, number: usize, movers: &mut Vec<usize>) {
+fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
     let group = &groups.list[number];
+    let mut movers = vec![];
     let mut tasks: Vec<(usize, usize)> = vec![];
     for (domain, there) in group.inter.iter().enumerate() {
         tasks.extend(there.iter().map(|&task| (task, domain)));
@@ -265,6 +266,7 @@ fn sort(round: &mut Round<'_>, groups: &Groups, number: usize, movers: &mut Vec<
             }
         }
     }
+    Gathering::of(groups, number, movers)
 }
 
 fn cause(round: &Round<'_>, task: usize) -> Cause {

@@ -19,12 +19,8 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Option<Gathe
     if !find(round, groups) {
         return None;
     }
-    groups.order.iter().find_map(|&number| {
-        let mut gathering = Gathering::default();
-        coherence::pull_together(round, groups, number, &mut gathering.movers);
-        gathering.sharers = groups.list[number].asking();
-        (!gathering.movers.is_empty()).then_some(gathering)
-    })
+    let mut numbers = groups.order.iter();
+    numbers.find_map(|&number| coherence::pull_together(round, groups, number))
 }
 
 /// Finds the groups that may be tried; whether there are any.
@@ -44,7 +40,8 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
             && let Some(number) = groups.enter(round, task, place.domain)
         {
             groups.list[number].inter[place.domain].push(task);
-            out[number] |= !seat.movable || has_failed(round, task);
+            let has_failed = has_traffic(round, task) && groups::failures(round, task) > 0;
+            out[number] |= !seat.movable || has_failed;
         }
     }
     groups::choose_homes(round, groups);
@@ -65,8 +62,4 @@ fn has_traffic(round: &Round<'_>, task: usize) -> bool {
     let known = round.memory.tasks()[task].throughput.value().is_some();
     let busy = !matches!(seat.class, Class::Idle | Class::Unknown);
     known && busy && seat.inter > FAINT * round.thresholds.coherence
-}
-
-fn has_failed(round: &Round<'_>, task: usize) -> bool {
-    has_traffic(round, task) && round.memory.tasks()[task].failures(round.board.seats[task].inter) > 0
 }

@@ -49,7 +49,7 @@ fn asks(round: &Round<'_>, task: usize) -> bool {
 }
 
 /// How many ways have failed for a task.
-fn failures(round: &Round<'_>, task: usize) -> usize {
+pub(super) fn failures(round: &Round<'_>, task: usize) -> usize {
     round.memory.tasks()[task].failures(round.board.seats[task].inter)
 }
 
@@ -150,7 +150,6 @@ impl Groups {
         group.size = 0;
         group.home = None;
         group.least_traffic = 0.0;
-        group.way = Way::Pull;
         self.used = number + 1;
     }
 

@@ -3,7 +3,7 @@
 use super::Move;
 use super::bandwidth::{self, Evening};
 use super::board::{Board, Class};
-use super::coherence;
+use super::coherence::{self, Gathering};
 use super::faint;
 use super::groups::Groups;
 use super::memory::{HOLD, Memory};
@@ -36,7 +36,6 @@ pub struct Mapper {
     evening: Evening,
     order: Vec<usize>,
     held: Vec<bool>,
-    shared: Vec<bool>,
     moves: Vec<Move>,
 }
 
@@ -56,7 +55,6 @@ impl Mapper {
             evening: Evening::default(),
             order: vec![],
             held: vec![],
-            shared: vec![],
             moves: vec![],
         }
     }
@@ -83,7 +81,7 @@ impl Mapper {
             tasks,
             &self.order,
             &self.held,
-            &self.shared,
+            self.memory.tasks(),
         );
         let mut round = Round {
             now: self.now,
@@ -97,8 +95,9 @@ impl Mapper {
         };
         learn(&mut round);
         conclude(&mut round, &mut self.trials, &mut self.evening);
-        let calm = self.trials.is_empty() && (self.moved == 0 || round.now >= self.moved + CALM);
-        for gathering in coherence::gather(&mut round, &mut self.groups, !calm) {
+        let calm = self.trials.is_empty() && round.now >= self.moved + CALM;
+        let waiting = self.moved > 0 && !calm;
+        for gathering in coherence::gather(&mut round, &mut self.groups, waiting) {
             if self.options.validation {
                 let trial = Trial::new(&round, &gathering, round.moves, Purpose::Sharing);
                 self.trials.push(trial);
@@ -106,18 +105,12 @@ impl Mapper {
         }
         remote::bring_home(&mut round);
         bandwidth::balance(&mut round);
-        // It is by what is got done that these are judged, so that nothing else may be going on.
-        if self.trials.is_empty() && round.moves.is_empty() && round.now >= self.moved + CALM {
-            let sharers = round.options.tries_faint_sharers();
-            let sharers = sharers.then(|| faint::gather(&mut round, &mut self.groups)).flatten();
-            let tried = sharers.map(|gathering| (gathering, Purpose::FaintSharing)).or_else(|| {
-                let memory = round.options.tries_faint_contention();
-                let memory = memory.then(|| self.evening.even(&mut round)).flatten();
-                memory.map(|gathering| (gathering, Purpose::Memory))
-            });
-            if let Some((gathering, purpose)) = tried {
-                self.trials.push(Trial::new(&round, &gathering, round.moves, purpose));
-            }
+        // A guess is judged by what is got done, so that nothing else may be going on.
+        if calm
+            && round.moves.is_empty()
+            && let Some((gathering, purpose)) = guess(&mut round, &mut self.groups, &mut self.evening)
+        {
+            self.trials.push(Trial::new(&round, &gathering, round.moves, purpose));
         }
         if !self.moves.is_empty() {
             self.moved = self.now;
@@ -125,12 +118,10 @@ impl Mapper {
         &self.moves
     }
 
-    /// Finds the tasks that have shared, and those that no step may move: those that were moved lately, and those of
-    /// trials. A trial that is over moves its own.
+    /// Finds the tasks that no step may move: those that were moved lately, and those of trials. A trial that is over
+    /// moves its own.
     fn hold(&mut self) {
         let tasks = self.memory.tasks();
-        self.shared.clear();
-        self.shared.extend(tasks.iter().map(|task| task.has_shared));
         self.held.clear();
         self.held.extend(
             tasks
@@ -164,6 +155,21 @@ fn learn(round: &mut Round<'_>) {
         }
         remembered.note_quiet(quiet);
     }
+}
+
+/// Moves something of which no counter says that it helps, if there is anything to try.
+fn guess(round: &mut Round<'_>, groups: &mut Groups, evening: &mut Evening) -> Option<(Gathering, Purpose)> {
+    if round.options.tries_faint_sharers()
+        && let Some(gathering) = faint::gather(round, groups)
+    {
+        return Some((gathering, Purpose::FaintSharing));
+    }
+    if round.options.tries_faint_contention()
+        && let Some(gathering) = evening.even(round)
+    {
+        return Some((gathering, Purpose::Memory));
+    }
+    None
 }
 
 /// Ends the trials that have seen enough.

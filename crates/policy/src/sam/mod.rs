@@ -41,7 +41,7 @@ mod trial;
 mod worth;
 
 pub use mapper::Mapper;
-pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer};
+pub use observe::{ActivityEvents, MapperEvents, NotCounted, Observer, rate};
 pub use options::{MapperOptions, Thresholds, ThresholdsError};
 pub use policy::{Sam, SamOptions};
 pub use rates::TaskRates;

@@ -102,18 +102,20 @@ impl Observer {
                 let earlier = before.tasks.binary_search_by_key(&task.id, |one| one.id).ok();
                 let earlier = earlier.map(|index| &before.tasks[index]);
                 let pair = elapsed.and(earlier);
-                let rate = |activity: Activity| self.rate(activity, pair?, task);
+                let of = |activity: Activity| self.rate(activity, pair?, task);
                 Some(TaskRates {
                     id: task.id,
                     pu: task.last_pu?,
                     allowed: allowed(task.id),
                     busy: busy(elapsed, earlier, task),
-                    inter: rate(Activity::InterPackageCoherence),
-                    intra: rate(Activity::IntraPackageCoherence),
-                    remote: rate(Activity::RemoteDram),
-                    memory: rate(Activity::MemoryBandwidth),
+                    inter: of(Activity::InterPackageCoherence),
+                    intra: of(Activity::IntraPackageCoherence),
+                    remote: of(Activity::RemoteDram),
+                    memory: of(Activity::MemoryBandwidth),
                     instructions: pair.and_then(|earlier| {
-                        Some(growth(self.instructions?, earlier, task)? / self.cycles(earlier, task)?)
+                        rate(&[self.instructions?], &[], self.cycles, |metric| {
+                            growth(metric, earlier, task)
+                        })
                     }),
                 })
             })
@@ -122,16 +124,18 @@ impl Observer {
 
     fn rate(&self, activity: Activity, before: &TaskSample, after: &TaskSample) -> Option<f64> {
         let formula = self.activities[activity as usize].as_ref()?;
-        let sum =
-            |metrics: &[usize]| -> Option<f64> { metrics.iter().map(|&metric| growth(metric, before, after)).sum() };
-        // Counters that took turns can make a small difference negative.
-        let count = (sum(&formula.add)? - sum(&formula.subtract)?).max(0.0);
-        Some(count / self.cycles(before, after)?)
+        let count = |metric| growth(metric, before, after);
+        rate(&formula.add, &formula.subtract, self.cycles, count)
     }
+}
 
-    fn cycles(&self, before: &TaskSample, after: &TaskSample) -> Option<f64> {
-        growth(self.cycles, before, after).filter(|&cycles| cycles > 0.0)
-    }
+/// Events per cycle: the counts of those at `add` less the counts of those at `subtract`, over that at `cycles`. `None`
+/// where a count could not be had, or no cycle was counted.
+pub fn rate(add: &[usize], subtract: &[usize], cycles: usize, count: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    let sum = |positions: &[usize]| positions.iter().map(|&position| count(position)).sum::<Option<f64>>();
+    let cycles = count(cycles).filter(|&cycles| cycles > 0.0)?;
+    // Counters that took turns can make a small difference negative.
+    Some((sum(add)? - sum(subtract)?).max(0.0) / cycles)
 }
 
 fn growth(metric: usize, before: &TaskSample, after: &TaskSample) -> Option<f64> {

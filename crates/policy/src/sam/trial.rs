@@ -16,7 +16,7 @@ use super::board::Class;
 use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
 use super::round::{Cause, Round};
-use super::{Activity, Move, Reason};
+use super::{Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
 /// By this share the mean of what tasks get done may fall before their moves are undone: readings of 100 ms scatter.
@@ -275,19 +275,18 @@ impl Trial {
         if !known(round, task) || !there || !allowed.contains(made.from) {
             return;
         }
-        let cause = match self.purpose {
-            Purpose::Sharing | Purpose::FaintSharing => Cause {
-                reason: Reason::Undo,
-                activity: Activity::InterPackageCoherence,
-                value: one.inter.value().unwrap_or(0.0),
-                threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
-            },
-            Purpose::Memory => Cause {
-                reason: Reason::Undo,
-                activity: made.activity,
-                value: made.value,
-                threshold: made.threshold,
-            },
+        let (value, threshold) = match self.purpose {
+            Purpose::Sharing | Purpose::FaintSharing => (
+                one.inter.value().unwrap_or(0.0),
+                round.thresholds.coherence.max(LEFT * one.inter_before),
+            ),
+            Purpose::Memory => (made.value, made.threshold),
+        };
+        let cause = Cause {
+            reason: Reason::Undo,
+            activity: made.activity,
+            value,
+            threshold,
         };
         if round.board.tasks_on(back) == 0 {
             return round.move_to(task, back, cause);

@@ -14,25 +14,15 @@ fn topologies() -> impl Strategy<Value = Topology> {
 }
 
 fn options() -> impl Strategy<Value = MapperOptions> {
-    any::<[bool; 7]>().prop_map(
-        |[
-            hysteresis,
-            cost_gain,
-            validation,
-            learn_groups,
-            faint_sharers,
-            faint_contention,
-            learn_homes,
-        ]| MapperOptions {
-            hysteresis,
-            cost_gain,
-            validation,
-            learn_groups,
-            faint_sharers,
-            faint_contention,
-            learn_homes,
-        },
-    )
+    any::<[bool; 7]>().prop_map(|on| MapperOptions {
+        hysteresis: on[0],
+        cost_gain: on[1],
+        validation: on[2],
+        learn_groups: on[3],
+        faint_sharers: on[4],
+        faint_contention: on[5],
+        learn_homes: on[6],
+    })
 }
 
 /// A rate around a threshold, or none.

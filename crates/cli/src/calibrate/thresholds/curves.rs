@@ -116,7 +116,7 @@ impl Curves {
         let mark = |above: bool| if above { '#' } else { '-' };
         let mut lines = vec![format!(
             "coherence events a {}   gain under one last-level cache",
-            self.origin.clock()
+            self.origin.clock().name()
         )];
         let gains = self.sharing.iter().map(|point| point.gain.value);
         let most = gains.fold(GAIN, f64::max);
@@ -133,7 +133,7 @@ impl Curves {
         }));
         lines.push(format!(
             "tasks   LLC misses a {}, high and low locality",
-            self.origin.clock()
+            self.origin.clock().name()
         ));
         let misses = |point: &CopyPoint| [point.high, point.low].map(|copied| copied.misses_per_cycle.value);
         let most = self.copying.iter().flat_map(misses).fold(0.0, f64::max);
@@ -159,7 +159,7 @@ impl Curves {
 
     pub(super) fn charts(&self, thresholds: Option<&Thresholds>) -> Vec<Chart> {
         let origin = self.origin.title();
-        let clock = self.origin.clock();
+        let clock = self.origin.clock().name();
         let copied = |pick: fn(&CopyPoint) -> f64| {
             let points = self.copying.iter();
             points.map(|point| (point.tasks as f64, pick(point))).collect()

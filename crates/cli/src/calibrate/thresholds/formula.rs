@@ -4,7 +4,7 @@ use anyhow::Result;
 use pinfold_core::Activity;
 use pinfold_linux::calibrate::Piece;
 use pinfold_linux::counters::{Plan, Request};
-use pinfold_policy::sam::MapperEvents;
+use pinfold_policy::sam::{self, MapperEvents};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -51,10 +51,7 @@ impl Formula {
     /// The rate of a thread; `None` where an event was not counted, or no cycle was.
     fn rate(&self, counts: &[Option<f64>]) -> Option<f64> {
         let count = |position: usize| counts.get(position).copied().flatten();
-        let sum = |positions: &[usize]| positions.iter().map(|&position| count(position)).sum::<Option<f64>>();
-        let cycles = count(0).filter(|&cycles| cycles > 0.0)?;
-        // Counters that took turns can make a small difference negative.
-        Some((sum(&self.add)? - sum(&self.subtract)?).max(0.0) / cycles)
+        sam::rate(&self.add, &self.subtract, 0, count)
     }
 
     /// The rates of all threads of a piece, added up.

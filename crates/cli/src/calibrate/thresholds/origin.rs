@@ -1,6 +1,7 @@
 //! Where curves are from, for people and for JSON: simulated is not measured.
 
 use super::formula::Formula;
+use crate::activities::Clock;
 use pinfold_core::{PuId, PuSet};
 use pinfold_linux::calibrate::{Places, Relation};
 use serde_json::{Value, json};
@@ -49,19 +50,11 @@ impl Origin {
         }
     }
 
-    /// What rates are by, in the singular and short.
-    pub(super) fn clock(&self) -> &'static str {
+    /// What rates are by.
+    pub(super) fn clock(&self) -> Clock {
         match self {
-            Self::Measured(measured) if measured.set.is_none() => "nanosecond",
-            _ => "cycle",
-        }
-    }
-
-    /// The same in full.
-    pub(super) fn clock_in_full(&self) -> &'static str {
-        match self.clock() {
-            "nanosecond" => "nanosecond of processor time",
-            _ => "unhalted cycle",
+            Self::Measured(measured) if measured.set.is_none() => Clock::Nanosecond,
+            _ => Clock::Cycle,
         }
     }
 
