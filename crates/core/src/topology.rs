@@ -178,6 +178,12 @@ impl Topology {
         &self.core_kinds
     }
 
+    /// How fast the core of `pu` is among the kinds of cores: the greater the faster. 0 for all where the machine does not tell.
+    pub fn core_speed(&self, pu: PuId) -> u32 {
+        let kind = self.core_kinds.iter().find(|kind| kind.pus.contains(pu));
+        kind.and_then(|kind| kind.efficiency).unwrap_or(0)
+    }
+
     /// The online PUs that we may use: never empty, and never widened.
     pub fn allowed_pus(&self) -> &PuSet {
         &self.allowed_pus
@@ -195,6 +201,13 @@ impl Topology {
             return Err(TopologyError::NoAllowedPu(self.name));
         }
         Ok(self)
+    }
+
+    /// The same machine with cores that are all alike.
+    #[must_use]
+    pub fn without_core_kinds(mut self) -> Self {
+        self.core_kinds.clear();
+        self
     }
 
     /// The objects that enclose `pu`, the machine first, the PU itself last.

@@ -1,8 +1,11 @@
 //! Affinity hints against the paper's own algorithm: all placements listed and sorted by the hint's keys.
 
+#[path = "support/hybrid.rs"]
+mod hybrid;
 #[path = "support/synthetic.rs"]
 mod synthetic;
 
+use hybrid::{gb10, hybrid};
 use pinfold_core::hint::{AffinityHint, Destinations};
 use pinfold_core::placement::{PlacementError, Placements};
 use pinfold_core::{ObjectKind, Pinning, PuId, PuSet, Topology};
@@ -92,6 +95,27 @@ fn what_is_not_free_is_not_used() {
         refused,
         Err(PlacementError::TooManyThreads { allowed: 11, .. })
     ));
+}
+
+#[test]
+fn of_equal_placements_hints_take_the_one_on_the_faster_cores() {
+    for (text, expected) in [
+        ("SLP", "5-8,15-18"),
+        ("sLp", "5-8,15-18"),
+        // One cache has five fast cores.
+        ("slp", "0-2,5-9"),
+    ] {
+        let pinning = hint(text).pinning(&gb10(), 8).unwrap();
+        assert_eq!(pinning.to_string(), expected, "{text}");
+    }
+}
+
+#[test]
+fn of_two_equal_caches_the_one_with_the_faster_cores_is_used() {
+    let machine = hybrid("slow cores first", 2, 4, &"0-3".parse().unwrap());
+    assert_eq!(hint("slp").pinning(&machine, 4).unwrap().to_string(), "4-7");
+    assert_eq!(hint("slp").pinning(&machine, 6).unwrap().to_string(), "0,1,4-7");
+    assert_eq!(hint("SLP").pinning(&machine, 5).unwrap().to_string(), "0,1,4-6");
 }
 
 /// Placements of eight threads that are near a hint's best, of 80. With a leeway of 2 the paper (section 3.4) counts 31 of 78,
@@ -190,6 +214,20 @@ proptest! {
                 hint.compare(&machine, &set(&given), &set(first)).is_eq(),
                 "{}: {} and not {}", hint, given, first
             );
+        }
+    }
+
+    #[test]
+    fn no_equal_placement_has_more_threads_on_fast_cores(slow in any::<u32>(), threads in 1usize..=8) {
+        let slow: PuSet = (0..8).filter(|pu| slow >> pu & 1 == 1).map(PuId).collect();
+        let machine = hybrid("any cores are slow", 2, 4, &slow);
+        let fast = |pus: &PuSet| pus.difference(&slow).len();
+        for hint in AffinityHint::ALL {
+            let given = set(&hint.pinning(&machine, threads).unwrap());
+            for other in Placements::new(&machine, threads).unwrap().iter().map(|other| set(&other)) {
+                let equal = hint.compare(&machine, &given, &other).is_eq();
+                prop_assert!(!equal || fast(&other) <= fast(&given), "{}: {} and not {}", hint, given, other);
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //!    whether the outer or the inner levels come first where both cannot be had. This is what the three parameters S,
 //!    L and P of the affinity hints say on a machine with packages and caches (autofinity-2012, section 2.1 and
 //!    figure 5).
+//!    Where kinds of cores differ, of placements that are equal but for them only the one on the fastest is in the pool.
 //! 2. Each placement in two orders of ranks: block, in which neighbouring ranks are close together, and cyclic, in
 //!    which they are far apart. Which is better depends on who talks to whom. Where both are the same up to symmetry
 //!    (distance 0), one is enough.
@@ -68,7 +69,11 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
     // What is tried first is not the representative but what runs already.
     let first = machine.fill(&spread, threads, &machine.preferred);
     let first_placement = placements.representative(&machine.pus(&first).into_iter().collect());
-    let others = pool(&machine, &placements, threads)
+    let mut others = pool(&machine, &placements, threads);
+    if !topology.core_kinds().is_empty() {
+        others = on_the_fastest_cores(topology, threads, first_placement.iter().cloned().chain(others));
+    }
+    let others = others
         .into_iter()
         .filter(|placement| Some(placement) != first_placement.as_ref());
 
@@ -142,6 +147,37 @@ fn pool(machine: &Machine, placements: &Placements, threads: usize) -> Vec<Pinni
     pool
 }
 
+/// Of placements that are equal but for the kinds of cores the one with most threads on the fastest kind; of these the first.
+fn on_the_fastest_cores(
+    topology: &Topology,
+    threads: usize,
+    placements: impl Iterator<Item = Pinning>,
+) -> Vec<Pinning> {
+    let Ok(without_kinds) = Placements::new(&topology.clone().without_core_kinds(), threads) else {
+        return placements.collect();
+    };
+    let fastest = topology.allowed_pus().iter().map(|pu| topology.core_speed(pu)).max();
+    let speeds = |pinning: &Pinning| {
+        let mut counts = vec![0u32; fastest.map_or(0, |fastest| fastest as usize + 1)];
+        for &pu in pinning.pus() {
+            counts[topology.core_speed(pu) as usize] += 1;
+        }
+        counts.reverse();
+        counts
+    };
+    let mut kept: Vec<(Option<Pinning>, Vec<u32>, Pinning)> = vec![];
+    for pinning in placements {
+        let equal = without_kinds.representative(&pinning.pus().iter().copied().collect());
+        let speeds = speeds(&pinning);
+        match kept.iter_mut().find(|(other, ..)| *other == equal) {
+            Some((_, best, of)) if speeds > *best => (*best, *of) = (speeds, pinning),
+            Some(_) => {}
+            None => kept.push((equal, speeds, pinning)),
+        }
+    }
+    kept.into_iter().map(|(.., pinning)| pinning).collect()
+}
+
 /// At most `most` pinnings, beginning with the first of the pool, each as far as possible from those before it.
 fn farthest_first(pool: Vec<(Pinning, Profile)>, most: usize) -> Vec<Pinning> {
     let mut chosen = vec![];
@@ -172,8 +208,7 @@ impl Machine {
     fn new(topology: &Topology) -> Self {
         let levels = Levels::new(topology);
         let mut preferred: Vec<usize> = (0..levels.pus().len()).collect();
-        let efficiency = |leaf: usize| topology.core_kinds()[levels.core_kind(leaf)?].efficiency;
-        preferred.sort_by_key(|&leaf| Reverse(efficiency(leaf)));
+        preferred.sort_by_key(|&leaf| Reverse(topology.core_speed(levels.pus()[leaf])));
         Self { levels, preferred }
     }
 

@@ -1,8 +1,11 @@
 //! The candidates that come from the topology: what is in the list, in which order, and that choosing moves nothing.
 
+#[path = "../../core/tests/support/hybrid.rs"]
+mod hybrid;
 #[path = "../../core/tests/support/synthetic.rs"]
 mod synthetic;
 
+use hybrid::{gb10, hybrid};
 use pinfold_core::placement::{Placements, distance};
 use pinfold_core::{CoreKind, ObjectKind, Pinning, PuId, PuSet, Topology, TopologyBuilder};
 use pinfold_policy::candidates::{distributed, from_topology, packed};
@@ -89,6 +92,31 @@ fn of_equals_the_faster_core_is_taken() {
     }
     let topology = builder.build_all().unwrap();
     assert_eq!(numbers(&distributed(&topology)), [2, 3, 0, 1]);
+}
+
+#[test]
+fn a_candidate_is_on_the_fastest_cores_that_its_equals_have() {
+    let slow = ["0-4,10-14", "0,1,3"].map(|list| list.parse::<PuSet>().unwrap());
+    let machines = [
+        (gb10(), 10, &slow[0], 8),
+        (hybrid("small", 2, 4, &slow[1]), 4, &slow[1], 3),
+    ];
+    for (topology, cores, slow, threads) in machines {
+        for pinning in from_topology(&topology, threads, usize::MAX) {
+            let pus = set(&pinning);
+            let slow_ones = |cache: u32| {
+                let mine: PuSet = (cache * cores..(cache + 1) * cores).map(PuId).collect();
+                let used = mine.intersection(&pus);
+                let idle_and_fast = mine.difference(&pus).difference(slow);
+                (used.intersection(slow).len(), idle_and_fast.len())
+            };
+            for cache in 0..2 {
+                let (used_slow, idle_fast) = slow_ones(cache);
+                assert!(used_slow == 0 || idle_fast == 0, "{}: {pinning}", topology.name());
+            }
+        }
+    }
+    assert_eq!(set(&from_topology(&gb10(), 8, 1)[0]), "5-8,15-18".parse().unwrap());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! A key of several packages together depends on the keys of the packages alone, and a better part makes a better whole: the
 //! numbers of packages are added, occupancies are merged, and where one word of numbers comes before another, it still
 //! does when the same numbers are merged into both. So the best for `n` threads on the first packages is found from
-//! the best on one package less, and within a package, domain by domain, likewise.
+//! the best on one package less, and within a package, domain by domain, likewise. Threads on each kind of core are added,
+//! too, and are compared last.
 //!
 //! An occupancy is kept as how many domains have 1, 2, 3 … threads. With p packages of d domains of c cores and t threads
 //! this takes O(d t c² + p t²c) steps; packages that are alike are computed once.
@@ -21,12 +22,14 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
         .map(|domain| domain.most)
         .max()
         .unwrap_or(0);
-    let mut known: Vec<(Vec<(usize, usize)>, Inside)> = vec![];
+    let kinds = shape.packages.iter().flatten().map(|domain| domain.on_kinds[0].len());
+    let kinds = kinds.max().unwrap_or(0);
+    let mut known: Vec<(Vec<Bounds<'_>>, Inside)> = vec![];
     let mut insides = vec![];
     for package in &shape.packages {
-        let bounds: Vec<(usize, usize)> = package.iter().map(Domain::bounds).collect();
+        let bounds: Vec<Bounds<'_>> = package.iter().map(Domain::bounds).collect();
         let number = known.iter().position(|(of, _)| *of == bounds).unwrap_or_else(|| {
-            let inside = Inside::new(&bounds, shape.threads, width, hint);
+            let inside = Inside::new(&bounds, shape.threads, &Taken::nothing(width, kinds), hint);
             known.push((bounds, inside));
             known.len() - 1
         });
@@ -36,7 +39,7 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
     // By the packages so far, the last of them first, and the threads on them: the keys, and how many of the threads are
     // on the package that came last.
     let mut so_far: Vec<Option<Keys>> = vec![None; shape.threads + 1];
-    so_far[0] = Some(Keys::nothing(width));
+    so_far[0] = Some(Keys::nothing(width, kinds));
     let mut choices: Vec<Vec<usize>> = vec![];
     for (left, &inside) in insides.iter().enumerate().rev() {
         let inside = &known[inside].1;
@@ -46,7 +49,7 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
         for threads in from..=shape.threads {
             // The first packages get the more.
             for here in (0..=threads).rev() {
-                let (Some(others), Some(mine)) = (&so_far[threads - here], inside.occupancy(here)) else {
+                let (Some(others), Some(mine)) = (&so_far[threads - here], inside.taken(here)) else {
                     continue;
                 };
                 let keys = others.with(here, mine);
@@ -71,9 +74,75 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
     loads
 }
 
+/// What a domain can take.
+#[derive(Clone, Copy, PartialEq)]
+struct Bounds<'a> {
+    least: usize,
+    most: usize,
+    on_kinds: &'a [Vec<u32>],
+}
+
 impl Domain {
-    fn bounds(&self) -> (usize, usize) {
-        (self.least, self.most)
+    fn bounds(&self) -> Bounds<'_> {
+        Bounds {
+            least: self.least,
+            most: self.most,
+            on_kinds: &self.on_kinds,
+        }
+    }
+}
+
+/// What the threads of some domains have taken.
+#[derive(Clone)]
+struct Taken {
+    /// How many domains have 1, 2, 3 … threads.
+    occupancy: Vec<u32>,
+    /// How many threads are on each kind of core, the fastest first.
+    on_kinds: Vec<u32>,
+}
+
+impl Taken {
+    fn nothing(width: usize, kinds: usize) -> Self {
+        Self {
+            occupancy: vec![0; width],
+            on_kinds: vec![0; kinds],
+        }
+    }
+
+    /// This and that of other domains.
+    fn and(&self, other: &Self) -> Self {
+        let sums = |one: &[u32], other: &[u32]| one.iter().zip(other).map(|(a, b)| a + b).collect();
+        Self {
+            occupancy: sums(&self.occupancy, &other.occupancy),
+            on_kinds: sums(&self.on_kinds, &other.on_kinds),
+        }
+    }
+
+    /// This and a domain with so many threads.
+    fn with(&self, domain: Bounds<'_>, threads: usize) -> Self {
+        let mut occupancy = self.occupancy.clone();
+        if threads > 0 {
+            occupancy[threads - 1] += 1;
+        }
+        let on_kinds = self.on_kinds_with(domain, threads).collect();
+        Self { occupancy, on_kinds }
+    }
+
+    fn on_kinds_with(&self, domain: Bounds<'_>, threads: usize) -> impl Iterator<Item = u32> {
+        self.on_kinds.iter().zip(&domain.on_kinds[threads]).map(|(a, b)| a + b)
+    }
+
+    /// Whether this and a domain with so many threads comes before another; nothing is made.
+    fn with_is_before(&self, domain: Bounds<'_>, threads: usize, other: &Self, hint: AffinityHint) -> bool {
+        let more = |at: usize| u32::from(at + 1 == threads);
+        let occupancy = self.occupancy.iter().enumerate().rev();
+        let words = occupancy
+            .map(|(at, &count)| count + more(at))
+            .cmp(other.occupancy.iter().rev().copied());
+        let on_kinds = self.on_kinds_with(domain, threads).cmp(other.on_kinds.iter().copied());
+        directed(words, hint.spread_across_llcs)
+            .then(on_kinds.reverse())
+            .is_lt()
     }
 }
 
@@ -81,32 +150,33 @@ impl Domain {
 #[derive(Clone)]
 struct Keys {
     packages: usize,
-    occupancy: Vec<u32>,
+    taken: Taken,
     /// The sum of the squares of the packages' threads.
     unevenness: usize,
 }
 
 impl Keys {
-    fn nothing(width: usize) -> Self {
+    fn nothing(width: usize, kinds: usize) -> Self {
         Self {
             packages: 0,
-            occupancy: vec![0; width],
+            taken: Taken::nothing(width, kinds),
             unevenness: 0,
         }
     }
 
     /// These and a package with so many threads.
-    fn with(&self, threads: usize, occupancy: &[u32]) -> Self {
+    fn with(&self, threads: usize, taken: &Taken) -> Self {
         Self {
             packages: self.packages + usize::from(threads > 0),
-            occupancy: self.occupancy.iter().zip(occupancy).map(|(a, b)| a + b).collect(),
+            taken: self.taken.and(taken),
             unevenness: self.unevenness + threads * threads,
         }
     }
 
     fn compare(&self, other: &Self, hint: AffinityHint) -> Ordering {
         let packages = directed(self.packages.cmp(&other.packages), !hint.spread_across_packages);
-        let caches = directed(words(&self.occupancy, &other.occupancy), hint.spread_across_llcs);
+        let words = words(&self.taken.occupancy, &other.taken.occupancy);
+        let caches = directed(words, hint.spread_across_llcs);
         let (first, second) = if hint.packages_first {
             (packages, caches)
         } else {
@@ -116,6 +186,7 @@ impl Keys {
         first
             .then(second)
             .then(directed(unevenness, hint.spread_across_packages))
+            .then(other.taken.on_kinds.cmp(&self.taken.on_kinds))
     }
 }
 
@@ -129,31 +200,31 @@ fn directed(ordering: Ordering, less_first: bool) -> Ordering {
     if less_first { ordering } else { ordering.reverse() }
 }
 
-/// The best occupancies of one package's domains, by threads.
+/// The best ways to take one package's domains, by threads.
 struct Inside {
-    /// By threads: how many domains have 1, 2, 3 … of them; `None` where so many cannot be.
-    best: Vec<Option<Vec<u32>>>,
+    /// By threads; `None` where so many cannot be.
+    best: Vec<Option<Taken>>,
     /// By domain, the last one first, and by threads on it and those behind it: the threads on it.
     choices: Vec<Vec<usize>>,
 }
 
 impl Inside {
-    fn new(domains: &[(usize, usize)], threads: usize, width: usize, hint: AffinityHint) -> Self {
-        let mut best: Vec<Option<Vec<u32>>> = vec![None; threads + 1];
-        best[0] = Some(vec![0; width]);
+    fn new(domains: &[Bounds<'_>], threads: usize, nothing: &Taken, hint: AffinityHint) -> Self {
+        let mut best: Vec<Option<Taken>> = vec![None; threads + 1];
+        best[0] = Some(nothing.clone());
         let mut choices = vec![];
-        for &(least, most) in domains.iter().rev() {
-            let mut next: Vec<Option<Vec<u32>>> = vec![None; threads + 1];
+        for &domain in domains.iter().rev() {
+            let mut next: Vec<Option<Taken>> = vec![None; threads + 1];
             let mut choice = vec![0; threads + 1];
             for count in 0..=threads {
                 // The first domains get the more.
-                for here in (least..=most.min(count)).rev() {
+                for here in (domain.least..=domain.most.min(count)).rev() {
                     let Some(behind) = &best[count - here] else { continue };
                     let better = next[count]
                         .as_ref()
-                        .is_none_or(|known| directed(words_with(behind, here, known), hint.spread_across_llcs).is_lt());
+                        .is_none_or(|known| behind.with_is_before(domain, here, known, hint));
                     if better {
-                        next[count] = Some(with(behind, here));
+                        next[count] = Some(behind.with(domain, here));
                         choice[count] = here;
                     }
                 }
@@ -164,8 +235,8 @@ impl Inside {
         Self { best, choices }
     }
 
-    fn occupancy(&self, threads: usize) -> Option<&[u32]> {
-        self.best[threads].as_deref()
+    fn taken(&self, threads: usize) -> Option<&Taken> {
+        self.best[threads].as_ref()
     }
 
     /// The threads of each domain where all of them have so many.
@@ -177,20 +248,4 @@ impl Inside {
         }
         loads
     }
-}
-
-/// An occupancy and a domain with so many threads.
-fn with(occupancy: &[u32], threads: usize) -> Vec<u32> {
-    let mut occupancy = occupancy.to_vec();
-    if threads > 0 {
-        occupancy[threads - 1] += 1;
-    }
-    occupancy
-}
-
-/// As `words(with(one, threads), other)`, but makes nothing.
-fn words_with(one: &[u32], threads: usize, other: &[u32]) -> Ordering {
-    let more = |at: usize| u32::from(at + 1 == threads);
-    let one = one.iter().enumerate().rev().map(|(at, &count)| count + more(at));
-    one.cmp(other.iter().copied().rev())
 }

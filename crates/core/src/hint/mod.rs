@@ -10,7 +10,8 @@
 //!
 //! The paper says no more of occupancy, but that placements which tie are isomorphic; with numbers of threads alone, or their
 //! mean, many tie that are not. What still ties here, since caches may be spread over packages in several ways, is decided
-//! by how even the packages are, evener first where S; then the first packages and domains of the topology get the more.
+//! by how even the packages are, evener first where S; then by the kinds of cores, those with more threads on the fastest
+//! first; then the first packages and domains of the topology get the more.
 //!
 //! As in the paper there is one thread a core. Where there are more threads than cores, every core has one, and the
 //! others are second on their core; the same keys order these placements.

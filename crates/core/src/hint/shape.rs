@@ -5,6 +5,7 @@
 
 use crate::placement::{Levels, PlacementError};
 use crate::{Cache, ObjectId, ObjectKind, Pinning, PuId, PuSet, Topology};
+use std::cmp::Reverse;
 
 /// The packages with PUs that may be used, in topology order.
 pub(super) struct Shape {
@@ -16,8 +17,10 @@ pub(super) struct Shape {
 
 /// The PUs of one last-level cache that may be used.
 pub(super) struct Domain {
-    /// The first PU of each core, then the second ones, and so on.
+    /// The first PU of each core, then the second ones, and so on, each time the fastest cores first.
     pus: Vec<PuId>,
+    /// By threads: how many of them are on each kind of core, the fastest first.
+    pub(super) on_kinds: Vec<Vec<u32>>,
     /// How few threads it can have where all of them have PUs, and how many.
     pub(super) least: usize,
     pub(super) most: usize,
@@ -69,9 +72,11 @@ impl Shape {
 
 impl Domain {
     fn new(topology: &Topology, id: ObjectId, pus: &PuSet, cores: &[Vec<PuId>], share: bool) -> Self {
-        let mine: Vec<&Vec<PuId>> = cores.iter().filter(|core| pus.contains(core[0])).collect();
+        let mut mine: Vec<&Vec<PuId>> = cores.iter().filter(|core| pus.contains(core[0])).collect();
+        mine.sort_by_key(|core| Reverse(topology.core_speed(core[0])));
         let widest = mine.iter().map(|core| core.len()).max().unwrap_or(0);
         let turns = (0..widest).flat_map(|turn| mine.iter().filter_map(move |core| core.get(turn).copied()));
+        let turns: Vec<PuId> = turns.collect();
         let mut threads_a_core: Vec<usize> = mine.iter().map(|core| core.len()).collect();
         threads_a_core.sort_unstable_by(|a, b| b.cmp(a));
         let mut kinds: Vec<Option<usize>> = mine
@@ -81,7 +86,8 @@ impl Domain {
         kinds.sort_unstable();
         let cache = |cache: Cache| (cache.level, cache.size, cache.ways);
         Self {
-            pus: turns.collect(),
+            on_kinds: on_kinds(topology, &turns),
+            pus: turns,
             least: if share { mine.len() } else { 0 },
             most: if share { pus.len() } else { mine.len() },
             likeness: Likeness {
@@ -91,6 +97,19 @@ impl Domain {
             },
         }
     }
+}
+
+/// How many of no PU, of the first, of the first two … of `pus` are of each kind of core, the fastest kind first.
+fn on_kinds(topology: &Topology, pus: &[PuId]) -> Vec<Vec<u32>> {
+    let speed = |pu: PuId| topology.core_speed(pu) as usize;
+    let fastest = topology.allowed_pus().iter().map(speed).max().unwrap_or(0);
+    let mut counts = vec![0; fastest + 1];
+    let mut by_threads = vec![counts.clone()];
+    for &pu in pus {
+        counts[fastest - speed(pu)] += 1;
+        by_threads.push(counts.clone());
+    }
+    by_threads
 }
 
 /// The PUs that may be used, by core.

@@ -9,6 +9,7 @@ use super::memory::Remembered;
 use super::options::Thresholds;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
+use std::cmp::Reverse;
 
 /// A task that runs for less than this share of an interval holds no PU: a runtime's helper thread wakes a few times a
 /// second for microseconds.
@@ -211,15 +212,16 @@ impl Board {
     }
 
     /// An idle PU of these cells on which the task may run: where nobody is, else of an idle core, else, where siblings
-    /// are of use, of a busy one.
+    /// are of use, of a busy one. Of idle cores the fastest.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
         let allowed = &tasks[self.seats[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);
         let empty = |position: usize| may(position) && self.lodgers[position].is_none();
         let of_cores = |suits: &dyn Fn(usize) -> bool| {
             let of_core = |&core: &usize| shape.cores[core].iter().copied().find(|&position| suits(position));
-            let mut cores = cells.iter().map(|&cell| self.idle_cores[cell].iter().rev().take(TRIES));
-            cores.find_map(|mut cores| cores.find_map(of_core))
+            let cores = cells.iter().map(|&cell| self.idle_cores[cell].iter().rev().take(TRIES));
+            let fastest = cores.filter_map(|mut cores| cores.find_map(of_core));
+            fastest.min_by_key(|&position| Reverse(shape.speeds[shape.places[position].core]))
         };
         let core = of_cores(&empty).or_else(|| of_cores(&may));
         let sibling = || {
@@ -339,7 +341,10 @@ impl Board {
         let place = shape.places[position];
         if self.on_core[place.core] == 0 {
             self.idle_siblings[place.cell].retain(|&other| shape.places[other].core != place.core);
-            self.idle_cores[place.cell].push(place.core);
+            // Among cores that are equally fast it comes first.
+            let idle = &mut self.idle_cores[place.cell];
+            let slower = idle.partition_point(|&core| shape.speeds[core] <= shape.speeds[place.core]);
+            idle.insert(slower, place.core);
         } else if self.on_pu[position] == 0 {
             self.idle_siblings[place.cell].push(position);
         }

@@ -11,6 +11,7 @@
 //! A *cell* is the PUs that are in the same domain of both kinds. Nearly always it is a last-level-cache domain.
 
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
+use std::cmp::Reverse;
 
 /// Where one PU belongs; numbers are positions in the lists of `Shape`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,9 @@ pub(super) struct Shape {
     pub(super) places: Vec<Place>,
     /// By core: positions of its PUs.
     pub(super) cores: Vec<Vec<usize>>,
-    /// By cell: its cores.
+    /// By core: how fast it is among the kinds of cores, the greater the faster.
+    pub(super) speeds: Vec<u32>,
+    /// By cell: its cores, the fastest first.
     pub(super) cells: Vec<Vec<usize>>,
     /// Last-level-cache domains.
     pub(super) domains: Vec<Area>,
@@ -71,6 +74,7 @@ impl Shape {
         let mut shape = Self {
             places: vec![],
             cores: vec![],
+            speeds: vec![],
             cells: vec![],
             domains: vec![],
             memories: vec![],
@@ -92,6 +96,11 @@ impl Shape {
                 memory,
                 package,
             });
+        }
+        let speed = |core: &Vec<usize>| topology.core_speed(shape.places[core[0]].pu);
+        shape.speeds = shape.cores.iter().map(speed).collect();
+        for cell in &mut shape.cells {
+            cell.sort_by_key(|&core| Reverse(shape.speeds[core]));
         }
         let memories_of = |package| shape.memories.iter().filter(|area| area.package == package).count();
         shape.bandwidth_share = shape

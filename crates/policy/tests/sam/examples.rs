@@ -1,5 +1,6 @@
 //! Named cases: the paper's, and one for each of the mapper's options.
 
+use crate::hybrid::gb10;
 use crate::world::{Builder, World, machine, paper_machine};
 use pinfold_core::{PuId, PuSet};
 use pinfold_policy::sam::{Activity, MapperOptions, Move, Reason};
@@ -43,6 +44,17 @@ fn eight_sharers_on_two_packages_come_together_by_four_moves() {
             .all(|(interval, made)| *interval == 0 && made.reason == Reason::Coherence)
     );
     assert_eq!(world.spread(0..8), [8, 0]);
+}
+
+#[test]
+fn of_idle_cores_that_are_equal_but_for_their_kind_the_faster_one_is_taken() {
+    // Cores 0 to 4 of the first cache are slow, and idle as 8 and 9 are.
+    let sharers = [5, 6, 7, 15].into_iter();
+    let builder = sharers.fold(Builder::new(gb10()), |builder, pu| builder.sharer(100, pu, 0, HUBENCH));
+    let mut world = builder.world(MapperOptions::PAPER);
+    world.run(10);
+    assert_eq!(world.spread(0..4), [4, 0]);
+    assert_eq!(world.tasks[3].pu, PuId(8));
 }
 
 #[test]
