@@ -543,7 +543,9 @@ impl Autopin {
         }
         self.begin_line(sample);
         // Threads that come and go, and a program that rests, say nothing about the pinning.
-        if self.options.watch.is_none() || !steady || judgement == Judgement::Idle {
+        let beats = self.meter.as_ref().is_some_and(Meter::is_heartbeat) && line.rate.is_some_and(|rate| rate > 0.0);
+        let rests = judgement == Judgement::Idle && !beats;
+        if self.options.watch.is_none() || !steady || rests {
             return;
         }
         if self.number_changed() {

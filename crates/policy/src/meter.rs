@@ -9,7 +9,7 @@
 //! right, because each counter's growth is taken from when it was last read.
 
 use crate::statistics::{self, Reading};
-use pinfold_core::{Count, Metric, Sample, Scope, TaskId};
+use pinfold_core::{Count, Metric, MetricSource, Sample, Scope, TaskId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ impl Measurement {
 pub(crate) struct Meter {
     metric: usize,
     scope: Scope,
+    source: MetricSource,
     /// The last count of each counter that has been read; the program's own has no task.
     read: BTreeMap<Option<TaskId>, Count>,
     begun: bool,
@@ -110,12 +111,18 @@ impl Meter {
         Self {
             metric,
             scope: metrics[metric].scope,
+            source: metrics[metric].source,
             read: BTreeMap::new(),
             begun: false,
             total: 0.0,
             points: vec![],
             shares: 1,
         }
+    }
+
+    /// Whether it counts what the program reports of its progress by heartbeats.
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        self.source == MetricSource::Heartbeat
     }
 
     /// Takes in a sample. `counts` says of each task whether it works.

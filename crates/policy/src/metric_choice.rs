@@ -87,6 +87,20 @@ impl MetricRequest {
         })
     }
 
+    /// Whether the program has reported heartbeats often enough to be measured by them, unless something else was asked for.
+    pub(crate) fn beats(&self, metrics: &[Metric], first: &Sample, last: &Sample, probe: Duration) -> bool {
+        let time = last.at.saturating_sub(first.at).as_secs_f64();
+        let asked = |metric: &Metric| match self {
+            Self::Auto => true,
+            Self::Named(name) => *name == metric.name,
+        };
+        metrics.iter().enumerate().any(|(index, metric)| {
+            let counts = metric.source == MetricSource::Heartbeat && asked(metric) && time > 0.0;
+            let grown = meter::growth(index, metric.scope, first, last, |_| true).filter(|_| counts);
+            grown.is_some_and(|grown| grown / time * probe.as_secs_f64() >= ENOUGH)
+        })
+    }
+
     /// Chooses by what was counted from `first` to `last` by the tasks that `counts` says yes to, for probes of
     /// length `probe`.
     pub(crate) fn choose(

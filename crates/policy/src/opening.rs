@@ -3,7 +3,8 @@
 //!
 //! 1. Nothing is compared for `i`. Its later half is the window over which the tasks are judged (`roster`) and the
 //!    metrics are weighed (`metric_choice`): by then a program is more like what it will be.
-//! 2. A program that idles at its end, because it waits for input or sleeps, is waited for, half an `i` at a time.
+//! 2. A program that idles at its end, because it waits for input or sleeps, is waited for, half an `i` at a time. One
+//!    that reports heartbeats is not idle, however little it runs: a server sleeps between requests.
 //! 3. When no metric counts, the run goes on without, and another look is taken after every `t`: a first parallel
 //!    region may come late.
 
@@ -87,7 +88,8 @@ impl Opening {
             }
             return Opened::NotYet;
         }
-        if roster.judge(sample) == Judgement::Idle {
+        let idle = roster.judge(sample) == Judgement::Idle;
+        if idle && !self.request.beats(&self.metrics, &self.first, sample, self.times.probe) {
             if !self.told_idle {
                 self.told_idle = true;
                 findings.push(Finding::Note {

@@ -5,7 +5,7 @@ mod common;
 use std::fmt::Write;
 
 use common::{Log, run, schedule, watched};
-use pinfold_policy::{Candidates, Options};
+use pinfold_policy::{Candidates, MetricRequest, Options};
 
 /// The serials of the tasks that are left alone in the configuration that is in force at the end.
 fn left_alone(log: &Log) -> Vec<u64> {
@@ -84,6 +84,59 @@ fn a_program_that_sleeps_is_waited_for_and_the_user_is_told_once() {
     assert!((100.0..=108.0).contains(&begins), "{begins}");
     assert_eq!(threads, 2);
     assert_eq!(record.search.chosen.unwrap().candidate, 1);
+}
+
+/// A server whose threads run for a thousandth of the time and report 40 heartbeats a second, 60 on CPUs 0 and 4.
+const SERVER: &str = r#"
+    threads = 2
+    duration = 300.0
+    [[metric]]
+    name = "heartbeat"
+    unit = "heartbeat"
+    source = "heartbeat"
+    scope = "program"
+    [[phase]]
+    start = 0.0
+    rate = 20.0
+    busy = 0.001
+    [[phase.pinning]]
+    pus = "0,4"
+    rate = 30.0
+"#;
+
+#[test]
+fn a_server_that_sleeps_between_its_heartbeats_is_measured_by_them() {
+    let (log, record) = run(SERVER, schedule(&["0,1", "0,4"]));
+    assert_eq!(log.notes(), Vec::<String>::new());
+    assert_eq!(log.threads(), [(15.0, 2)]);
+    let chosen = record.search.chosen.unwrap();
+    assert_eq!(chosen.candidate, 1);
+    assert!((chosen.rate.unwrap() - 60.0).abs() < 0.5, "{chosen:?}");
+}
+
+#[test]
+fn a_fall_of_the_heartbeats_of_a_server_that_sleeps_begins_a_new_search() {
+    let slower = "[[phase]]\nstart = 120.0\nrate = 10.0\nbusy = 0.001\n";
+    let (log, _) = run(&format!("{SERVER}{slower}"), watched(&["0,1", "0,4"]));
+    assert_eq!(log.searches_again().len(), 1);
+}
+
+#[test]
+fn a_server_that_is_to_be_measured_by_something_else_is_idle() {
+    let options = Options {
+        metric: MetricRequest::Named("event:instructions".to_owned()),
+        ..schedule(&["0,1", "0,4"])
+    };
+    let events = r#"
+        [[metric]]
+        name = "event:instructions"
+        unit = "instruction"
+        source = "event"
+        scope = "task"
+    "#;
+    let (log, record) = run(&SERVER.replacen("[[phase]]", &format!("{events}[[phase]]"), 1), options);
+    assert!(log.notes()[0].contains("idle"));
+    assert_eq!(record.search.chosen, None);
 }
 
 #[test]

@@ -76,6 +76,9 @@ pub(crate) struct Phase {
     /// No thread runs.
     #[serde(default)]
     pub(crate) idle: bool,
+    /// The share of the time for which a working thread runs to make its steps; it sleeps for the rest.
+    #[serde(default = "all")]
+    pub(crate) busy: Share,
     #[serde(default, rename = "pinning")]
     pub(crate) pinnings: Vec<PinnedRate>,
 }

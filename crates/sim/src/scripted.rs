@@ -234,7 +234,7 @@ impl Scripted {
                 self.ended = true;
             }
         }
-        let idle = self.phase().idle;
+        let (idle, busy) = (self.phase().idle, self.phase().busy.0);
         let shares: Vec<usize> = self
             .tasks
             .iter()
@@ -246,7 +246,7 @@ impl Scripted {
         let before = self.now;
         for ((task, steps), sharers) in self.tasks.iter_mut().zip(steps).zip(shares) {
             if task.works(before) && !idle {
-                task.cpu_time += length.div_f64(sharers as f64);
+                task.cpu_time += length.mul_f64(busy / sharers as f64);
                 task.steps += steps;
             }
         }
