@@ -13,6 +13,7 @@ mod model;
 mod shape;
 mod thresholds;
 
+use crate::console;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -20,7 +21,6 @@ use pinfold_linux::calibrate::{self, Thoroughness};
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::Model;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let shape = shape::Shape::of(&topology)?;
     let say = |text: &str| {
         if !arguments.quiet {
-            eprintln!("pinfold: {text}");
+            console::say(text);
         }
     };
     if topology.allowed_pus().len() == 1 {
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(file) => {
             fs::write(file, &written.text).with_context(|| format!("{} cannot be written", file.display()))?;
         }
-        None => io::stdout().write_all(written.text.as_bytes())?,
+        None => console::print(&written.text)?,
     }
     for note in &written.notes {
         say(note);

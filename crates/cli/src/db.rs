@@ -1,12 +1,11 @@
 //! `pinfold db`: what has been learned about programs.
 
-use crate::behaviour;
 use crate::rebuild;
+use crate::{behaviour, console};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use pinfold_store::{Program, Store};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let (mut store, note) = arguments.behaviour.open()?;
     if let Some(note) = note {
-        eprintln!("pinfold: {note}");
+        console::say(note);
     }
     let text = match &arguments.command {
         Command::List => list(&store.programs(None)?),
@@ -92,10 +91,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             format!("forgotten: {forgotten}\n")
         }
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
-    }
+    console::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn found(store: &Store, which: Option<&str>) -> Result<Vec<Program>> {

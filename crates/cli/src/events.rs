@@ -7,14 +7,14 @@
 
 mod sets;
 
-use anyhow::{Context, Result};
+use crate::console;
+use anyhow::Result;
 use clap::Args;
 use pinfold_linux::counters::{self, Availability};
 use pinfold_linux::pfm::{self, Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
 use serde::Serialize;
 use sets::SetListing;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// List what can be counted: pinfold's own metrics, and the events of this machine.
@@ -99,11 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         display(&listing)
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever read from us has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        written => written.context("the list cannot be written to standard output")?,
-    }
+    console::print(&text)?;
     if listing.metrics.is_empty() && listing.sets.is_empty() && listing.pmus.is_empty() {
         let nearest = counters::nearest_events(pattern)?;
         let suggestion = match nearest.as_slice() {
@@ -115,7 +111,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         } else {
             "; --all also looks at other processors"
         };
-        eprintln!("pinfold: nothing that can be counted matches `{pattern}`{suggestion}{elsewhere}");
+        console::say(format_args!(
+            "nothing that can be counted matches `{pattern}`{suggestion}{elsewhere}"
+        ));
         return Ok(ExitCode::from(NOTHING_FOUND));
     }
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@
 
 mod moved;
 
+use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use moved::Moved;
@@ -13,7 +14,6 @@ use pinfold_core::size_text;
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,8 +29,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let run = read(&arguments.file)?;
-    // Whoever reads may have seen enough before the end.
-    let _ = std::io::stdout().lock().write_all(run.explained().as_bytes());
+    console::print(&run.explained())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,6 +2,7 @@
 
 mod measure;
 
+use crate::console;
 use crate::machine::Selected;
 use anyhow::Result;
 use clap::Args;
@@ -9,7 +10,6 @@ use pinfold_core::summary;
 use pinfold_sim::model::{Model, builtin, builtin_names};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// List the machines that can be simulated, or print all numbers of one with their sources and what was published of its
@@ -44,14 +44,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         None => list(arguments.json)?,
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => {
-            written?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+    console::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list(json: bool) -> Result<String> {

@@ -6,6 +6,7 @@
 mod activities;
 mod behaviour;
 mod calibrate;
+mod console;
 mod daemon;
 mod db;
 mod events;
@@ -30,6 +31,7 @@ mod top;
 mod topo;
 mod trace;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -72,7 +74,21 @@ enum Command {
 const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    run().unwrap_or_else(|error| {
+        console::say(format_args!("{error:#}"));
+        match error.downcast_ref::<console::Unwritable>() {
+            Some(_) => ExitCode::FAILURE,
+            None => ExitCode::from(FAILURE),
+        }
+    })
+}
+
+fn run() -> Result<ExitCode> {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(answer) => return Ok(ExitCode::from(u8::try_from(console::print_parsed(&answer)?)?)),
+    };
+    match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
@@ -89,9 +105,5 @@ fn main() -> ExitCode {
         Command::Daemon(arguments) => daemon::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
-    };
-    result.unwrap_or_else(|error| {
-        eprintln!("pinfold: {error:#}");
-        ExitCode::from(FAILURE)
-    })
+    }
 }

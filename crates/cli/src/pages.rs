@@ -1,5 +1,6 @@
 //! `pinfold pages`: where the pages of a running process are, and moving them.
 
+use crate::console;
 use crate::run::json;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -99,10 +100,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let after = on_nodes(&areas);
-    if let Some(profiled) = &profiled {
-        println!("accesses: {profiled}");
-    }
-    print!("{}", text(&after, sampled.as_ref(), moves.as_ref()));
     if let Some(json) = json {
         json.write(&Document {
             pinfold: env!("CARGO_PKG_VERSION"),
@@ -115,6 +112,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             moves: moves.as_ref(),
         })?;
     }
+    let profiled = profiled.map_or_else(String::new, |profiled| format!("accesses: {profiled}\n"));
+    console::print(&(profiled + &text(&after, sampled.as_ref(), moves.as_ref())))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,6 +3,7 @@
 //! Output is written as the placements are found, so that `pinfold placements … | head` ends at once on a machine with
 //! more of them than could ever be printed. A reader that goes away is no error.
 
+use crate::console;
 use anyhow::Result;
 use clap::Args;
 use pinfold_core::hint::{AffinityHint, Destinations};
@@ -10,7 +11,7 @@ use pinfold_core::placement::Placements;
 use pinfold_core::{ObjectId, Pinning, PuId, PuSet, Topology};
 use serde::Serialize;
 use std::fmt;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::iter;
 use std::process::ExitCode;
 
@@ -67,16 +68,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         topology: &topology,
     };
 
-    let mut out = BufWriter::new(io::stdout().lock());
-    let written = match (arguments.json, listed) {
+    console::stream(|out| match (arguments.json, listed) {
         (false, None) => writeln!(out, "{}", placements.count()),
-        (false, Some(listed)) => print_lines(&mut out, &show, listed),
-        (true, listed) => print_json(&mut out, arguments, &placements, &show, listed),
-    };
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
-    }
+        (false, Some(listed)) => print_lines(out, &show, listed),
+        (true, listed) => print_json(out, arguments, &placements, &show, listed),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What is told of a placement.
@@ -94,7 +91,7 @@ impl Show<'_> {
     }
 }
 
-fn print_lines(out: &mut impl Write, show: &Show<'_>, listed: impl Iterator<Item = Pinning>) -> io::Result<()> {
+fn print_lines(out: &mut dyn Write, show: &Show<'_>, listed: impl Iterator<Item = Pinning>) -> io::Result<()> {
     for pinning in listed {
         write!(out, "{pinning}\t{}", show.domains.loads(&pinning))?;
         match show.hints(&pinning).as_deref() {
@@ -120,7 +117,7 @@ struct Listed<'a> {
 
 /// Written by hand as far as the array goes, since its elements are never all there.
 fn print_json(
-    out: &mut impl Write,
+    out: &mut dyn Write,
     arguments: &Arguments,
     placements: &Placements,
     show: &Show<'_>,

@@ -7,6 +7,7 @@
 
 mod program;
 
+use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_linux::channel::{AgentError, Channel, find_agent};
@@ -195,7 +196,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let program = match Program::find(&arguments.command) {
         Ok(program) => program,
         Err(error) => {
-            eprintln!("pinfold: {error}");
+            console::say(&error);
             return Ok(error.exit_status());
         }
     };
@@ -243,13 +244,13 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     if arguments.verbose {
         let (recording, _) = Recording::salvage(&output)?;
         let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
-        eprintln!(
-            "pinfold: recorded {accesses} accesses of {} threads in {:.2} s: {} bytes, {:.3} an access (format {FORMAT_VERSION})",
+        console::say(format_args!(
+            "recorded {accesses} accesses of {} threads in {:.2} s: {} bytes, {:.3} an access (format {FORMAT_VERSION})",
             recording.threads().len(),
             elapsed.as_secs_f64(),
             recording.file_size(),
             recording.file_size() as f64 / accesses.max(1) as f64,
-        );
+        ));
     }
     let code = status
         .code()
@@ -265,10 +266,10 @@ pub(crate) fn open(path: &Path, salvage: bool) -> Result<Recording> {
     }
     let (recording, damage) = Recording::salvage(path)?;
     match damage {
-        Some(TraceError::Damaged { path, offset, what }) => eprintln!(
-            "pinfold: {} is damaged at byte {offset}: {what}; what precedes is used",
+        Some(TraceError::Damaged { path, offset, what }) => console::say(format_args!(
+            "{} is damaged at byte {offset}: {what}; what precedes is used",
             path.display()
-        ),
+        )),
         Some(other) => return Err(other.into()),
         None => {}
     }
@@ -287,15 +288,15 @@ fn tell_missing_region(output: &Path) -> Result<()> {
         .map(|place| region_name(place).unwrap_or_else(|| format!("{:#x}", place.identity)))
         .collect();
     if names.is_empty() {
-        eprintln!(
-            "pinfold: no parallel region began, so that nothing is recorded: regions are known in OpenMP programs that \
-             are dynamically linked"
+        console::say(
+            "no parallel region began, so that nothing is recorded: regions are known in OpenMP programs that \
+             are dynamically linked",
         );
     } else {
-        eprintln!(
-            "pinfold: the region of --region never began, so that nothing is recorded; these did: {}",
+        console::say(format_args!(
+            "the region of --region never began, so that nothing is recorded; these did: {}",
             names.join(", ")
-        );
+        ));
     }
     Ok(())
 }
@@ -375,27 +376,31 @@ fn finish(memory: &File, output: &Path, status: std::process::ExitStatus) -> Res
     }
     let unrecorded = word(Status::Unrecorded)?;
     if unrecorded > 0 {
-        eprintln!(
-            "pinfold: {unrecorded} threads are not in the recording: it holds {} at one time",
+        console::say(format_args!(
+            "{unrecorded} threads are not in the recording: it holds {} at one time",
             shared::SLOTS
-        );
+        ));
     }
     let forks = word(Status::Forks)?;
     if forks > 0 {
-        eprintln!("pinfold: the program created {forks} processes; only its first one is recorded");
+        console::say(format_args!(
+            "the program created {forks} processes; only its first one is recorded"
+        ));
     }
     if word(Status::Complete)? == 1 {
         return Ok(());
     }
     complete(memory, output).with_context(|| format!("{} could not be completed", output.display()))?;
     if word(Status::Exec)? == 1 {
-        eprintln!("pinfold: the program replaced itself by exec; what it did before is recorded");
+        console::say("the program replaced itself by exec; what it did before is recorded");
     } else if let Some(signal) = status.signal() {
-        eprintln!(
-            "pinfold: the program was killed by signal {signal} while it was recorded; what it did before is kept"
-        );
+        console::say(format_args!(
+            "the program was killed by signal {signal} while it was recorded; what it did before is kept"
+        ));
     } else {
-        eprintln!("pinfold: the program ended ({status}) before its recording did; what was recorded is kept");
+        console::say(format_args!(
+            "the program ended ({status}) before its recording did; what was recorded is kept"
+        ));
     }
     Ok(())
 }

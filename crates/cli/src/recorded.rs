@@ -1,6 +1,6 @@
 //! Recordings to simulate: one that the user names, or one that is made of a program at once.
 
-use crate::record;
+use crate::{console, record};
 use anyhow::{Result, bail};
 use pinfold_trace::Recording;
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ pub(crate) fn record(
             .map(|(name, value)| format!("{}={}", name.display(), value.display()));
         let words = command.iter().map(|word| word.to_string_lossy().into_owned());
         let shown: Vec<String> = assignments.chain(words).collect();
-        eprintln!("pinfold: recording {}", shown.join(" "));
+        console::say(format_args!("recording {}", shown.join(" ")));
     }
     let recorder = record::Arguments::whole(file.to_owned(), command.to_vec(), variables);
     let status = record::record(&recorder)?;

@@ -1,12 +1,11 @@
 //! `pinfold reset`: make undone what a pinfold that was killed has left changed.
 
-use crate::journals;
+use crate::{console, journals};
 use anyhow::Result;
 use clap::Args;
 use pinfold_linux::journal::{Action, Directory, Found, Left, Roots, Undoing};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -149,11 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         for_a_person(&document)
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough: `pinfold reset --dry-run | head`.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    console::print(&text)?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -17,6 +17,7 @@ mod schedule;
 mod simulated;
 
 use crate::behaviour::Learner;
+use crate::console;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -31,7 +32,6 @@ use report::Report;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -257,11 +257,8 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let learner = plan.learn(arguments, &plan::Identity::Command(&arguments.command), None)?;
     if arguments.dry_run {
         let policy = plan.page_options(arguments)?.policy;
-        return match io::stdout().write_all(dry_run::calls(&plan, policy).as_bytes()) {
-            // Whoever reads has seen enough.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(ExitCode::SUCCESS),
-        };
+        console::print(&dry_run::calls(&plan, policy))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let launch = plan.launch(arguments)?;
     plan.notes.extend(arguments.journals.left_behind());
@@ -269,7 +266,7 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     match LinuxMachine::launch(launch) {
         Ok(mut machine) => drive(arguments, &plan, &mut machine, json, learner),
         Err(error) => {
-            eprintln!("pinfold: {error}");
+            console::say(&error);
             Ok(status(error.exit_status()))
         }
     }

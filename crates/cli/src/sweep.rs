@@ -16,8 +16,8 @@ mod workers;
 pub(crate) use dataset::VERSION as DATA_SET_VERSION;
 pub(crate) use plan::hash;
 
-use crate::recorded;
 use crate::run::{json, number};
+use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use journal::{Journal, Key, Outcome};
@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     fn say(&self, text: impl fmt::Display) {
         if !self.quiet {
-            eprintln!("pinfold: {text}");
+            console::say(text);
         }
     }
 

@@ -3,11 +3,11 @@
 mod drawing;
 mod json;
 
+use crate::console;
 use anyhow::Result;
 use clap::Args;
 use pinfold_core::{Distances, Topology, summary};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Show the machine as pinfold sees it.
@@ -28,14 +28,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         for_a_person(&topology)
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough: `pinfold topo | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => {
-            written?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+    console::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The summary, the tree, and where there are any the kinds of cores and the distances.

@@ -23,12 +23,12 @@ mod simulated;
 
 use super::json;
 use crate::activities::Clock;
+use crate::console;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use curves::Curves;
 use pinfold_policy::sam::Thresholds;
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -36,7 +36,7 @@ use std::time::Instant;
 pub(super) fn run(arguments: &super::Arguments, machine: Selected) -> Result<ExitCode> {
     let say = |text: &str| {
         if !arguments.quiet {
-            eprintln!("pinfold: {text}");
+            console::say(text);
         }
     };
     let curves = match machine {
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &super::Arguments, machine: Selected) -> Result<Exi
     let text = written(&thresholds?, curves.origin.clock());
     match &arguments.output {
         Some(file) => fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?,
-        None => io::stdout().write_all(text.as_bytes())?,
+        None => console::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

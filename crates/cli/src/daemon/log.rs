@@ -3,11 +3,12 @@
 //! A line that cannot be written (the disk is full, nobody reads) is counted and lost; the daemon goes on.
 
 use super::config::{self, LogFormat};
+use crate::console;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::SystemTime;
 
 /// Where lines go.
@@ -71,7 +72,7 @@ impl Log {
         }
         line.push('\n');
         let written = match &mut self.sink {
-            Sink::StandardError => io::stderr().write_all(line.as_bytes()),
+            Sink::StandardError => console::log(&line),
             Sink::File(file) => file.write_all(line.as_bytes()),
         };
         self.broken = written.is_err();

@@ -11,6 +11,7 @@ mod server;
 mod sources;
 pub(crate) mod state;
 
+use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{Cgroup, Config, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, UserName};
@@ -167,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let config = arguments.config()?;
     let thresholds = config.thresholds()?;
     if arguments.check_config {
-        println!("the configuration is right");
+        console::print("the configuration is right\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     // Whatever starts a thread comes after this.

@@ -5,6 +5,7 @@
 
 use super::plan::Plan;
 use super::progress::Progress;
+use crate::console;
 use pinfold_core::{
     Applied, Configuration, Finding, Machine, Metric, MetricSource, MoveReason, Pinning, Refusal, Sample, Scope,
     TaskMove,
@@ -13,7 +14,6 @@ use pinfold_runtime::{Recorder, Totals};
 use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
 /// The teller.
@@ -66,14 +66,7 @@ impl Report {
         if self.quiet {
             return;
         }
-        self.progress.suspend(|| {
-            let mut stderr = std::io::stderr().lock();
-            for line in text.lines() {
-                // Nobody may be listening any more; the run goes on.
-                // In one piece: standard error has no buffer, and the program may write there at the same time.
-                let _ = stderr.write_all(format!("pinfold: {line}\n").as_bytes());
-            }
-        });
+        self.progress.suspend(|| console::say(text));
     }
 
     /// A rate with its unit: `123.4 regions/s`.

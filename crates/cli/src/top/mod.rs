@@ -6,6 +6,7 @@
 mod client;
 mod draw;
 
+use crate::console;
 use crate::daemon::{state::State, usual_socket};
 use crate::run::duration;
 use anyhow::{Context, Result};
@@ -14,7 +15,6 @@ use client::ask;
 use draw::{View, height, plain};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -84,7 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let usual = || usual_socket(&arguments.journals);
     let socket = arguments.socket.clone().unwrap_or_else(usual);
     if arguments.json {
-        return print(&client::ask_text(&socket)?);
+        console::print(&client::ask_text(&socket)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     if arguments.once || arguments.batch {
         return as_text(arguments, &socket);
@@ -114,28 +115,13 @@ fn as_text(arguments: &Arguments, socket: &Path) -> Result<ExitCode> {
         let state = ask(socket)?;
         let text = plain(&state, &view, width, height(&state, width));
         if arguments.once {
-            return print(&text);
+            console::print(&text)?;
+            return Ok(ExitCode::SUCCESS);
         }
-        if !written(&format!("{text}\n"))? {
+        if !console::stream(|out| writeln!(out, "{text}"))? {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(arguments.interval);
-    }
-}
-
-fn print(text: &str) -> Result<ExitCode> {
-    written(text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Writes to standard output; whether anybody reads it.
-fn written(text: &str) -> Result<bool> {
-    match io::stdout()
-        .write_all(text.as_bytes())
-        .and_then(|()| io::stdout().flush())
-    {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        other => other.map(|()| true).context("standard output"),
     }
 }
 

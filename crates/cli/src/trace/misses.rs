@@ -1,12 +1,13 @@
 //! `pinfold trace misses`: how often a recorded thread misses in caches of its own, of any geometry.
 
-use crate::machine;
+use crate::{console, machine};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::{CacheType, Topology};
 use pinfold_sim::window::{Geometry, MissCounter, Misses};
 use pinfold_trace::{Batch, Recording, Thread};
 use serde::Serialize;
+use std::io::{self, Write};
 
 /// Which caches, and which threads.
 #[derive(Args)]
@@ -121,7 +122,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.file.json {
         print_json(&recording, &geometries, &counts)
     } else {
-        print_table(&geometries, &counts);
+        console::stream(|out| print_table(out, &geometries, &counts))?;
         Ok(())
     }
 }
@@ -191,18 +192,19 @@ fn print_json(recording: &Recording, geometries: &[Geometry], counts: &[(u32, Ve
         levels: levels.collect(),
         threads: threads.collect(),
     };
-    println!("{}", serde_json::to_string_pretty(&document)?);
-    Ok(())
+    console::print_json(&document)
 }
 
-fn print_table(geometries: &[Geometry], counts: &[(u32, Vec<Misses>)]) {
-    println!(
+fn print_table(out: &mut dyn Write, geometries: &[Geometry], counts: &[(u32, Vec<Misses>)]) -> io::Result<()> {
+    writeln!(
+        out,
         "{:>6} {:>5} {:>12} {:>5} {:>5} {:>14} {:>14} {:>7} {:>14} {:>14} {:>7}",
         "thread", "level", "size", "ways", "line", "reads", "read misses", "", "writes", "write misses", ""
-    );
+    )?;
     for (thread, misses) in counts {
         for (level, (geometry, misses)) in geometries.iter().zip(misses).enumerate() {
-            println!(
+            writeln!(
+                out,
                 "{thread:>6} {:>5} {:>12} {:>5} {:>5} {:>14} {:>14} {:>7} {:>14} {:>14} {:>7}",
                 level + 1,
                 size(geometry.bytes),
@@ -214,9 +216,10 @@ fn print_table(geometries: &[Geometry], counts: &[(u32, Vec<Misses>)]) {
                 misses.writes,
                 misses.write_misses,
                 share(misses.write_misses, misses.writes),
-            );
+            )?;
         }
     }
+    Ok(())
 }
 
 fn size(bytes: u64) -> String {
