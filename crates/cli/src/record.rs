@@ -10,6 +10,7 @@ mod program;
 use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use pinfold_core::digits;
 use pinfold_linux::channel::{AgentError, Channel, find_agent};
 use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Settings, Status};
@@ -69,15 +70,13 @@ pub(crate) struct Arguments {
 
 /// Parses a number that may end in k, M or G.
 fn count(text: &str) -> Result<u64, String> {
-    let (digits, factor) = match text.as_bytes().last() {
+    let (number, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
         Some(b'M') => (&text[..text.len() - 1], 1_000_000),
         Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
         _ => (text, 1),
     };
-    digits
-        .parse::<u64>()
-        .ok()
+    digits::decimal::<u64>(number)
         .and_then(|number| number.checked_mul(factor))
         .ok_or_else(|| "not a number; write 2000000, 2000k or 2M".to_owned())
 }
@@ -96,16 +95,15 @@ enum WantedRegion {
 
 impl WantedRegion {
     fn parse(text: &str) -> Result<Self, String> {
-        if let Some(digits) = text.strip_prefix("0x") {
-            return u64::from_str_radix(digits, 16)
+        if let Some(address) = text.strip_prefix("0x") {
+            return digits::hexadecimal(address)
                 .map(Self::Address)
-                .map_err(|_| "not an address; write it as 0x401234".to_owned());
+                .ok_or_else(|| "not an address; write it as 0x401234".to_owned());
         }
         if text.starts_with(|first: char| first.is_ascii_digit()) {
-            return text
-                .parse()
+            return digits::decimal(text)
                 .map(Self::Number)
-                .map_err(|_| "not a region; write its number from 0, or the name of its function".to_owned());
+                .ok_or_else(|| "not a region; write its number from 0, or the name of its function".to_owned());
         }
         // The first colon that is not part of a C++ name's `::`.
         let colon = text

@@ -5,6 +5,7 @@
 
 mod configuration;
 mod decision;
+pub mod digits;
 pub mod hint;
 mod host;
 mod id;

@@ -1,6 +1,6 @@
 //! Sets of PUs, and the kernel's text form of them: `0-3,8`.
 
-use crate::PuId;
+use crate::{PuId, digits};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -84,10 +84,8 @@ impl PuSet {
             why,
         };
         let number = |text: &str| -> Result<u32, ParsePuSetError> {
-            let value = text
-                .trim()
-                .parse::<u32>()
-                .map_err(|_| error(format!("`{}` is not a number", text.trim())))?;
+            let text = text.trim();
+            let value: u32 = digits::decimal(text).ok_or_else(|| error(format!("`{text}` is not a number")))?;
             if value > HIGHEST_PU {
                 return Err(error(format!("{value} is above {HIGHEST_PU}")));
             }
@@ -213,6 +211,7 @@ mod tests {
     fn each_error_names_the_offending_part() {
         for (list, part) in [
             ("0-x", "`x`"),
+            ("0-+3", "`+3`"),
             ("3-1", "backwards"),
             ("1-4:0", "stride 0"),
             ("0-99999", "99999"),

@@ -20,7 +20,7 @@
 //! hypervisor does with it nobody can tell: some take the value and do nothing.
 
 use crate::journal::Action;
-use pinfold_core::{Prefetcher, Prefetchers, PuId};
+use pinfold_core::{Prefetcher, Prefetchers, PuId, digits};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -145,7 +145,7 @@ impl Switches {
                 .find(|(key, _)| key.trim() == name)
                 .map(|(_, value)| value.trim())
         };
-        let number = |name| field(name).and_then(|value| value.parse::<u32>().ok());
+        let number = |name| field(name).and_then(digits::decimal::<u32>);
         let vendor = field("vendor_id").unwrap_or("of an unknown vendor");
         let intel = Self {
             register: INTEL,

@@ -4,7 +4,7 @@
 //! read is `None`: a thread may end between any two system calls.
 
 use nix::sys::resource::{Resource, getrlimit};
-use pinfold_core::PuId;
+use pinfold_core::{PuId, digits};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -88,11 +88,8 @@ impl Procfs {
         let bytes = fs::read(self.root.join(thread.to_string()).join("status")).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let field = |name: &str| -> Option<i32> {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name))?
-                .trim()
-                .parse()
-                .ok()
+            let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+            digits::decimal(value.trim())
         };
         Some(Kinship {
             process: field("Tgid:")?,
@@ -116,7 +113,7 @@ impl Procfs {
     /// Numbers are given out in ascending order, and from the beginning again after the highest.
     pub fn newest(&self) -> Option<i32> {
         let text = fs::read_to_string(self.root.join("loadavg")).ok()?;
-        text.split_whitespace().nth(4)?.parse().ok()
+        digits::decimal(text.split_whitespace().nth(4)?)
     }
 
     /// The control groups of a process, as paths below the roots of their hierarchies.
@@ -132,7 +129,7 @@ impl Procfs {
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
         // Real, effective, saved and file system user.
-        line.split_whitespace().nth(1)?.parse().ok()
+        digits::decimal(line.split_whitespace().nth(1)?)
     }
 
     /// The threads of a process, in ascending order; none when it has ended.
@@ -145,7 +142,7 @@ impl Procfs {
         fs::read_to_string(self.thread(process, thread).join("children"))
             .unwrap_or_default()
             .split_whitespace()
-            .filter_map(|child| child.parse().ok())
+            .filter_map(digits::decimal)
             .collect()
     }
 
@@ -160,7 +157,7 @@ fn numbered(directory: &Path) -> Vec<i32> {
         return vec![];
     };
     let mut numbers: Vec<i32> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|entry| digits::decimal(entry.ok()?.file_name().to_str()?))
         .collect();
     numbers.sort_unstable();
     numbers
@@ -209,7 +206,7 @@ impl CpuTimeFile {
         let mut buffer = [0; 64];
         let length = self.0.read_at(&mut buffer, 0).ok()?;
         let text = std::str::from_utf8(&buffer[..length]).ok()?;
-        Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+        Some(Duration::from_nanos(digits::decimal(text.split_whitespace().next()?)?))
     }
 }
 
@@ -223,10 +220,10 @@ fn parse_stat(line: &str) -> Option<ThreadStat> {
     // In ascending order: each field is looked for after the one before.
     Some(ThreadStat {
         state: field(3)?.chars().next()?,
-        parent: field(4)?.parse().ok()?,
-        is_kernel_thread: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
-        start: field(22)?.parse().ok()?,
-        last_pu: field(39).and_then(|pu| pu.parse().ok()).map(PuId),
+        parent: digits::decimal(field(4)?)?,
+        is_kernel_thread: digits::decimal::<u64>(field(9)?)? & KERNEL_THREAD != 0,
+        start: digits::decimal(field(22)?)?,
+        last_pu: field(39).and_then(digits::decimal).map(PuId),
         name: name.to_owned(),
     })
 }

@@ -1,9 +1,11 @@
 //! Numbers on the command line that have bounds.
 
+use pinfold_core::digits;
+
 /// Parses a number of things of which there must be one.
 pub(crate) fn parse_positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if number > 0 => Ok(number),
+    match digits::decimal(text) {
+        Some(number) if number > 0 => Ok(number),
         _ => Err("not a whole number from 1 up".to_owned()),
     }
 }

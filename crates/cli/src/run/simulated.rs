@@ -6,7 +6,7 @@ use super::{About, drive_about, json_file, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::{Finding, Machine, PageMapping, Prefetchers};
+use pinfold_core::{Finding, Machine, PageMapping, Prefetchers, digits};
 use pinfold_runtime::Recorder;
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, Run, SimulatedMachine};
@@ -69,9 +69,9 @@ impl FromStr for Repetitions {
         if text == "auto" {
             return Ok(Self::Auto);
         }
-        text.parse()
+        digits::decimal(text)
             .map(Self::Times)
-            .map_err(|_| "give a number from 1 on, or auto".to_owned())
+            .ok_or_else(|| "give a number from 1 on, or auto".to_owned())
     }
 }
 

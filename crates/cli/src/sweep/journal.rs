@@ -11,6 +11,7 @@
 //! While it is open, the file is locked.
 
 use anyhow::{Context, Result, bail};
+use pinfold_core::digits;
 use pinfold_linux::own::{self, LockedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -210,7 +211,7 @@ fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
     let mut rest = bytes.strip_prefix(MAGIC)?;
     let mut found = Found::default();
     while let Some((record, after)) = first_record(rest) {
-        let key = u128::from_str_radix(&record.key, 16).ok()?;
+        let key = digits::hexadecimal(&record.key)?;
         found.outcomes.insert(Key(key), record.outcome);
         rest = after;
     }

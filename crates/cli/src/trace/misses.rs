@@ -3,7 +3,7 @@
 use crate::{console, machine};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::{CacheType, Topology};
+use pinfold_core::{CacheType, Topology, digits};
 use pinfold_sim::window::{Geometry, MissCounter, Misses};
 use pinfold_trace::{Batch, Recording, Thread};
 use serde::Serialize;
@@ -40,8 +40,7 @@ fn geometry(text: &str) -> Result<Geometry, String> {
         _ => (size, 0),
     };
     let number = |text: &str, what: &str| {
-        text.parse::<u32>()
-            .ok()
+        digits::decimal::<u32>(text)
             .filter(|&number| number > 0)
             .ok_or_else(|| format!("`{text}` is not a {what}; write a cache as 32k,8,64"))
     };

@@ -1,7 +1,7 @@
 //! Memory to measure with: mapped for itself, in pages of a chosen size, and chains of addresses through it.
 
 use super::CalibrationError;
-use pinfold_core::NodeId;
+use pinfold_core::{NodeId, digits};
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
@@ -86,11 +86,11 @@ impl Memory {
         for line in maps.lines() {
             let first = line.split_whitespace().next()?;
             if let Some((begin, end)) = first.split_once('-') {
-                let within = |text: &str| usize::from_str_radix(text, 16).ok();
-                inside = within(begin)? <= address && address < within(end)?;
+                let (begin, end): (usize, usize) = (digits::hexadecimal(begin)?, digits::hexadecimal(end)?);
+                inside = (begin..end).contains(&address);
             } else if inside && first == "AnonHugePages:" {
-                let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-                return Some((kilobytes * 1024.0 / self.bytes as f64).min(1.0));
+                let kilobytes: u64 = digits::decimal(line.split_whitespace().nth(1)?)?;
+                return Some((kilobytes as f64 * 1024.0 / self.bytes as f64).min(1.0));
             }
         }
         None

@@ -51,7 +51,7 @@ pub use team::{CountSource, Piece, ThreadCounts};
 use crate::counters::CounterError;
 use core::Loop;
 use memory::{Memory, Pages};
-use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology};
+use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology, digits};
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -389,7 +389,7 @@ fn stolen_ticks() -> Option<(u64, u64)> {
 
 fn stolen_in(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let ticks: Vec<u64> = line.split_whitespace().map_while(digits::decimal).collect();
     // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user time.
     Some((ticks.iter().take(8).sum(), *ticks.get(7)?))
 }

@@ -2,6 +2,7 @@
 //! more is killed, and is told nothing before.
 
 use super::CalibrationError;
+use pinfold_core::digits;
 use std::fs;
 use std::path::Path;
 
@@ -33,19 +34,19 @@ fn available(root: &Path) -> Option<u64> {
 /// Bytes that /proc/meminfo says are available.
 fn of_system(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    let kilobytes: u64 = digits::decimal(line.trim().trim_end_matches(" kB"))?;
     Some(kilobytes << 10)
 }
 
 /// Bytes that a control group allows beyond what it has. What it has of files is given up when memory is wanted.
 fn room(folder: &Path) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
-    let most: u64 = read("memory.max")?.trim().parse().ok()?;
-    let taken: u64 = read("memory.current")?.trim().parse().ok()?;
+    let most: u64 = digits::decimal(read("memory.max")?.trim())?;
+    let taken: u64 = digits::decimal(read("memory.current")?.trim())?;
     let statistics = read("memory.stat").unwrap_or_default();
     let files = statistics
         .lines()
-        .find_map(|line| line.strip_prefix("file ")?.parse().ok());
+        .find_map(|line| digits::decimal(line.strip_prefix("file ")?));
     Some(most.saturating_sub(taken.saturating_sub(files.unwrap_or(0))))
 }
 

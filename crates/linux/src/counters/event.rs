@@ -7,7 +7,7 @@ use crate::nearest::nearest;
 use crate::pfm::{self, AttributeKind, Encoding, Library, PfmError, Pmu, PmuKind, Privilege, sys};
 use crate::symbols;
 use nix::errno::Errno;
-use pinfold_core::{Metric, MetricSource, Scope};
+use pinfold_core::{Metric, MetricSource, Scope, digits};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -137,7 +137,7 @@ fn is_listed(library: &Library, pmu: &Pmu, event: &str) -> bool {
 fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
     let file = root.join("sys/bus/event_source/devices/uprobe/type");
     fs::read_to_string(&file)
-        .and_then(|text| text.trim().parse().map_err(io::Error::other))
+        .and_then(|text| digits::decimal(text.trim()).ok_or_else(|| io::Error::other("the file holds no number")))
         .map_err(|source| CounterError::NoUprobes {
             file: file.display().to_string(),
             source,

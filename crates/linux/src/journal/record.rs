@@ -5,7 +5,7 @@
 //! says nothing known, is damage.
 
 use crate::affinity::CpuMask;
-use pinfold_core::{PuId, PuSet};
+use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
 use std::str::SplitAsciiWhitespace;
 
@@ -104,13 +104,13 @@ impl Record {
     /// Reads a line without its end; `None` for damage.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (checksum, body) = line.split_once(' ')?;
-        if checksum.len() != 8 || u32::from_str_radix(checksum, 16).ok()? != crc32fast::hash(body.as_bytes()) {
+        if checksum.len() != 8 || digits::hexadecimal::<u32>(checksum)? != crc32fast::hash(body.as_bytes()) {
             return None;
         }
         let mut words = body.split_ascii_whitespace();
         let record = match words.next()? {
             "journal" => Self::Begin {
-                version: words.next()?.parse().ok()?,
+                version: digits::decimal(words.next()?)?,
                 boot: words.next()?.to_owned(),
             },
             "mask" => Self::Change(Change::Mask(MaskChange {
@@ -179,11 +179,11 @@ impl fmt::Display for Thread {
 }
 
 fn thread(words: &mut SplitAsciiWhitespace<'_>) -> Option<Thread> {
-    let mut number = || words.next()?.parse().ok().filter(|&number: &i32| number > 0);
+    let mut number = || digits::decimal(words.next()?).filter(|&number: &i32| number > 0);
     Some(Thread {
         process: number()?,
         thread: number()?,
-        start: words.next()?.parse().ok()?,
+        start: digits::decimal(words.next()?)?,
     })
 }
 
@@ -194,11 +194,11 @@ fn mask(word: &str) -> Option<CpuMask> {
 }
 
 fn pu(word: &str) -> Option<PuId> {
-    word.parse().ok().map(PuId)
+    digits::decimal(word).map(PuId)
 }
 
 fn hexadecimal(word: &str) -> Option<u64> {
-    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+    digits::hexadecimal(word.strip_prefix("0x")?)
 }
 
 /// Reads a word in which `-` stands for nothing.
@@ -258,6 +258,35 @@ pub(crate) mod tests {
             changes().prop_map(|change| Record::Undone(change.target())),
             Just(Record::Kept),
         ]
+    }
+
+    #[test]
+    fn a_sign_in_place_of_a_digit_is_damage() {
+        let begins_with_zero = |boot: u32| {
+            let line = Record::Begin {
+                version: VERSION,
+                boot: boot.to_string(),
+            }
+            .to_line();
+            line.starts_with('0').then_some(line)
+        };
+        let line = (0..).find_map(begins_with_zero).unwrap();
+        let line = line.trim_end();
+        assert!(Record::from_line(line).is_some());
+        assert_eq!(Record::from_line(&line.replacen('0', "+", 1)), None);
+
+        for body in [
+            "journal +1 boot",
+            "mask +7 7 40 0-3 - 1",
+            "mask 7 7 +40 0-3 - 1",
+            "mask 7 7 40 0-+3 - 1",
+            "mask 7 7 40 0-3 - +1",
+            "undone register 0x+1a4 0",
+        ] {
+            let line = |body: &str| format!("{:08x} {body}", crc32fast::hash(body.as_bytes()));
+            assert!(Record::from_line(&line(&body.replace('+', ""))).is_some(), "{body}");
+            assert_eq!(Record::from_line(&line(body)), None, "{body}");
+        }
     }
 
     proptest! {

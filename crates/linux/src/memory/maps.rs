@@ -4,8 +4,8 @@
 //! Both files are read one after the other while the process runs. An area is where both tell of it; what was mapped or
 //! unmapped in between is not.
 
-use pinfold_core::NodeId;
 use pinfold_core::memory::{AreaKind, MemoryArea};
+use pinfold_core::{NodeId, digits};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -93,7 +93,7 @@ fn huge(line: &str) -> Option<u64> {
     if !matches!(name, "AnonHugePages" | "ShmemPmdMapped" | "FilePmdMapped") {
         return None;
     }
-    let kilobytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let kilobytes: u64 = digits::decimal(value.trim().strip_suffix("kB")?.trim())?;
     kilobytes.checked_mul(1024)
 }
 
@@ -120,13 +120,12 @@ impl<'a> Header<'a> {
         let (start, end) = field().split_once('-')?;
         let permissions = field();
         let (offset, _device, _inode) = (field(), field(), field());
-        let number = |text| u64::from_str_radix(text, 16).ok();
         let header = Self {
-            start: number(start)?,
-            end: number(end)?,
+            start: digits::hexadecimal(start)?,
+            end: digits::hexadecimal(end)?,
             permissions,
             shared: permissions.as_bytes().get(3)? == &b's',
-            offset: number(offset).unwrap_or(0),
+            offset: digits::hexadecimal(offset).unwrap_or(0),
             path: rest,
         };
         (header.start < header.end).then_some(header)
@@ -188,7 +187,7 @@ struct Residence {
 impl Residence {
     fn parse(line: &str) -> Option<(u64, Self)> {
         let mut words = line.split_ascii_whitespace().peekable();
-        let start = u64::from_str_radix(words.next()?, 16).ok()?;
+        let start = digits::hexadecimal(words.next()?)?;
         let mut policy = words.next()?.to_owned();
         // Two policies have names of two words: `weighted interleave:0-3` and `prefer (many):0-3`.
         if let Some(word) = words.next_if(|word| word.starts_with("interleave") || word.starts_with("(many)")) {
@@ -201,13 +200,11 @@ impl Residence {
         };
         for (name, value) in words.filter_map(|word| word.split_once('=')) {
             if name == "kernelpagesize_kB" {
-                residence.page_size = value
-                    .parse()
-                    .ok()
+                residence.page_size = digits::decimal(value)
                     .and_then(|size: u64| size.checked_mul(1024))
                     .filter(|&size| size > 0);
-            } else if let Some(node) = name.strip_prefix('N').and_then(|node| node.parse().ok()) {
-                residence.pages.push((NodeId(node), value.parse().ok()?));
+            } else if let Some(node) = name.strip_prefix('N').and_then(digits::decimal) {
+                residence.pages.push((NodeId(node), digits::decimal(value)?));
             }
         }
         Some((start, residence))

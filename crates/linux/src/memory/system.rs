@@ -1,7 +1,7 @@
 //! What `/proc/sys` and `/sys` tell of memory on nodes. The roots are arguments, so that a test can point the reader at files
 //! of its own making.
 
-use pinfold_core::NodeId;
+use pinfold_core::{NodeId, digits};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl System {
 }
 
 fn number(file: &Path) -> Option<u32> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
+    digits::decimal(fs::read_to_string(file).ok()?.trim())
 }
 
 #[cfg(test)]

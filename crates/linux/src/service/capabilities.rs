@@ -3,6 +3,7 @@
 //! The user stays the same, so that root's files stay readable and `pinfold reset` finds the journal where it is. What is given
 //! up is given up by this process and whatever it begins, for good.
 
+use pinfold_core::digits;
 use std::io;
 
 /// `CAP_SYS_PTRACE`: to see processes of other users where /proc is mounted with `hidepid`.
@@ -97,7 +98,7 @@ pub fn keep_only_what_is_needed(hidden: bool) -> Result<Vec<&'static str>, Capab
 /// The highest capability that this kernel knows.
 fn highest() -> u32 {
     let text = std::fs::read_to_string("/proc/sys/kernel/cap_last_cap");
-    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(40)
+    text.ok().and_then(|text| digits::decimal(text.trim())).unwrap_or(40)
 }
 
 #[cfg(test)]

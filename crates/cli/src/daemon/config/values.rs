@@ -3,6 +3,7 @@
 use crate::activities;
 use crate::run::duration;
 use nix::unistd::User;
+use pinfold_core::digits;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use std::fmt;
@@ -118,7 +119,7 @@ impl FromStr for UserName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(number) = text.parse() {
+        if let Some(number) = digits::decimal(text) {
             return Ok(Self(number));
         }
         match User::from_name(text) {
@@ -133,7 +134,7 @@ impl FromStr for ProcessNumber {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().ok().filter(|&number: &i32| number > 0);
+        let number = digits::decimal(text).filter(|&number: &i32| number > 0);
         number
             .map(Self)
             .ok_or_else(|| "write the number of a process, as ps shows it".to_owned())
@@ -144,7 +145,7 @@ impl FromStr for Mode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
+        let mode = digits::octal(text).filter(|&mode: &u32| mode <= 0o777);
         mode.map(Self)
             .ok_or_else(|| "write permissions as chmod takes them, such as \"0660\"".to_owned())
     }

@@ -14,6 +14,7 @@
 //! decoded.
 
 use crate::pfm::{empty_attributes, sys};
+use pinfold_core::digits;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -200,7 +201,7 @@ impl<'a> Pmu<'a> {
     /// The number that a file holds; `None` where there is no such file.
     fn number<N: std::str::FromStr>(&self, file: &str) -> Result<Option<N>, NoMemoryEvents> {
         let Some(text) = self.text(file) else { return Ok(None) };
-        let number = text.parse().map_err(|_| NoMemoryEvents::Description {
+        let number = digits::decimal(&text).ok_or_else(|| NoMemoryEvents::Description {
             file: self.directory.join(file),
             why: format!("`{text}` is not a number"),
         })?;
@@ -234,8 +235,8 @@ impl<'a> Pmu<'a> {
 /// A number as the kernel writes it: decimal, or hexadecimal with `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
+        Some(text) => digits::hexadecimal(text),
+        None => digits::decimal(text),
     }
 }
 
@@ -251,7 +252,7 @@ fn put(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
     let word = config.get_mut(word(name)?)?;
     for range in ranges.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        let (first, last): (u32, u32) = (digits::decimal(first)?, digits::decimal(last)?);
         for bit in first..=last {
             *word |= (value & 1).checked_shl(bit)?;
             value >>= 1;
