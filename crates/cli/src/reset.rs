@@ -64,6 +64,8 @@ enum State {
     Kept,
     /// It cannot be opened.
     Unreadable,
+    /// It has the name of a journal and is none.
+    NotOurs,
     /// All that it says would be, or is, undone.
     Undone,
     /// Something of it is not.
@@ -130,6 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         journals.push(match found {
             Found::Running(file) => Entry::untouched(file, State::Running, None),
             Found::Unreadable(file, error) => Entry::untouched(file, State::Unreadable, Some(error.to_string())),
+            Found::NotOurs(file, why) => Entry::untouched(file, State::NotOurs, Some(why.to_owned())),
             Found::Left(left) if left.kept() && !arguments.kept => {
                 Entry::untouched(left.path().to_path_buf(), State::Kept, None)
             }
@@ -138,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let failed = journals
         .iter()
-        .any(|entry| matches!(entry.state, State::Failed | State::Unreadable));
+        .any(|entry| matches!(entry.state, State::Failed | State::Unreadable | State::NotOurs));
     let document = Document {
         dry_run: arguments.dry_run,
         journals,
@@ -204,9 +207,14 @@ fn for_a_person(document: &Document) -> String {
         let _ = match entry.state {
             State::Running => writeln!(text, "{file}: its pinfold runs; left alone"),
             State::Kept => writeln!(text, "{file}: left on purpose (--keep-pinned); --kept makes it undone"),
+            State::NotOurs => writeln!(
+                text,
+                "{file} is no journal of this user's pinfold: {}; left alone",
+                entry.damage.as_deref().unwrap_or_default()
+            ),
             State::Unreadable | State::Undone | State::Failed => Ok(()),
         };
-        if let Some(damage) = &entry.damage {
+        if let Some(damage) = entry.damage.as_ref().filter(|_| entry.state != State::NotOurs) {
             let _ = match &entry.set_aside {
                 Some(aside) => writeln!(text, "{file} is damaged: {damage}; it is {} now", aside.display()),
                 None => writeln!(text, "{file} is damaged: {damage}"),

@@ -1,13 +1,14 @@
 //! What this process itself uses and holds: processor time, and files that nobody else may work on.
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use std::fs::{self, File, Metadata};
+use nix::unistd::geteuid;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Deref;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +17,55 @@ pub fn processor_time() -> io::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
+}
+
+/// What stands at a path that should be a file of this user.
+#[derive(Debug)]
+pub enum Own {
+    /// A regular file of this user, open.
+    File(File),
+    /// Something else, in words. It was not touched.
+    Foreign(&'static str),
+}
+
+/// Opens a regular file that belongs to this user. Symbolic links are not followed, and nothing else is waited for or changed.
+pub fn open(path: &Path, options: &OpenOptions) -> io::Result<Own> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = match options.clone().custom_flags(flags.bits()).open(path) {
+        Ok(file) => file,
+        Err(error) => {
+            let foreign = fs::symlink_metadata(path).ok().and_then(|there| foreign(&there));
+            return foreign.map(Own::Foreign).ok_or(error);
+        }
+    };
+    Ok(match foreign(&file.metadata()?) {
+        Some(what) => Own::Foreign(what),
+        None => Own::File(file),
+    })
+}
+
+/// Why something is no regular file of this user.
+fn foreign(there: &Metadata) -> Option<&'static str> {
+    if there.is_symlink() {
+        Some("it is a symbolic link")
+    } else if !there.is_file() {
+        Some("it is no regular file")
+    } else if there.uid() != geteuid().as_raw() {
+        Some("it belongs to another user")
+    } else {
+        None
+    }
+}
+
+/// Why a path may not be taken for the socket of a server that has ended: `None` where it may.
+pub fn not_an_own_socket(there: &Metadata) -> Option<&'static str> {
+    if !there.file_type().is_socket() {
+        Some("it is no socket")
+    } else if there.uid() != geteuid().as_raw() {
+        Some("it belongs to another user")
+    } else {
+        None
+    }
 }
 
 /// A file on which nobody else works who asks for the same.
@@ -58,6 +108,26 @@ pub fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_regular_file_of_this_user_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        assert!(matches!(open(&file, &options).unwrap(), Own::File(_)));
+        assert!(matches!(
+            open(&link, &options).unwrap(),
+            Own::Foreign("it is a symbolic link")
+        ));
+        assert!(matches!(
+            open(folder.path(), &options).unwrap(),
+            Own::Foreign("it is no regular file")
+        ));
+        assert!(open(&folder.path().join("nothing"), &options).is_err());
+    }
 
     #[test]
     fn a_locked_file_is_refused_until_it_is_closed() {

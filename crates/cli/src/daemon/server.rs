@@ -8,11 +8,12 @@
 use super::config::Export;
 use super::exposition;
 use super::state::State;
-use anyhow::{Context, Result};
-use std::fs::{self, Permissions};
+use anyhow::{Context, Result, bail};
+use pinfold_linux::own;
+use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,6 +84,8 @@ impl Board {
 pub(super) struct Listeners {
     unix: UnixListener,
     path: PathBuf,
+    /// The socket's device and inode.
+    socket: (u64, u64),
     tcp: Option<TcpListener>,
 }
 
@@ -96,12 +99,10 @@ impl Listeners {
                 path.display()
             )
         };
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(failure),
-            _ => {}
-        }
+        remove_dead_socket(&path).with_context(failure)?;
         let unix = UnixListener::bind(&path).with_context(failure)?;
         fs::set_permissions(&path, Permissions::from_mode(export.mode.0)).with_context(failure)?;
+        let socket = identity(&fs::symlink_metadata(&path).with_context(failure)?);
         let tcp = match export.listen {
             None => None,
             Some(address) => Some(TcpListener::bind(address.0).with_context(|| {
@@ -111,7 +112,12 @@ impl Listeners {
                 )
             })?),
         };
-        Ok(Self { unix, path, tcp })
+        Ok(Self {
+            unix,
+            path,
+            socket,
+            tcp,
+        })
     }
 
     /// Answers from now on, until the process ends. `interval` is how often there can be a state.
@@ -133,19 +139,46 @@ impl Listeners {
                 .name("tcp".into())
                 .spawn(move || tcp.incoming().for_each(|stream| answering.accept(stream)))?;
         }
-        Ok(Server { path: self.path })
+        Ok(Server {
+            path: self.path,
+            socket: self.socket,
+        })
+    }
+}
+
+/// Removes the socket that a dead daemon has left at `path`. Anything else stays, and is an error.
+fn remove_dead_socket(path: &Path) -> Result<()> {
+    let there = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        there => there?,
+    };
+    if let Some(why) = own::not_an_own_socket(&there) {
+        bail!("something else is there: {why}");
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(fs::remove_file(path)?),
+        _ => bail!("another process listens there"),
     }
 }
 
 /// What answers. Its socket goes with it.
 pub(super) struct Server {
     path: PathBuf,
+    socket: (u64, u64),
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        // Somebody may have put something else in its place.
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| identity(&there) == self.socket) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// By what a file is told from another that has its name later.
+fn identity(there: &Metadata) -> (u64, u64) {
+    (there.dev(), there.ino())
 }
 
 #[derive(Clone)]
@@ -261,6 +294,39 @@ mod tests {
         assert!(read_request(&mut vec![b'x'; 2 * LONGEST_REQUEST].as_slice()).is_err());
         let whole = read_request(&mut &b"GET /state HTTP/1.1\r\n\r\n"[..]).unwrap();
         assert!(whole.starts_with("GET /state"));
+    }
+
+    #[test]
+    fn only_a_socket_of_ours_on_which_nobody_listens_gives_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daemon.sock");
+        let open = || {
+            let export = Export {
+                socket: Some(path.clone()),
+                ..Export::default()
+            };
+            Listeners::open(&export, Path::new("unused"))
+        };
+        fs::write(&path, "notes").unwrap();
+        let refused = format!("{:#}", open().err().unwrap());
+        assert!(
+            refused.contains("no socket") && refused.contains("--socket"),
+            "{refused}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "notes");
+        fs::remove_file(&path).unwrap();
+
+        let elsewhere = folder.path().join("elsewhere.sock");
+        drop(UnixListener::bind(&elsewhere).unwrap());
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(open().is_err() && elsewhere.exists());
+        fs::remove_file(&path).unwrap();
+
+        let listener = UnixListener::bind(&path).unwrap();
+        let refused = format!("{:#}", open().err().unwrap());
+        assert!(refused.contains("another process listens"), "{refused}");
+        drop(listener);
+        assert!(open().is_ok());
     }
 
     #[test]

@@ -12,13 +12,16 @@
 //! ends masks and registers as well as the file. So nothing is ever forced to a disk, and a change costs one system call.
 //! A file of an earlier boot, should the directory outlive one, is void.
 //!
+//! A file counts as a journal only if it is a regular file of this user that begins as journals do (`record::is_begun`).
+//! Anything else, whatever its name, is neither opened through a symbolic link, nor changed, renamed or removed.
+//!
 //! Another kind of change is another case of `Change`, a line for it in `record`, and what undoes it in `undo`.
 
 mod record;
 mod undo;
 
 use crate::guard::Guard;
-use crate::own::{self, LockedFile};
+use crate::own::{self, LockedFile, Own};
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
 pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
@@ -34,6 +37,9 @@ pub use undo::{Action, Roots, Undoing, Undone};
 const WHOLE: &str = "journal";
 const UNFINISHED: &str = "unfinished";
 const DAMAGED: &str = "damaged";
+
+/// Why a file of a journal's name is left alone.
+const NO_JOURNAL: &str = "it does not begin as a journal does";
 
 /// A journal is not written anew before it has this many bytes.
 const SMALL: u64 = 1 << 16;
@@ -109,8 +115,13 @@ impl Directory {
 
     fn existing(path: &Path) -> Result<Self, JournalError> {
         let metadata = fs::metadata(path).map_err(failure(path, "read"))?;
+        let named = fs::symlink_metadata(path).map_err(failure(path, "read"))?;
+        let user = nix::unistd::geteuid().as_raw();
         let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-        if owner != nix::unistd::geteuid().as_raw() || mode & 0o022 != 0 {
+        // Where a symbolic link leads is for its owner to say.
+        let led_by_another = named.is_symlink() && ![0, user].contains(&named.uid());
+        if owner != user || mode & 0o022 != 0 || led_by_another {
+            let owner = if led_by_another { named.uid() } else { owner };
             let path = path.to_path_buf();
             return Err(JournalError::Foreign { path, owner, mode });
         }
@@ -129,13 +140,9 @@ impl Directory {
         for path in paths {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some(WHOLE) => found.extend(Left::open(&path, &self.boot, Waiting::Never)?),
-                // Nobody has begun to change anything with it. One that is being made is locked, but for an instant in
-                // which its maker finds it gone and makes another.
                 Some(UNFINISHED) => {
-                    if let Ok(file) = File::open(&path)
-                        && let Ok(Some(_lock)) = own::lock(file)
-                    {
-                        let _ = fs::remove_file(&path);
+                    if let Some(why) = remove_unfinished(&path) {
+                        found.push(Found::NotOurs(path, why));
                     }
                 }
                 _ => {}
@@ -143,6 +150,37 @@ impl Directory {
         }
         Ok(found)
     }
+}
+
+/// Removes a journal that was never finished: nobody has begun to change anything with it. One that is being made is locked,
+/// but for an instant in which its maker finds it gone and makes another. Why it stays, where it is no journal.
+fn remove_unfinished(path: &Path) -> Option<&'static str> {
+    let file = match own::open(path, OpenOptions::new().read(true)) {
+        Ok(Own::File(file)) => file,
+        Ok(Own::Foreign(why)) => return Some(why),
+        // It has gone, or cannot be read; neither is anything to undo.
+        Err(_) => return None,
+    };
+    match own::lock(file) {
+        Ok(Some(lock)) if is_unfinished(&lock, path) => {
+            let _ = fs::remove_file(path);
+            None
+        }
+        Ok(Some(_)) => Some(NO_JOURNAL),
+        Ok(None) | Err(_) => None,
+    }
+}
+
+/// Whether an unfinished file is a journal's: it begins as one, or is empty and has a name that we give.
+fn is_unfinished(file: &File, path: &Path) -> bool {
+    let mut begin = vec![];
+    if file.take(record::BEGIN_LENGTH).read_to_end(&mut begin).is_err() {
+        return false;
+    }
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = path.file_stem().and_then(|stem| stem.to_str()?.split_once('-'));
+    let named = name.is_some_and(|(process, number)| digits(process) && digits(number));
+    record::is_begun(&begin) || begin.is_empty() && named
 }
 
 /// Which boot of the machine this is.
@@ -184,7 +222,13 @@ impl Journal {
         let mut number = 0;
         loop {
             let path = directory.path.join(format!("{process}-{number}.{WHOLE}"));
-            let (file, length) = write_new(&path, &directory.boot, [], false).map_err(failure(&path, "made"))?;
+            let (file, length) = match write_new(&path, &directory.boot, [], false) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    number += 1;
+                    continue;
+                }
+                written => written.map_err(failure(&path, "made"))?,
+            };
             // A link, and no renaming: another process with our number, in another container, is not to lose its file.
             let linked = fs::hard_link(path.with_extension(UNFINISHED), &path);
             let _ = fs::remove_file(path.with_extension(UNFINISHED));
@@ -315,7 +359,8 @@ impl Drop for Journal {
     }
 }
 
-/// Writes an unfinished journal beside `path`; its file, locked, and its length.
+/// Writes an unfinished journal beside `path`; its file, locked, and its length. What is there and no journal stays:
+/// `AlreadyExists`.
 fn write_new(
     path: &Path,
     boot: &str,
@@ -335,11 +380,17 @@ fn write_new(
     }
     let unfinished = path.with_extension(UNFINISHED);
     loop {
-        let file = OpenOptions::new().append(true).create(true).open(&unfinished)?;
+        let mut options = OpenOptions::new();
+        let Own::File(file) = own::open(&unfinished, options.read(true).append(true).create(true))? else {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        };
         // Another who surveys the directory may have it locked, to remove it.
         let Some(file) = own::lock(file)? else { continue };
         if !own::is_at(&file, &unfinished) {
             continue;
+        }
+        if !is_unfinished(&file, &unfinished) {
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
         file.set_len(0)?;
         (&*file).write_all(lines.as_bytes())?;
@@ -421,6 +472,8 @@ pub enum Found {
     Running(PathBuf),
     /// One that cannot be opened.
     Unreadable(PathBuf, io::Error),
+    /// A file with the name of one that is none, and why. It was not touched.
+    NotOurs(PathBuf, &'static str),
     /// One that was left.
     Left(Left),
 }
@@ -437,8 +490,9 @@ impl Left {
     /// Opens and reads the journal at `path`; `None` where there is none any more.
     pub(crate) fn open(path: &Path, boot: &str, waiting: Waiting) -> Result<Option<Found>, JournalError> {
         loop {
-            let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-                Ok(file) => file,
+            let mut file = match own::open(path, OpenOptions::new().read(true).write(true)) {
+                Ok(Own::File(file)) => file,
+                Ok(Own::Foreign(why)) => return Ok(Some(Found::NotOurs(path.to_path_buf(), why))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Ok(Some(Found::Unreadable(path.to_path_buf(), error))),
             };
@@ -456,6 +510,9 @@ impl Left {
             }
             if let Err(error) = file.read_to_end(&mut bytes) {
                 return Ok(Some(Found::Unreadable(path.to_path_buf(), error)));
+            }
+            if !record::is_begun(&bytes) {
+                return Ok(Some(Found::NotOurs(path.to_path_buf(), NO_JOURNAL)));
             }
             return Ok(Some(Found::Left(Self {
                 path: path.to_path_buf(),
@@ -494,9 +551,23 @@ impl Left {
             fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
             return Ok(None);
         }
-        let aside = self.path.with_extension(DAMAGED);
-        fs::rename(&self.path, &aside).map_err(failure(&self.path, "set aside"))?;
-        Ok(Some(aside))
+        let mut number = 1;
+        loop {
+            let extension = match number {
+                1 => DAMAGED.to_owned(),
+                _ => format!("{DAMAGED}-{number}"),
+            };
+            let aside = self.path.with_extension(extension);
+            // A link, and no renaming, which would replace what has this name.
+            match fs::hard_link(&self.path, &aside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                linked => {
+                    linked.map_err(failure(&self.path, "set aside"))?;
+                    fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
+                    return Ok(Some(aside));
+                }
+            }
+        }
     }
 }
 
@@ -702,9 +773,11 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_journal_is_set_aside_under_another_name() {
+    fn a_damaged_journal_is_set_aside_under_a_free_name() {
         let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("1-0.journal"), "what is this?\n").unwrap();
+        let damaged = [&bytes(&[]), b"what is this?\n".as_slice()].concat();
+        fs::write(root.path().join("1-0.journal"), damaged).unwrap();
+        fs::write(root.path().join("1-0.damaged"), "earlier").unwrap();
         let directory = Directory::new(root.path()).unwrap();
         let mut found = directory.survey().unwrap();
         let Some(Found::Left(left)) = found.pop() else {
@@ -712,8 +785,80 @@ mod tests {
         };
         assert!(left.damage().is_some());
         let aside = left.settle().unwrap().unwrap();
-        assert_eq!(aside, root.path().join("1-0.damaged"));
+        assert_eq!(aside, root.path().join("1-0.damaged-2"));
         assert!(aside.exists() && directory.survey().unwrap().is_empty());
+        assert_eq!(fs::read_to_string(root.path().join("1-0.damaged")).unwrap(), "earlier");
+    }
+
+    /// A folder with files that have the names of journals and are none; what is in each that is no link.
+    fn folder_of_somebody_else() -> (tempfile::TempDir, Vec<(PathBuf, &'static str)>) {
+        let root = tempfile::tempdir().unwrap();
+        let file = |name: &str, text| (root.path().join(name), text);
+        let files = vec![
+            file("thesis.unfinished", "chapter one"),
+            file("empty.unfinished", ""),
+            file("diary.journal", "dear diary\n"),
+            file("1-0.journal", "dear diary\n"),
+            file("1-0.unfinished", "chapter two"),
+        ];
+        for (path, text) in &files {
+            fs::write(path, text).unwrap();
+        }
+        (root, files)
+    }
+
+    #[test]
+    fn files_that_are_no_journals_are_named_and_left() {
+        let (root, files) = folder_of_somebody_else();
+        let directory = Directory::new(root.path()).unwrap();
+        let found = directory.survey().unwrap();
+        assert!(
+            found.iter().all(|found| matches!(found, Found::NotOurs(_, NO_JOURNAL))),
+            "{found:?}"
+        );
+        assert_eq!(found.len(), files.len());
+        for (path, text) in files {
+            assert_eq!(fs::read_to_string(&path).unwrap(), text, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn no_journal_is_reached_through_a_symbolic_link() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        for name in ["1-0.journal", "1-0.unfinished"] {
+            fs::write(elsewhere.path().join(name), bytes(&[])).unwrap();
+            std::os::unix::fs::symlink(elsewhere.path().join(name), root.path().join(name)).unwrap();
+        }
+        let found = Directory::new(root.path()).unwrap().survey().unwrap();
+        assert!(
+            matches!(
+                found.as_slice(),
+                [Found::NotOurs(_, "it is a symbolic link"), Found::NotOurs(..)]
+            ),
+            "{found:?}"
+        );
+        for folder in [elsewhere, root] {
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[test]
+    fn a_journal_is_not_begun_in_the_place_of_another_file() {
+        let root = tempfile::tempdir().unwrap();
+        let process = std::process::id();
+        let occupied = root.path().join(format!("{process}-0.unfinished"));
+        let linked = root.path().join(format!("{process}-1.unfinished"));
+        let notes = root.path().join("notes");
+        for file in [&occupied, &notes] {
+            fs::write(file, "notes").unwrap();
+        }
+        std::os::unix::fs::symlink(&notes, &linked).unwrap();
+        let journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
+        assert_eq!(journal.path, root.path().join(format!("{process}-2.journal")));
+        for file in [occupied, linked] {
+            assert_eq!(fs::read_to_string(file).unwrap(), "notes");
+        }
     }
 
     #[test]

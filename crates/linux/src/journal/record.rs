@@ -12,6 +12,16 @@ use std::str::SplitAsciiWhitespace;
 /// The version of the format. Another one is not read.
 pub(crate) const VERSION: u32 = 1;
 
+/// As many bytes of a file as tell whether it is a journal.
+pub(crate) const BEGIN_LENGTH: u64 = 17;
+
+/// Whether a file begins as a journal of any version does: with a checksum and the word `journal`.
+pub(crate) fn is_begun(bytes: &[u8]) -> bool {
+    bytes
+        .split_at_checked(8)
+        .is_some_and(|(checksum, rest)| checksum.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b" journal "))
+}
+
 /// What was, or is about to be, changed, and what was there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {

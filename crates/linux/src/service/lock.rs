@@ -1,9 +1,9 @@
 //! One daemon a machine: two would move each other's tasks.
 
-use crate::own::{self, LockedFile};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use crate::own::{self, LockedFile, Own};
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why this daemon is not the only one.
@@ -44,17 +44,22 @@ impl Instance {
             path: path.clone(),
             error,
         };
-        let open = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o644)
-            .open(&path);
-        let file = open.map_err(failure)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        let file = match own::open(&path, &options).map_err(failure)? {
+            Own::File(file) => file,
+            Own::Foreign(why) => return Err(failure(io::Error::other(format!("{why}, and is left alone")))),
+        };
+        // It has the number of a process, of ten digits at most, and the end of a line; or nothing.
+        let mut process = String::new();
+        let read = (&file).take(12).read_to_string(&mut process);
+        let short = read.is_ok_and(|length| length < 12);
+        let process = process.trim();
+        if !short || process.bytes().any(|byte| !byte.is_ascii_digit()) {
+            let text = "it is not the lock of a daemon, and is left alone";
+            return Err(failure(io::Error::other(text)));
+        }
         let Some(lock) = own::lock(file).map_err(failure)? else {
-            let process = fs::read_to_string(&path).unwrap_or_default();
-            let process = process.trim();
             return Err(InstanceError::Runs {
                 process: if process.is_empty() { "?" } else { process }.to_owned(),
                 path,
@@ -62,8 +67,7 @@ impl Instance {
         };
         // The file stays when we end: to remove it would let two others lock two files of the same name.
         lock.set_len(0).map_err(failure)?;
-        (&*lock)
-            .write_all(format!("{}\n", std::process::id()).as_bytes())
+        lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
             .map_err(failure)?;
         Ok(Self { _lock: lock })
     }
@@ -72,6 +76,7 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_second_one_is_refused_and_told_of_the_first() {
@@ -81,5 +86,17 @@ mod tests {
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(first);
         Instance::claim(root.path()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_no_lock_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("daemon.lock");
+        for text in ["notes", "1234567890123456 and more"] {
+            fs::write(&path, text).unwrap();
+            let error = Instance::claim(root.path()).unwrap_err().to_string();
+            assert!(error.contains("--journals"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
     }
 }
