@@ -165,8 +165,10 @@ def test_a_database_that_is_not_there_is_not_made_by_looking(learning: Learning)
 
 
 def test_a_damaged_database_is_set_aside_and_the_program_runs(learning: Learning) -> None:
-    learning.db.parent.mkdir()
-    learning.db.write_text("not a database at all, and long enough to be looked at\n" * 50)
+    learning.run("--rules", str(learning.rules))
+    content = bytearray(learning.db.read_bytes())
+    content[4096:] = b"\x5a" * (len(content) - 4096)
+    learning.db.write_bytes(content)
     _, told = learning.run("--rules", str(learning.rules))
     assert "was damaged" in told
     assert (learning.db.parent / "behaviour.db.damaged-1").exists()

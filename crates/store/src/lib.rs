@@ -2,13 +2,15 @@
 //! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
 //!
 //! One `SQLite` file, in WAL mode: several pinfolds write at once, each in short transactions, and a kill at any moment loses at
-//! most what was about to be written. A file that is damaged is set aside, and a new one begun; one of a newer pinfold is
-//! left as it is.
+//! most what was about to be written. A file that is damaged is set aside, and a new one begun; one of a newer pinfold and one
+//! that is not pinfold's are left as they are.
 //!
 //! 1. `program`: what makes two runs runs of the same program.
-//! 2. `schema`: opening and making the file.
-//! 3. `store`: what is written and read.
+//! 2. `lock`: who may rename the file.
+//! 3. `schema`: opening and making the file.
+//! 4. `store`: what is written and read.
 
+mod lock;
 mod program;
 mod schema;
 mod store;

@@ -1,20 +1,37 @@
 //! Opening the database, and making it.
 //!
-//! The version of the tables is `SQLite`'s `user_version`. What is not a database, or is one with damage, is renamed to
-//! `FILE.damaged-N` with its write-ahead log, and nothing of it is lost to who can repair it.
+//! The version of the tables is `SQLite`'s `user_version`, and `application_id` marks the file as ours. A file of ours with
+//! damage is renamed to `FILE.damaged-N` with its write-ahead log, and nothing of it is lost to who can repair it. Any other
+//! file is refused and left.
+//!
+//! 1. Under a shared lock (`lock`) the file is looked at. Where it is whole, the lock is held for as long as it is open.
+//! 2. Otherwise the lock is taken alone, the file is looked at again, since another process may have done the work by then,
+//!    and the database is made, or set aside and made.
 
 use crate::Store;
+use crate::lock::Lock;
+use nix::unistd::geteuid;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The version that this pinfold writes.
 const VERSION: i64 = 1;
-/// How long a writer waits for another.
+/// "PNFD": the number in the file's header by which a behaviour database is told from the files of other programs.
+const APPLICATION: u32 = 0x504e_4644;
+/// Where `SQLite`'s file format has this number, four bytes with the highest first.
+const APPLICATION_AT: usize = 68;
+/// How a file of `SQLite` begins.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// How long a writer waits for another, and one who wants to repair for those who have the file open.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait before the lock is asked for again.
+const AGAIN: Duration = Duration::from_millis(5);
 
 const TABLES: &str = "
     CREATE TABLE program (
@@ -70,6 +87,23 @@ pub enum StoreError {
         /// What went wrong.
         why: String,
     },
+    /// It was not made by pinfold, or belongs to another user.
+    #[error("`{}` is no behaviour database of this user: {why}. It was left as it is; --db names another file", file.display())]
+    NotOurs {
+        /// The file.
+        file: PathBuf,
+        /// What it is.
+        why: String,
+    },
+    /// It is damaged, and cannot be set aside now.
+    #[error(
+        "the behaviour database `{}` is damaged, and another pinfold has it open; try again when that has ended, or name another \
+         file by --db", file.display()
+    )]
+    InUse {
+        /// The file.
+        file: PathBuf,
+    },
     /// It was made by a newer pinfold.
     #[error(
         "the behaviour database `{}` is of version {version}, and this pinfold knows up to {VERSION}; use the pinfold that made \
@@ -88,6 +122,7 @@ pub enum StoreError {
 }
 
 /// An open database.
+#[derive(Debug)]
 pub struct Opened {
     /// The database.
     pub store: Store,
@@ -95,67 +130,183 @@ pub struct Opened {
     pub set_aside: Option<PathBuf>,
 }
 
+/// What there is at the database's place.
+enum Found {
+    Whole(Connection),
+    /// Nothing, or a database that was begun.
+    Unmade,
+    Damaged,
+}
+
 impl Opened {
     /// Opens `file`, and makes it where there is none.
     pub fn new(file: &Path) -> Result<Self, StoreError> {
+        Self::within(file, PATIENCE)
+    }
+
+    fn within(file: &Path, patience: Duration) -> Result<Self, StoreError> {
         if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| failed(file, &error))?;
         }
-        match connect(file) {
-            Err(StoreError::Sqlite(error)) if is_damage(&error) => {
-                let aside = set_aside(file).map_err(|error| failed(file, &error))?;
-                Ok(Self {
-                    store: Store::new(connect(file)?),
-                    set_aside: Some(aside),
-                })
+        check_kind(file)?;
+        let lock_file = with(file, ".lock");
+        let deadline = Instant::now() + patience;
+        loop {
+            let lock = Lock::shared(&lock_file).map_err(|error| failed(file, &error))?;
+            if let Found::Whole(connection) = look(file)? {
+                let store = Store::new(connection, lock);
+                return Ok(Self { store, set_aside: None });
             }
-            connected => Ok(Self {
-                store: Store::new(connected?),
-                set_aside: None,
-            }),
+            drop(lock);
+            if let Some(lock) = Lock::alone(&lock_file).map_err(|error| failed(file, &error))? {
+                let mut set_aside = None;
+                let connection = match look(file)? {
+                    Found::Whole(connection) => connection,
+                    Found::Unmade => make(file)?,
+                    Found::Damaged => {
+                        set_aside = Some(self::set_aside(file).map_err(|error| failed(file, &error))?);
+                        make(file)?
+                    }
+                };
+                drop(lock);
+                let lock = Lock::shared(&lock_file).map_err(|error| failed(file, &error))?;
+                let store = Store::new(connection, lock);
+                return Ok(Self { store, set_aside });
+            }
+            if Instant::now() >= deadline {
+                let file = file.to_path_buf();
+                return Err(StoreError::InUse { file });
+            }
+            thread::sleep(AGAIN);
         }
     }
 }
 
-fn failed(file: &Path, error: &io::Error) -> StoreError {
+fn failed(file: &Path, why: &impl ToString) -> StoreError {
     StoreError::File {
         file: file.to_path_buf(),
-        why: error.to_string(),
+        why: why.to_string(),
     }
 }
 
-/// Connects, checks the file, and makes what is missing.
+fn not_ours(file: &Path, why: impl Into<String>) -> StoreError {
+    StoreError::NotOurs {
+        file: file.to_path_buf(),
+        why: why.into(),
+    }
+}
+
+/// The file with more at the end of its name.
+fn with(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(file.as_os_str());
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Refuses what is no regular file, belongs to somebody else, or is reached through somebody else's link. Root may open what
+/// belongs to any user.
+fn check_kind(file: &Path) -> Result<(), StoreError> {
+    let Ok(named) = fs::symlink_metadata(file) else {
+        return Ok(());
+    };
+    let user = geteuid().as_raw();
+    if named.is_symlink() && ![0, user].contains(&named.uid()) {
+        return Err(not_ours(file, format!("it is a symbolic link of user {}", named.uid())));
+    }
+    match fs::metadata(file) {
+        Ok(there) if !there.is_file() => Err(not_ours(file, "it is no regular file")),
+        Ok(there) if user != 0 && there.uid() != user => {
+            Err(not_ours(file, format!("it belongs to user {}", there.uid())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is there. Nothing is written.
+fn look(file: &Path) -> Result<Found, StoreError> {
+    if fs::metadata(file).map_or(0, |there| there.len()) == 0 {
+        return Ok(Found::Unmade);
+    }
+    let found = recognise(file).and_then(|whole| {
+        if !whole {
+            return Ok(Found::Unmade);
+        }
+        let connection = connect(file)?;
+        let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok(if sound == "ok" {
+            Found::Whole(connection)
+        } else {
+            Found::Damaged
+        })
+    });
+    match found {
+        Err(StoreError::Sqlite(error)) if is_damage(&error) => {
+            if is_marked(file).map_err(|error| failed(file, &error))? {
+                Ok(Found::Damaged)
+            } else {
+                Err(not_ours(file, "it is not marked as one of pinfold's"))
+            }
+        }
+        found => found,
+    }
+}
+
+/// Whether a file is a database of ours with all that belongs in it; an error where it is another program's.
+fn recognise(file: &Path) -> Result<bool, StoreError> {
+    let connection =
+        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| failed(file, &error))?;
+    connection.busy_timeout(PATIENCE)?;
+    let application: u32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let version = version(&connection)?;
+    if version > VERSION && application == APPLICATION {
+        let file = file.to_path_buf();
+        return Err(StoreError::Newer { file, version });
+    }
+    let count = |condition: &str| {
+        let query = format!("SELECT COUNT(*) FROM sqlite_schema WHERE {condition}");
+        connection.query_row(&query, [], |row| row.get::<_, i64>(0))
+    };
+    // The first pinfolds did not mark their files.
+    let ours = count("type = 'table' AND name IN ('program', 'sample', 'choice', 'built')")? == 4;
+    let begun = count("TRUE")? == 0;
+    match application {
+        APPLICATION => Ok(version == VERSION),
+        0 if version == VERSION && ours || version == 0 && begun => Ok(false),
+        _ => Err(not_ours(file, "it is a database of another program")),
+    }
+}
+
+/// Whether the header of a damaged file marks it as ours.
+fn is_marked(file: &Path) -> io::Result<bool> {
+    let mut header = vec![];
+    File::open(file)?.take(100).read_to_end(&mut header)?;
+    let application = header.get(APPLICATION_AT..APPLICATION_AT + 4);
+    Ok(header.starts_with(MAGIC) && application == Some(&APPLICATION.to_be_bytes()))
+}
+
+/// Connects to what is there, or to nothing yet.
 fn connect(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(file, flags).map_err(|error| StoreError::File {
-        file: file.to_path_buf(),
-        why: error.to_string(),
-    })?;
+    let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
     connection.busy_timeout(PATIENCE)?;
-    let version = version(&connection)?;
-    if version > VERSION {
-        return Err(StoreError::Newer {
-            file: file.to_path_buf(),
-            version,
-        });
-    }
-    let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    if sound != "ok" {
-        let damage = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-        return Err(StoreError::Sqlite(rusqlite::Error::SqliteFailure(damage, Some(sound))));
-    }
-    connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    if version == 0 {
-        // Another pinfold may do the same at the same time: whoever comes second finds it done.
-        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        if self::version(&transaction)? == 0 {
-            transaction.execute_batch(TABLES)?;
-            transaction.pragma_update(None, "user_version", VERSION)?;
-        }
-        transaction.commit()?;
+    Ok(connection)
+}
+
+/// Makes what is missing. The lock is held alone.
+fn make(file: &Path) -> Result<Connection, StoreError> {
+    let mut connection = connect(file)?;
+    // First of all, and into the file itself: damage after a kill must not hide whose file it is.
+    connection.pragma_update(None, "application_id", APPLICATION)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    if version(&transaction)? == 0 {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
     }
+    transaction.commit()?;
     Ok(connection)
 }
 
@@ -170,26 +321,40 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Renames a damaged file; its new name.
+/// Renames a damaged file; its new name. The lock is held alone.
 fn set_aside(file: &Path) -> io::Result<PathBuf> {
-    let with = |suffix: &str| {
-        let mut name = OsString::from(file.as_os_str());
-        name.push(suffix);
-        PathBuf::from(name)
-    };
     let mut number = 1;
-    while with(&format!(".damaged-{number}")).exists() {
+    while fs::symlink_metadata(with(file, &format!(".damaged-{number}"))).is_ok() {
         number += 1;
     }
-    let aside = with(&format!(".damaged-{number}"));
+    let aside = with(file, &format!(".damaged-{number}"));
     fs::rename(file, &aside)?;
     for part in ["-wal", "-shm"] {
-        let mut to = aside.clone().into_os_string();
-        to.push(part);
-        match fs::rename(with(part), to) {
+        match fs::rename(with(file, part), with(&aside, part)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
     Ok(aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_database_that_is_open_elsewhere_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("behaviour.db");
+        // The end of the first writes all tables from the log into the file.
+        drop(Opened::new(&file).unwrap());
+        let first = Opened::new(&file).unwrap();
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[100..].fill(0x5a);
+        fs::write(&file, bytes).unwrap();
+        let refused = Opened::within(&file, Duration::ZERO).unwrap_err();
+        assert!(matches!(refused, StoreError::InUse { .. }), "{refused}");
+        drop(first);
+        assert!(Opened::within(&file, Duration::ZERO).unwrap().set_aside.is_some());
+    }
 }

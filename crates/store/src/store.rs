@@ -1,5 +1,6 @@
 //! What is written to the database and read from it.
 
+use crate::lock::Lock;
 use crate::program::{Machine, ProgramKey};
 use crate::schema::StoreError;
 use pinfold_core::Observed;
@@ -11,8 +12,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The open database.
+#[derive(Debug)]
 pub struct Store {
     connection: Connection,
+    /// Dropped after the connection: until then nobody sets the file aside.
+    _lock: Lock,
 }
 
 /// What was observed of a program in a placement.
@@ -141,8 +145,11 @@ pub struct Forgotten {
 }
 
 impl Store {
-    pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection }
+    pub(crate) fn new(connection: Connection, lock: Lock) -> Self {
+        Self {
+            connection,
+            _lock: lock,
+        }
     }
 
     /// The hints that are known of a program, by number of threads. With `rules`, the version of those in use, hints that

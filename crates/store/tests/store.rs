@@ -203,29 +203,140 @@ fn a_kill_loses_nothing_that_was_written() {
     }
 }
 
-#[test]
-fn a_damaged_file_is_set_aside_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("behaviour.db");
-    fs::write(&file, "this is no database, but somebody's notes\n".repeat(100)).unwrap();
-    let opened = Opened::new(&file).unwrap();
-    let aside = opened.set_aside.unwrap();
-    assert_eq!(aside, folder.path().join("behaviour.db.damaged-1"));
-    assert!(fs::read_to_string(&aside).unwrap().starts_with("this is no database"));
-    drop(opened.store);
-
-    let mut store = open(&file);
+/// A database of many samples whose middle is damaged; its bytes.
+fn damaged(file: &Path) -> Vec<u8> {
+    let mut store = open(file);
     for at in 0..500 {
         store.add_sample(&key("fft"), &sample(at)).unwrap();
     }
     drop(store);
-    let mut bytes = fs::read(&file).unwrap();
+    let mut bytes = fs::read(file).unwrap();
     let middle = bytes.len() / 2;
     bytes[4096..middle].fill(0x5a);
-    fs::write(&file, bytes).unwrap();
-    let opened = Opened::new(&file).unwrap();
-    assert_eq!(opened.set_aside.unwrap(), folder.path().join("behaviour.db.damaged-2"));
-    assert_eq!(opened.store.programs(None).unwrap(), []);
+    fs::write(file, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_damaged_database_is_set_aside_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    for number in [1, 2] {
+        let bytes = damaged(&file);
+        let opened = Opened::new(&file).unwrap();
+        let aside = opened.set_aside.unwrap();
+        assert_eq!(aside, folder.path().join(format!("behaviour.db.damaged-{number}")));
+        assert_eq!(fs::read(aside).unwrap(), bytes);
+        assert_eq!(opened.store.programs(None).unwrap(), []);
+    }
+}
+
+#[test]
+fn a_file_of_another_program_is_refused_and_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    let database = |commands: &str| {
+        let path = folder.path().join("theirs");
+        let _ = fs::remove_file(&path);
+        let theirs = rusqlite::Connection::open(&path).unwrap();
+        theirs.execute_batch(commands).unwrap();
+        theirs.close().unwrap();
+        fs::read(path).unwrap()
+    };
+    let mut damaged_database = database("CREATE TABLE t (a)");
+    damaged_database[100..].fill(0x5a);
+    for theirs in [
+        b"short notes\n".to_vec(),
+        b"this is no database, but somebody's notes\n".repeat(100),
+        database("CREATE TABLE t (a)"),
+        database("PRAGMA user_version = 1; CREATE TABLE program (a)"),
+        database("PRAGMA application_id = 77"),
+        damaged_database,
+    ] {
+        fs::write(&file, &theirs).unwrap();
+        let refused = Opened::new(&file).unwrap_err();
+        assert!(matches!(refused, StoreError::NotOurs { .. }), "{refused}");
+        assert!(refused.to_string().contains("--db"), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), theirs);
+    }
+    assert!(matches!(Opened::new(folder.path()), Err(StoreError::NotOurs { .. })));
+}
+
+#[test]
+fn a_database_without_the_mark_is_known_by_its_tables_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("behaviour.db");
+    open(&file).add_sample(&key("fft"), &sample(1)).unwrap();
+    let mark = |number: Option<u32>| {
+        let connection = rusqlite::Connection::open(&file).unwrap();
+        if let Some(number) = number {
+            connection.pragma_update(None, "application_id", number).unwrap();
+        }
+        let mark = connection.query_row("PRAGMA application_id", [], |row| row.get::<_, u32>(0));
+        mark.unwrap()
+    };
+    let before = mark(None);
+    assert_ne!(before, 0);
+    mark(Some(0));
+    assert_eq!(open(&file).programs(None).unwrap().len(), 1);
+    assert_eq!(mark(None), before);
+}
+
+/// Not a test of its own: one of many processes that the next test starts.
+#[test]
+fn one_of_many_that_open_at_once() {
+    let Some(file) = std::env::var_os("PINFOLD_TEST_SHARED_DATABASE") else {
+        return;
+    };
+    // All begin when this ends.
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let mut opened = Opened::new(Path::new(&file)).unwrap();
+    if opened.set_aside.is_some() {
+        println!("set aside");
+    }
+    let number = i64::from(std::process::id());
+    opened.store.add_sample(&key("fft"), &sample(number)).unwrap();
+}
+
+#[test]
+fn of_many_processes_one_sets_a_damaged_database_aside_and_no_sample_is_lost() {
+    const PROCESSES: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("damaged.db");
+    let bytes = damaged(&whole);
+    for round in 0..25 {
+        let file = folder.path().join(format!("{round}/behaviour.db"));
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, &bytes).unwrap();
+        let start = |_| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command
+                .args(["--exact", "one_of_many_that_open_at_once", "--nocapture"])
+                .env("PINFOLD_TEST_SHARED_DATABASE", &file)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let mut processes: Vec<_> = (0..PROCESSES).map(start).collect();
+        for process in &mut processes {
+            drop(process.stdin.take());
+        }
+        let mut set_aside = 0;
+        for process in processes {
+            let output = process.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "round {round}: {said}");
+            set_aside += usize::from(said.contains("set aside"));
+        }
+        assert_eq!(set_aside, 1, "round {round}");
+        let aside = |number| file.with_extension(format!("db.damaged-{number}"));
+        assert!(aside(1).exists() && !aside(2).exists(), "round {round}");
+        assert_eq!(
+            open(&file).programs(None).unwrap()[0].samples.len(),
+            PROCESSES,
+            "round {round}"
+        );
+    }
 }
 
 #[test]
