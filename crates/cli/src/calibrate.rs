@@ -3,23 +3,24 @@
 //! A model, with `--model`:
 //!
 //! 1. `pinfold_linux::calibrate` measures; how far it is stands on standard error.
-//! 2. `calibrate/shape.rs` turns what the machine says of itself into the regular shape that a model has.
-//! 3. `calibrate/model.rs` writes the model: each number with its source, `measured: ...`, what the machine reports, or
+//! 2. `pinfold_calibrate::model::Shape` turns what the machine says of itself into the regular shape that a model has.
+//! 3. `pinfold_calibrate::model` writes the model: each number with its source, `measured: ...`, what the machine reports, or
 //!    `assumed: ...`.
 //! 4. The text is parsed as any model is, before anybody gets it.
 
-mod json;
-mod model;
-mod shape;
 mod thresholds;
 
 use crate::console;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_linux::calibrate::{self, Thoroughness};
+use pinfold_calibrate::calibration_json;
+use pinfold_calibrate::model::{self, Shape};
+use pinfold_core::measurement::Thoroughness;
+use pinfold_linux::calibrate;
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::Model;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return thresholds::run(arguments, machine);
     }
     let topology = topology::read(&Source::Live)?;
-    let shape = shape::Shape::of(&topology)?;
+    let shape = Shape::of(&topology)?;
     let say = |text: &str| {
         if !arguments.quiet {
             console::say(text);
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Model::parse(&shown.display().to_string(), &written.text)
         .context("the measurements contradict each other; measure again while the machine does nothing else")?;
     if let Some(file) = &arguments.json {
-        json::write(file, &json::of(&calibration))?;
+        write_json(file, &calibration_json(&calibration))?;
     }
     match &arguments.output {
         Some(file) => {
@@ -163,6 +164,11 @@ impl Drop for Reserved {
             }
         }
     }
+}
+
+/// Writes measurements to a file.
+fn write_json(file: &Path, value: &Value) -> Result<()> {
+    fs::write(file, format!("{value:#}\n")).with_context(|| format!("{} cannot be written", file.display()))
 }
 
 /// What the model is called: as its file.

@@ -10,6 +10,7 @@ pub mod hint;
 mod host;
 mod id;
 mod machine;
+pub mod measurement;
 pub mod memory;
 mod metric;
 mod node_set;

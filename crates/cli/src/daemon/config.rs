@@ -5,8 +5,9 @@
 
 mod values;
 
-use crate::activities::{self, Clock};
+use crate::activities;
 use anyhow::{Context, Result, bail};
+use pinfold_calibrate::thresholds::Clock;
 use pinfold_linux::watch::Selection;
 use pinfold_policy::sam::{MapperOptions, Thresholds};
 use serde::Deserialize;

@@ -21,7 +21,7 @@ impl Sources {
                 activities::here()
                     .context("`--metric sharing` does without counters, and takes threads of a process to share")?,
             ),
-            MetricName::Activities(text) => Self::counted(activities::parse(text)?),
+            MetricName::Activities(text) => Self::counted(activities::named(text)?),
             MetricName::Sharing(None) => Ok(Self {
                 plan: None,
                 rates: Box::new(Sharing::default()),

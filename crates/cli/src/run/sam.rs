@@ -1,9 +1,11 @@
 //! `pinfold run --policy sam`: what is counted, which thresholds are used, and which abilities are left out.
 
 use super::PolicyName;
-use crate::activities::{self, Clock};
+use crate::activities;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use pinfold_calibrate::activities::{of_machine, thresholds_of_model};
+use pinfold_calibrate::thresholds::Clock;
 use pinfold_linux::counters::Request;
 use pinfold_policy::sam::{MapperEvents, MapperOptions, Thresholds};
 use pinfold_sim::model::Model;
@@ -76,7 +78,7 @@ impl Arguments {
     pub(super) fn here(&self, metric: &str) -> Result<(Prepared, Vec<Request>)> {
         let named = Self::names_activities(PolicyName::Sam, metric);
         let (events, requests) = if named {
-            activities::parse(metric)?
+            activities::named(metric)?
         } else {
             activities::here()?
         };
@@ -94,8 +96,8 @@ impl Arguments {
 
     /// For a simulated machine.
     pub(super) fn simulated(&self, model: &Model) -> Result<Prepared> {
-        let thresholds = self.thresholds_or(Clock::Cycle, || activities::thresholds_of_model(model))?;
-        Ok(self.prepared(activities::of_machine(&model.name)?, thresholds))
+        let thresholds = self.thresholds_or(Clock::Cycle, || Ok(thresholds_of_model(model)))?;
+        Ok(self.prepared(of_machine(&model.name)?, thresholds))
     }
 
     fn thresholds_or(&self, by: Clock, otherwise: impl FnOnce() -> Result<Thresholds>) -> Result<Thresholds> {

@@ -2,30 +2,24 @@
 
 use super::CalibrationError;
 use super::memory::{Memory, Pages};
-use super::pieces::{Effort, Measured};
+use super::pieces::Effort;
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
+use pinfold_core::measurement::{Measured, Traffic};
 use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_load_si128, _mm_set1_epi64x, _mm_store_si128};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-/// What a stream does to each line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// Loads it.
-    Read,
-    /// Stores to it: it is read first and written back later.
-    Write,
-    /// Loads it and stores to another.
-    Copy,
+/// A stream that can be run.
+trait Stream {
+    /// Bytes that memory moves for `bytes` of buffer.
+    fn moved(self, bytes: usize) -> usize;
+    /// One pass over the memory.
+    fn pass(self, memory: &Memory);
 }
 
-impl Traffic {
-    /// All three.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Copy];
-
-    /// Bytes that memory moves for `bytes` of buffer.
+impl Stream for Traffic {
     fn moved(self, bytes: usize) -> usize {
         match self {
             Self::Read => bytes,
@@ -35,7 +29,6 @@ impl Traffic {
         }
     }
 
-    /// One pass over the memory.
     fn pass(self, memory: &Memory) {
         const VECTOR: usize = size_of::<__m128i>();
         let half = memory.bytes() / 2;

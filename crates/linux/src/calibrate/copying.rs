@@ -6,9 +6,10 @@
 //! caches, and in huge pages where there are any, so that missing translations do not pass for low locality.
 
 use super::memory::{LINE, Memory, PAGE, Pages};
-use super::team::{CountSource, Piece, pieces};
+use super::team::{CountSource, pieces};
 use super::{CalibrationError, enough_memory};
 use crate::memory::MemoryPolicy;
+use pinfold_core::measurement::CopiedPieces;
 use pinfold_core::{NodeId, PuId, Topology};
 use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_store_si128};
 use std::sync::Mutex;
@@ -26,17 +27,6 @@ pub enum Locality {
     High,
     /// A line of each row in turn.
     Low,
-}
-
-/// What tasks did that copy at the same time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CopiedPieces {
-    /// Bytes that all of them copied in a piece: read, and written as often.
-    pub bytes: u64,
-    /// The pieces.
-    pub pieces: Vec<Piece>,
-    /// The share of the arrays that is on other nodes than those of their tasks; `None` where the kernel does not tell.
-    pub elsewhere: Option<f64>,
 }
 
 /// Two arrays of one task.

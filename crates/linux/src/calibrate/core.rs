@@ -1,6 +1,7 @@
 //! The core itself: its clock, and how quickly it does instructions whose data are at hand.
 
-use super::pieces::{Effort, Measured, seconds};
+use super::pieces::{Effort, seconds};
+use pinfold_core::measurement::Measured;
 use std::arch::asm;
 
 /// Rounds of a piece: some ten microseconds.

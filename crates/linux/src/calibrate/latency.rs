@@ -2,27 +2,8 @@
 //! gave, through all lines in random order, so that neither prefetchers nor the core can go ahead.
 
 use super::memory::{Chain, LINE, Memory, PAGE, lines, one_line_a_page};
-use super::pieces::{Effort, Measured, seconds};
-
-/// A chase through so many bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CurvePoint {
-    /// The bytes that are in use.
-    pub bytes: u64,
-    /// Seconds a load.
-    pub latency: Measured,
-}
-
-/// One load from each of so many pages, in pages of either size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TranslationPoint {
-    /// How many pages of 4 KiB are in use.
-    pub pages: u64,
-    /// Seconds a load in such pages.
-    pub small: Measured,
-    /// Seconds a load at the same places in pages of 2 MiB.
-    pub huge: Measured,
-}
+use super::pieces::{Effort, seconds};
+use pinfold_core::measurement::{CurvePoint, Measured, TranslationPoint};
 
 /// Loads of a piece: some ten microseconds in a cache, some hundred in memory.
 const PIECE: usize = 4096;

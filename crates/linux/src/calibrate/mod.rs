@@ -3,54 +3,46 @@
 //!
 //! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`); atomic instructions, system
 //!    calls, and changes of threads (`system`).
-//! 2. A curve of load latencies over the memory in use, in huge pages; the levels of the caches are its steps (`latency`,
-//!    and `curve`, which reads it and measures nothing).
+//! 2. A curve of load latencies over the memory in use, in huge pages; the levels of the caches are its steps (`latency`).
 //! 3. How many misses are under way at once, and whether prefetchers foresee a stream.
 //! 4. What missing translations cost: the same loads in small pages.
 //! 5. Between pairs of PUs of each kind: how long a line takes, and whether the two share a core (`pair`).
 //! 6. Bandwidth of each node's memory, from one core and from all that may be used (`bandwidth`), and latency between nodes.
 //!
-//! Every figure is the least of many short pieces, with its spread (`pieces`): other programs and a hypervisor can only
-//! make a piece longer.
+//! Each figure is the minimum of many short runs (`pieces`); noise only adds time.
 //!
-//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`), tasks that copy
-//! (`copying`), on chosen PUs (`places`), as teams of threads whose pieces are counted as well (`team`). What follows
-//! from their figures is decided by who asks for them.
+//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`) and tasks that copy
+//! (`copying`), as teams of threads whose pieces are counted as well (`team`). `pinfold-calibrate` draws the conclusions.
 //!
-//! Known limits: what is measured is what this process gets. Behind a hypervisor the last cache may be shared with
-//! strangers, and then is as large as they leave it. Cores are taken to be alike, and measured on one.
+//! Known limits: the figures are those of this process. Other guests of a hypervisor may use the same last-level cache, and
+//! then it is as large as they leave it. All cores are assumed equal; one is measured.
 
 mod bandwidth;
 mod copying;
 mod core;
 mod cpuid;
-pub mod curve;
 mod latency;
 mod memory;
 mod pair;
 mod pieces;
-mod places;
 mod room;
 mod sharing;
 mod system;
 mod team;
 mod threads;
 
-pub use bandwidth::Traffic;
-pub use copying::{CopiedPieces, Locality, copying};
-pub use cpuid::inclusive;
-pub use latency::{CurvePoint, TranslationPoint};
-pub use pair::PairMeasurement;
-pub use pieces::{Effort, Measured, Middle};
-pub use places::{Places, PlacesError};
+pub use copying::{Locality, copying};
+pub use pieces::Effort;
 pub use room::enough_memory;
-pub use sharing::{SharedPiece, SharingEffort, sharing};
-pub use system::SystemMeasurement;
-pub use team::{CountSource, Piece, ThreadCounts};
+pub use sharing::{SharingEffort, sharing};
+pub use team::{CountSource, ThreadCounts};
 
 use crate::counters::CounterError;
 use core::Loop;
 use memory::{Memory, Pages};
+use pinfold_core::measurement::{
+    BandwidthMeasurement, Calibration, NodeLatency, Relation, SystemMeasurement, Thoroughness, Traffic,
+};
 use pinfold_core::{NodeId, ObjectKind, PuId, PuSet, Topology, digits};
 use std::fs;
 use std::io;
@@ -93,103 +85,6 @@ pub enum CalibrationError {
     /// Something cannot be counted.
     #[error(transparent)]
     Counters(CounterError),
-}
-
-/// How thoroughly to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thoroughness {
-    /// Seconds: to see that it works. Nothing beyond the last cache is trusted.
-    Quick,
-    /// A minute or two.
-    Full,
-}
-
-/// How two PUs are related, by what the machine says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Relation {
-    /// On one core.
-    SameCore,
-    /// Under one last-level cache.
-    SameDomain,
-    /// In one package, under different last-level caches.
-    SamePackage,
-    /// In different packages.
-    OtherPackage,
-}
-
-impl Relation {
-    /// All, the nearest first.
-    pub const ALL: [Self; 4] = [Self::SameCore, Self::SameDomain, Self::SamePackage, Self::OtherPackage];
-
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::SameCore => "siblings of one core",
-            Self::SameDomain => "cores under one last-level cache",
-            Self::SamePackage => "cores of one package",
-            Self::OtherPackage => "cores of two packages",
-        }
-    }
-}
-
-/// Bandwidth of one node's memory, as the PUs of one node get it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BandwidthMeasurement {
-    /// Where the threads are.
-    pub from: NodeId,
-    /// Where the memory is.
-    pub home: NodeId,
-    /// What they do.
-    pub traffic: Traffic,
-    /// How many cores do it.
-    pub cores: usize,
-    /// Bytes a second that memory moves for all of them.
-    pub rate: Measured,
-}
-
-/// Latency of one node's memory, from another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NodeLatency {
-    /// Where the thread is.
-    pub from: NodeId,
-    /// Where the memory is.
-    pub home: NodeId,
-    /// Seconds a load.
-    pub latency: Measured,
-}
-
-/// What was measured.
-#[derive(Clone, Debug)]
-pub struct Calibration {
-    /// The PU on which everything that needs one was measured.
-    pub pu: PuId,
-    /// The clock, in hertz.
-    pub frequency: Measured,
-    /// By loop: seconds an instruction where all data are in the L1.
-    pub instruction: Vec<Measured>,
-    /// Seconds of an atomic addition in the L1.
-    pub atomic: Measured,
-    /// What the kernel costs.
-    pub system: SystemMeasurement,
-    /// Latency of a load by the bytes in use, in huge pages.
-    pub curve: Vec<CurvePoint>,
-    /// Misses that a core has under way at once.
-    pub parallelism: Measured,
-    /// Seconds a load from lines in ascending order, in memory.
-    pub foreseen: Measured,
-    /// What missing translations cost.
-    pub translation: Vec<TranslationPoint>,
-    /// One pair of PUs of each relation that there is.
-    pub pairs: Vec<(Relation, PairMeasurement)>,
-    /// Bandwidths.
-    pub bandwidth: Vec<BandwidthMeasurement>,
-    /// Latencies between nodes, where there are several.
-    pub nodes: Vec<NodeLatency>,
-    /// The share of the processor time that a hypervisor gave to somebody else meanwhile; `None` where the kernel does not
-    /// tell.
-    pub stolen: Option<f64>,
-    /// Bytes of huge pages that the kernel gave, of those that were asked for.
-    pub huge_share: Option<f64>,
 }
 
 /// Measures the machine, on the PUs that may be used. `topology` is what it says of itself. `progress` is told what is
@@ -307,6 +202,7 @@ pub fn measure(
         nodes,
         stolen: stolen_share(stolen_before, stolen_ticks()),
         huge_share,
+        inclusive: (1..=4).map(cpuid::inclusive).collect(),
     })
 }
 
@@ -325,37 +221,13 @@ fn last_cache(topology: &Topology, pu: PuId) -> usize {
     usize::try_from(largest).unwrap_or(usize::MAX / 8)
 }
 
-/// How two PUs are related.
-fn relation(topology: &Topology, one: PuId, other: PuId) -> Relation {
-    let together = |kind: ObjectKind| {
-        topology
-            .objects_of(kind)
-            .any(|(_, object)| object.pus.contains(one) && object.pus.contains(other))
-    };
-    if together(ObjectKind::Core) {
-        return Relation::SameCore;
-    }
-    let domains = topology.llc_domains();
-    let share = |&domain: &pinfold_core::ObjectId| {
-        let pus = &topology.object(domain).pus;
-        pus.contains(one) && pus.contains(other)
-    };
-    if domains.iter().any(share) {
-        Relation::SameDomain
-    } else if together(ObjectKind::Package) {
-        Relation::SamePackage
-    } else {
-        Relation::OtherPackage
-    }
-}
-
 /// For each relation that there is, the first PU that has it to `pu`.
 fn partners(topology: &Topology, pu: PuId) -> Vec<(Relation, PuId)> {
     let others: Vec<(Relation, PuId)> = topology
         .allowed_pus()
         .iter()
         .filter(|&other| other != pu)
-        .map(|other| (relation(topology, pu, other), other))
+        .map(|other| (Relation::between(topology, pu, other), other))
         .collect();
     Relation::ALL
         .into_iter()

@@ -3,41 +3,13 @@
 use super::CalibrationError;
 use super::core::Loop;
 use super::memory::{LINE, Memory, Pages, lines, shuffled};
-use super::pieces::{Effort, Measured, seconds};
+use super::pieces::{Effort, seconds};
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
+use pinfold_core::measurement::{Measured, PairMeasurement};
 use std::arch::x86_64::{_mm_clflush, _mm_mfence};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-
-/// What was measured between two PUs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PairMeasurement {
-    /// The PUs.
-    pub pus: (PuId, PuId),
-    /// Seconds until a line that one changes is seen changed by the other, who waits for it: half a round trip.
-    pub ping_pong: Measured,
-    /// Seconds of a load of the second from a line that the first has modified.
-    pub modified: Measured,
-    /// Seconds of a load of the second from a line that only the first has, unmodified.
-    pub clean: Measured,
-    /// Seconds of an atomic addition of the second to a line that the first has modified, of many that need nothing of each
-    /// other.
-    pub atomic: Measured,
-    /// How much computing both do together, relative to one alone: nearly 2 on two cores, less on siblings.
-    pub throughput: f64,
-}
-
-impl PairMeasurement {
-    /// Whether the two share a core, whatever the machine says.
-    pub fn siblings(&self) -> bool {
-        self.throughput < SIBLINGS
-    }
-}
-
-/// Two PUs whose throughput together is below this share a core. Two cores do 2 less what disturbs them; siblings do at
-/// most about 1.7 with the loops of `Loop`, of which one alone leaves most of a wide core idle.
-const SIBLINGS: f64 = 1.75;
 
 /// Lines that change hands at a time: so many that the clock's own cost is small, so few that an L1 holds them.
 const LINES: usize = 256;

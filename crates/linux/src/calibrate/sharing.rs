@@ -7,8 +7,9 @@
 //! two apart, since some prefetchers bring lines in pairs.
 
 use super::CalibrationError;
-use super::team::{CountSource, Piece, Uncounted, pieces};
+use super::team::{CountSource, Uncounted, pieces};
 use pinfold_core::PuId;
+use pinfold_core::measurement::{Piece, SharedPiece};
 use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -87,15 +88,6 @@ pub struct SharingEffort {
     pub piece: Duration,
     /// How often each pair of PUs is measured, in turn with the other.
     pub rounds: usize,
-}
-
-/// What was measured at one rate of sharing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SharedPiece {
-    /// Accesses of each thread in a piece.
-    pub accesses: u64,
-    /// In each round: the piece of the threads together, and the one apart.
-    pub rounds: Vec<(Piece, Piece)>,
 }
 
 /// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a

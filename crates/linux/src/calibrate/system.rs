@@ -1,23 +1,12 @@
 //! What the kernel and atomic instructions cost.
 
 use super::CalibrationError;
-use super::pieces::{Effort, Measured, seconds};
+use super::pieces::{Effort, seconds};
 use super::threads::pin;
 use pinfold_core::PuId;
+use pinfold_core::measurement::Measured;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
-
-/// What the kernel costs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SystemMeasurement {
-    /// Seconds of a system call that wakes nobody.
-    pub call: Measured,
-    /// Seconds until another thread of the same PU goes on, from the call that wakes it, which is followed by one that
-    /// sleeps.
-    pub hand_over: Measured,
-    /// Seconds of a `pause`, which loops that poll have.
-    pub pause: Measured,
-}
 
 /// Repetitions of a piece.
 const TIMES: u32 = 500;

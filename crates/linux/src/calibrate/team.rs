@@ -7,6 +7,7 @@
 use super::CalibrationError;
 use super::threads::{Meeting, pin};
 use crate::counters::{CounterError, Plan, TaskCounters};
+use pinfold_core::measurement::Piece;
 use pinfold_core::{Count, PuId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -49,16 +50,6 @@ impl ThreadCounts for Uncounted {
     fn totals(&mut self) -> Vec<Option<Count>> {
         vec![]
     }
-}
-
-/// What all threads did at the same time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
-    /// Seconds until the last of them was ready.
-    pub seconds: f64,
-    /// By thread: what was counted, in the order of the source, scaled to the whole piece where counters took turns;
-    /// `None` for what was never counted in it.
-    pub counts: Vec<Vec<Option<f64>>>,
 }
 
 /// A thread on each of `pus` makes a member by `prepare`, which is told the thread's position, and then does `work`

@@ -3,15 +3,16 @@
 //! Each curve has counters of its own, for the few events that it needs, so that they seldom have to take turns. The
 //! sweep of rates is that of the simulated machines.
 
-use super::curves::{Copied, CopyPoint, Curves, Figure, SharingPoint};
-use super::formula::Formula;
-use super::origin::{Measured, Origin, list};
 use crate::activities;
 use anyhow::{Context, Result, anyhow};
-use pinfold_core::{Activity, PuId, Topology};
-use pinfold_linux::calibrate::{
-    self, CopiedPieces, CountSource, Locality, Middle, Piece, Places, SharedPiece, SharingEffort,
+use pinfold_calibrate::Places;
+use pinfold_calibrate::activities::of_set;
+use pinfold_calibrate::thresholds::{
+    CopyPoint, Curves, Formula, MeasuredOrigin, Origin, SharingPoint, copied, cpu_list, shared,
 };
+use pinfold_core::{Activity, PuId, Topology};
+use pinfold_linux::calibrate::{self, CountSource, Locality, SharingEffort};
+use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::topology::{self, Source};
 use pinfold_policy::sam::MapperEvents;
 use pinfold_sim::thresholds::{numbers_of_tasks, work};
@@ -96,16 +97,13 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     let places = Places::of(&topology).with_context(refusal)?;
     let effort = Effort::new(quick);
     // All of it before anything is measured: what cannot be counted, or copied, is told at once.
-    let (sharers, copiers) = (
-        coherence.plan().with_context(refusal)?,
-        memory.plan().with_context(refusal)?,
-    );
+    let (sharers, copiers) = (plan(&coherence)?, plan(&memory)?);
     calibrate::enough_memory(effort.footprint(&topology, &places.package)).with_context(refusal)?;
     announce(&places, say);
     let sharing = sharing(&places, &coherence, &sharers, &effort, say)?;
     let (copying, elsewhere) = copying(&topology, &places, &memory, &copiers, &effort, say)?;
     Ok(Curves {
-        origin: Origin::Measured(Box::new(Measured {
+        origin: Origin::Measured(Box::new(MeasuredOrigin {
             machine: topology.name().to_owned(),
             set,
             coherence,
@@ -123,10 +121,10 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
 fn announce(places: &Places, say: &dyn Fn(&str)) {
     say(&format!(
         "threads that share are together on CPUs {} and apart on CPUs {}, {}; tasks copy on CPUs {}",
-        list(&places.together),
-        list(&places.apart),
+        cpu_list(&places.together),
+        cpu_list(&places.apart),
         places.relation.words(),
-        list(&places.package)
+        cpu_list(&places.package)
     ));
     if places.package.len() < places.cores {
         say(&format!(
@@ -138,6 +136,12 @@ fn announce(places: &Places, say: &dyn Fn(&str)) {
     }
 }
 
+/// The counters of a formula's events.
+fn plan(formula: &Formula) -> Result<Plan> {
+    let requests: Vec<Request> = formula.events().iter().cloned().map(Request::Event).collect();
+    Plan::new(&requests).with_context(refusal)
+}
+
 fn refusal() -> &'static str {
     "the thresholds of this machine cannot be measured"
 }
@@ -145,10 +149,10 @@ fn refusal() -> &'static str {
 /// The events that stand for the activities, with the name of the set that they are from.
 fn events(metric: Option<&str>) -> Result<(Option<String>, MapperEvents)> {
     if let Some(metric) = metric {
-        return Ok((None, activities::parse(metric)?.0));
+        return Ok((None, activities::named(metric)?.0));
     }
     let set = activities::set_here().map_err(|error| anyhow!("{}: {error:#}; {REMEDY}; or {METRIC}", refusal()))?;
-    let events = activities::of_set(&set).with_context(refusal)?;
+    let events = of_set(&set).with_context(refusal)?;
     Ok((Some(set.name), events))
 }
 
@@ -177,20 +181,6 @@ fn sharing(
         shared(instructions, &pieces, formula).with_context(|| uncounted(formula))
     };
     effort.work().into_iter().map(point).collect()
-}
-
-/// A point of the first curve; `None` where no piece was counted.
-fn shared(instructions: u32, pieces: &SharedPiece, formula: &Formula) -> Option<SharingPoint> {
-    let rate = |(_, apart): &(Piece, Piece)| Some(formula.total(apart)? / apart.counts.len() as f64);
-    let gains = pieces
-        .rounds
-        .iter()
-        .map(|(together, apart)| apart.seconds / together.seconds - 1.0);
-    Some(SharingPoint {
-        instructions,
-        events_per_cycle: Middle::of(pieces.rounds.iter().filter_map(rate))?.into(),
-        gain: Middle::of(gains)?.into(),
-    })
 }
 
 /// The second curve, and the greatest share of a team's arrays that was on other nodes.
@@ -234,16 +224,6 @@ fn copying(
     Ok((points, elsewhere))
 }
 
-/// One locality of a point of the second curve; `None` where no piece was counted.
-fn copied(copied: &CopiedPieces, formula: &Formula) -> Option<Copied> {
-    let bandwidth = copied.pieces.iter().map(|piece| copied.bytes as f64 / piece.seconds);
-    let misses = copied.pieces.iter().filter_map(|piece| formula.total(piece));
-    Some(Copied {
-        bytes_per_second: Figure::from(Middle::of(bandwidth)?),
-        misses_per_cycle: Figure::from(Middle::of(misses)?),
-    })
-}
-
 fn uncounted(formula: &Formula) -> String {
     format!(
         "the counters of {formula} never ran while there was something to count; does something else hold them all, \
@@ -255,59 +235,10 @@ fn uncounted(formula: &Formula) -> String {
 mod tests {
     use super::*;
     use pinfold_core::Count;
+    use pinfold_core::measurement::Relation;
     use pinfold_linux::calibrate::ThreadCounts;
     use pinfold_linux::counters::CounterError;
     use std::cell::RefCell;
-
-    fn piece(seconds: f64, counts: &[&[Option<f64>]]) -> Piece {
-        Piece {
-            seconds,
-            counts: counts.iter().map(|counts| counts.to_vec()).collect(),
-        }
-    }
-
-    #[test]
-    fn a_point_of_the_first_curve_has_a_threads_rate_apart_and_the_gain_of_each_round() {
-        let formula = Formula::new("CYCLES", &["A"], &[]);
-        let together = |seconds| piece(seconds, &[&[Some(1.0), Some(1.0)], &[Some(1.0), Some(1.0)]]);
-        let apart = |seconds, events| piece(seconds, &[&[Some(100.0), Some(events)], &[Some(100.0), Some(10.0)]]);
-        let pieces = SharedPiece {
-            accesses: 1,
-            rounds: vec![
-                (together(1.0), apart(1.25, 20.0)),
-                (together(2.0), apart(3.0, 30.0)),
-                (together(1.0), apart(1.0, 40.0)),
-            ],
-        };
-        let point = shared(100, &pieces, &formula).unwrap();
-        assert!((point.events_per_cycle.value - 0.2).abs() < 1e-12, "{point:?}");
-        assert!((point.gain.value - 0.25).abs() < 1e-12, "{point:?}");
-        assert!(point.gain.quartiles.is_some());
-        let uncounted = SharedPiece {
-            accesses: 1,
-            rounds: vec![(
-                together(1.0),
-                piece(1.0, &[&[Some(1.0), None], &[Some(1.0), Some(1.0)]]),
-            )],
-        };
-        assert_eq!(shared(100, &uncounted, &formula), None);
-    }
-
-    #[test]
-    fn a_point_of_the_second_curve_has_the_bandwidth_and_the_rates_of_all_tasks() {
-        let counts: &[&[Option<f64>]] = &[
-            &[Some(10.0), Some(1.0), Some(1.0), Some(1.0)],
-            &[Some(10.0), Some(2.0), Some(1.0), Some(1.0)],
-        ];
-        let pieces = CopiedPieces {
-            bytes: 1000,
-            pieces: vec![piece(2.0, counts)],
-            elsewhere: None,
-        };
-        let copied = copied(&pieces, &Formula::new("CYCLES", &["A", "B"], &["C"])).unwrap();
-        assert!((copied.bytes_per_second.value - 500.0).abs() < 1e-12);
-        assert!((copied.misses_per_cycle.value - 0.3).abs() < 1e-12);
-    }
 
     /// Each thread has counted a hundred cycles and one event more whenever it looks.
     struct Hundred;
@@ -338,7 +269,7 @@ mod tests {
         let places = Places {
             together: pair,
             apart: pair,
-            relation: calibrate::Relation::SamePackage,
+            relation: Relation::SamePackage,
             package: pus,
             cores: 2,
         };

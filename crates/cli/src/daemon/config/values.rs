@@ -72,7 +72,7 @@ impl FromStr for MetricName {
             None if text == "counters" => Ok(Self::Counters),
             None if text == "sharing" => Ok(Self::Sharing(None)),
             Some(("sharing", event)) if !event.is_empty() => Ok(Self::Sharing(Some(event.to_owned()))),
-            _ if text.contains('=') => match activities::parse(text) {
+            _ if text.contains('=') => match activities::named(text) {
                 Ok(_) => Ok(Self::Activities(text.to_owned())),
                 Err(error) => Err(format!("{error:#}")),
             },

@@ -11,7 +11,7 @@
 //! Known limits: a level that another one hides (a last cache hardly larger than the one before it, or one that strangers
 //! fill) has no plateau and is not found. What a translation costs must not be in the curve.
 
-use super::latency::CurvePoint;
+use pinfold_core::measurement::CurvePoint;
 
 /// A plateau's latency rises by no greater power of the memory in use. Where a level ends, it rises by half at least over
 /// a third of an octave, which is a power of about two.
@@ -97,16 +97,24 @@ pub fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::latency::sizes;
-    use super::super::pieces::Measured;
     use super::*;
+    use pinfold_core::measurement::Measured;
     use proptest::prelude::*;
+
+    /// Six sizes an octave of 4 KiB and more, at most `largest`.
+    fn sizes(largest: u64) -> Vec<u64> {
+        let octaves = (0..)
+            .map(|octave| 4096u64 << octave)
+            .take_while(|&octave| octave <= largest);
+        let sizes = octaves.flat_map(|octave| [16, 18, 20, 22, 25, 28].map(|sixteenths| octave / 16 * sixteenths));
+        sizes.filter(|&size| size <= largest).collect()
+    }
 
     /// The curve of caches that keep what fits and beyond that an even share of what is in use, each point up to `noise`
     /// too slow.
     fn curve(caches: &[(u64, f64)], memory: f64, noise: &[f64]) -> Vec<CurvePoint> {
-        let largest = usize::try_from(caches.last().unwrap().0 * 8).unwrap();
-        sizes(4 << 10, largest)
+        let largest = caches.last().unwrap().0 * 8;
+        sizes(largest)
             .into_iter()
             .enumerate()
             .map(|(number, bytes)| {
@@ -121,7 +129,7 @@ mod tests {
                 }
                 let value = (latency + left * memory) * (1.0 + noise[number % noise.len()]);
                 CurvePoint {
-                    bytes: bytes as u64,
+                    bytes,
                     latency: Measured {
                         value,
                         spread: 0.0,

@@ -3,20 +3,64 @@
 use super::chart::{Chart, Line};
 use super::crossing::{Crossing, GAIN, by_rate, crossing};
 use super::origin::Origin;
-use anyhow::{Context, Result, bail};
-use pinfold_linux::calibrate::Middle;
+use pinfold_core::measurement::Median;
 use pinfold_policy::sam::Thresholds;
 use serde_json::{Value, json};
 
 /// The threshold of memory is this share of what saturates it (section 2.2).
 const BELOW_SATURATION: f64 = 0.8;
 
+/// Why curves have no thresholds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ThresholdError {
+    /// The gain stays below the threshold's.
+    #[error(
+        "two sharing threads on {0} never gain more than {percent:.0} % from a common last-level cache: there is no threshold \
+         of coherence",
+        percent = GAIN * 100.0
+    )]
+    NoGain(String),
+    /// The gain is above it from the beginning.
+    #[error(
+        "two sharing threads on {0} gain more than {percent:.0} % from a common last-level cache however seldom they share, so \
+         that something else makes them slower apart, such as a clock that differs from core to core: there is no threshold \
+         of coherence",
+        percent = GAIN * 100.0
+    )]
+    AlwaysGain(String),
+    /// The events do not show sharing.
+    #[error(
+        "the rate of {events} hardly grows however often two threads under two last-level caches share data, so that it does \
+         not show sharing on {machine}: there is no threshold of coherence"
+    )]
+    Unrelated {
+        /// What was counted.
+        events: String,
+        /// The machine.
+        machine: String,
+    },
+    /// The events do not show traffic to memory.
+    #[error(
+        "no miss of the last-level cache was counted while {cores} cores of a package copied memory, so that {events} do not \
+         show them on {machine}: there is no threshold of memory"
+    )]
+    NoMisses {
+        /// How many copied.
+        cores: usize,
+        /// What was counted.
+        events: String,
+        /// The machine.
+        machine: String,
+    },
+}
+
 /// A figure of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Figure {
-    pub(super) value: f64,
+pub struct Figure {
+    /// The figure.
+    pub value: f64,
     /// Between which half of the repetitions were; `None` for what was simulated, which is done once.
-    pub(super) quartiles: Option<[f64; 2]>,
+    pub quartiles: Option<[f64; 2]>,
 }
 
 impl From<f64> for Figure {
@@ -25,8 +69,8 @@ impl From<f64> for Figure {
     }
 }
 
-impl From<Middle> for Figure {
-    fn from(middle: Middle) -> Self {
+impl From<Median> for Figure {
+    fn from(middle: Median) -> Self {
         Self {
             value: middle.value,
             quartiles: Some(middle.quartiles),
@@ -36,71 +80,71 @@ impl From<Middle> for Figure {
 
 /// How two threads fare that share data.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct SharingPoint {
+pub struct SharingPoint {
     /// Instructions between two accesses to what they share.
-    pub(super) instructions: u32,
+    pub instructions: u32,
     /// Coherence events of a thread between last-level caches, per cycle, with the threads apart.
-    pub(super) events_per_cycle: Figure,
+    pub events_per_cycle: Figure,
     /// Speed under one last-level cache over that under two, minus one.
-    pub(super) gain: Figure,
+    pub gain: Figure,
 }
 
 /// What tasks copy that share a package.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct CopyPoint {
+pub struct CopyPoint {
     /// How many.
-    pub(super) tasks: usize,
-    pub(super) high: Copied,
-    pub(super) low: Copied,
+    pub tasks: usize,
+    /// With high locality.
+    pub high: Copied,
+    /// With low locality.
+    pub low: Copied,
 }
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Copied {
+pub struct Copied {
     /// Bytes read, and as many written, a second, all tasks together.
-    pub(super) bytes_per_second: Figure,
+    pub bytes_per_second: Figure,
     /// Last-level-cache misses per cycle, added up over all tasks.
-    pub(super) misses_per_cycle: Figure,
+    pub misses_per_cycle: Figure,
 }
 
 /// Both curves of a machine.
-pub(super) struct Curves {
-    pub(super) origin: Origin,
-    pub(super) sharing: Vec<SharingPoint>,
-    pub(super) copying: Vec<CopyPoint>,
+pub struct Curves {
+    /// Where they are from.
+    pub origin: Origin,
+    /// Two threads that share data, by how often.
+    pub sharing: Vec<SharingPoint>,
+    /// Tasks that copy memory, by how many; at least one point.
+    pub copying: Vec<CopyPoint>,
 }
 
 impl Curves {
-    pub(super) fn thresholds(&self) -> Result<Thresholds> {
-        let machine = self.origin.machine();
-        let percent = GAIN * 100.0;
+    /// The thresholds that follow from the curves.
+    ///
+    /// # Errors
+    ///
+    /// Where a curve does not pass its threshold.
+    pub fn thresholds(&self) -> Result<Thresholds, ThresholdError> {
+        let machine = self.origin.machine().to_owned();
         let coherence = match crossing(self.gains()) {
             Crossing::At(rate) => rate,
-            Crossing::Never => bail!(
-                "two sharing threads on {machine} never gain more than {percent:.0} % from a common last-level cache: \
-                 there is no threshold of coherence"
-            ),
-            Crossing::Always => bail!(
-                "two sharing threads on {machine} gain more than {percent:.0} % from a common last-level cache however \
-                 seldom they share, so that something else makes them slower apart, such as a clock that differs from \
-                 core to core: there is no threshold of coherence"
-            ),
-            Crossing::Unrelated => bail!(
-                "the rate of {} hardly grows however often two threads under two last-level caches share data, so that \
-                 it does not show that on {machine}: there is no threshold of coherence",
-                self.origin.coherence_events()
-            ),
+            Crossing::Never => return Err(ThresholdError::NoGain(machine)),
+            Crossing::Always => return Err(ThresholdError::AlwaysGain(machine)),
+            Crossing::Unrelated => {
+                let events = self.origin.coherence_events();
+                return Err(ThresholdError::Unrelated { events, machine });
+            }
         };
-        let saturated = self.copying.last().context("a package has cores")?;
+        let saturated = self.copying.last().expect("a package has a core");
         let [high, low] = [saturated.high, saturated.low].map(|copied| copied.misses_per_cycle.value);
         let package_memory = BELOW_SATURATION * high.min(low);
         if package_memory <= 0.0 {
-            bail!(
-                "no miss of the last-level cache was counted while {} cores of a package copied memory, so that {} do \
-                 not show them on {machine}: there is no threshold of memory",
-                saturated.tasks,
-                self.origin.memory_events()
-            );
+            return Err(ThresholdError::NoMisses {
+                cores: saturated.tasks,
+                events: self.origin.memory_events(),
+                machine,
+            });
         }
         Ok(Thresholds {
             source: self.origin.source(),
@@ -112,7 +156,7 @@ impl Curves {
     }
 
     /// Both curves in lines for a terminal; what is above its threshold is marked, where there is one.
-    pub(super) fn drawn(&self, thresholds: Option<&Thresholds>) -> Vec<String> {
+    pub fn drawn(&self, thresholds: Option<&Thresholds>) -> Vec<String> {
         let mark = |above: bool| if above { '#' } else { '-' };
         let mut lines = vec![format!(
             "coherence events a {}   gain under one last-level cache",
@@ -157,7 +201,8 @@ impl Curves {
         lines
     }
 
-    pub(super) fn charts(&self, thresholds: Option<&Thresholds>) -> Vec<Chart> {
+    /// Both curves as charts.
+    pub fn charts(&self, thresholds: Option<&Thresholds>) -> Vec<Chart> {
         let origin = self.origin.title();
         let clock = self.origin.clock().name();
         let copied = |pick: fn(&CopyPoint) -> f64| {
@@ -201,8 +246,8 @@ impl Curves {
         ]
     }
 
-    /// `thresholds` is null where the curves have none.
-    pub(super) fn json(&self, thresholds: Option<&Thresholds>) -> Value {
+    /// Both curves and their thresholds, which are null where the curves have none.
+    pub fn json(&self, thresholds: Option<&Thresholds>) -> Value {
         let copied = |copied: Copied| {
             json!({
                 "bytes_per_second": copied.bytes_per_second.value,

@@ -3,25 +3,29 @@
 use std::fmt::Write as _;
 
 /// One curve.
-pub(super) struct Line {
-    pub(super) name: String,
+pub struct Line {
+    /// What the line is called in the key.
+    pub name: String,
     /// In ascending order of the first.
-    pub(super) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Curves over the same axes.
-pub(super) struct Chart {
-    pub(super) title: String,
+pub struct Chart {
+    /// What stands above the chart.
+    pub title: String,
     /// What the horizontal axis is.
-    pub(super) x: String,
-    pub(super) y: String,
-    /// Whether the horizontal axis is.
-    pub(super) logarithmic: bool,
-    pub(super) lines: Vec<Line>,
+    pub x: String,
+    /// What the vertical axis is.
+    pub y: String,
+    /// Whether the horizontal axis is logarithmic.
+    pub logarithmic: bool,
+    /// The curves.
+    pub lines: Vec<Line>,
     /// A value of the horizontal axis that is marked.
-    pub(super) vertical: Option<(f64, String)>,
+    pub vertical: Option<(f64, String)>,
     /// One of the other axis.
-    pub(super) horizontal: Option<(f64, String)>,
+    pub horizontal: Option<(f64, String)>,
 }
 
 const WIDTH: f64 = 640.0;
@@ -34,7 +38,7 @@ const BOTTOM: f64 = 48.0;
 const COLOURS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
 
 /// Charts, one below the other.
-pub(super) fn svg(charts: &[Chart]) -> String {
+pub fn svg(charts: &[Chart]) -> String {
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\" font-family=\"sans-serif\" \
          font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",

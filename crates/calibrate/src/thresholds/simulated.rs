@@ -2,20 +2,31 @@
 
 use super::curves::{Copied, CopyPoint, Curves, SharingPoint};
 use super::origin::Origin;
-use anyhow::{Result, bail};
 use pinfold_sim::model::Model;
 use pinfold_sim::thresholds::{self, copying, sharing};
+use pinfold_sim::window::WindowError;
 
-pub(super) fn measure(model: &Model, say: impl Fn(&str)) -> Result<Curves> {
-    say("two threads that share data, near each other and apart");
+/// Why a simulated machine has no curves.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// No place is nearer than another.
+    #[error(
+        "{0} has one last-level cache, or one a core, so that no place is nearer than another: there is no threshold of \
+         coherence, and nothing for SAM to do"
+    )]
+    OneDomain(String),
+    /// The microbenchmark cannot be simulated.
+    #[error(transparent)]
+    Machine(#[from] WindowError),
+}
+
+/// Simulates both microbenchmarks. `progress` gets what is simulated next.
+pub fn simulate(model: &Model, progress: impl Fn(&str)) -> Result<Curves, SimulationError> {
+    progress("two threads that share data, near each other and apart");
     let Some(sharing) = sharing(model)? else {
-        bail!(
-            "{} has one last-level cache, or one a core, so that no place is nearer than another: there is no \
-             threshold of coherence, and nothing for SAM to do",
-            model.name
-        );
+        return Err(SimulationError::OneDomain(model.name.clone()));
     };
-    say("tasks that copy memory, from one to all cores of a package");
+    progress("tasks that copy memory, from one to all cores of a package");
     let copied = |copied: thresholds::Copied| Copied {
         bytes_per_second: copied.bytes_per_second.into(),
         misses_per_cycle: copied.misses_per_cycle.into(),

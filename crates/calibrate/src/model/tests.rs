@@ -1,8 +1,8 @@
 //! Models of synthetic measurements.
 
 use super::*;
+use pinfold_core::measurement::{CurvePoint, Measured, NodeLatency, PairMeasurement, SystemMeasurement, Traffic};
 use pinfold_core::{NodeId, PuId};
-use pinfold_linux::calibrate::{CurvePoint, Measured, NodeLatency, PairMeasurement, SystemMeasurement, Traffic};
 use pinfold_linux::topology::{Source, read};
 use pinfold_sim::model::Latency;
 use proptest::prelude::*;
@@ -90,6 +90,7 @@ fn calibration(held: u64, hidden: bool) -> Calibration {
             .to_vec(),
         stolen: Some(0.01),
         huge_share: Some(1.0),
+        inclusive: vec![],
     }
 }
 

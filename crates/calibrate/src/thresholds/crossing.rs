@@ -5,7 +5,7 @@
 
 /// What is a substantial gain (section 2.1).
 pub(super) const GAIN: f64 = 0.05;
-/// By so many times the rate must grow over the curve: threads that share all the time do it hundreds of times as often
+/// The rate grows by at least this factor over the curve: threads that share all the time do it hundreds of times as often
 /// as those that hardly do.
 const GROWTH: f64 = 10.0;
 

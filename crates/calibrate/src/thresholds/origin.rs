@@ -1,41 +1,47 @@
 //! Where curves are from, for people and for JSON: simulated is not measured.
 
+use super::file::Clock;
 use super::formula::Formula;
-use crate::activities::Clock;
+use crate::Places;
+use pinfold_core::measurement::Relation;
 use pinfold_core::{PuId, PuSet};
-use pinfold_linux::calibrate::{Places, Relation};
 use serde_json::{Value, json};
 
 /// What stays as it is in every source: the paper has no microbenchmark for these two.
 const DERIVED: &str = "remote as coherence, memory a core's share of the package's";
 
 /// Where curves are from.
-pub(super) enum Origin {
+pub enum Origin {
     /// A simulated machine.
     Simulated {
         /// The model's name.
         machine: String,
     },
     /// The machine at hand.
-    Measured(Box<Measured>),
+    Measured(Box<MeasuredOrigin>),
 }
 
 /// What was measured with what and where.
-pub(super) struct Measured {
+pub struct MeasuredOrigin {
     /// The processor's name.
-    pub(super) machine: String,
+    pub machine: String,
     /// The name of the event set; `None` for events that the user named.
-    pub(super) set: Option<String>,
-    pub(super) coherence: Formula,
-    pub(super) memory: Formula,
-    pub(super) places: Places,
-    pub(super) quick: bool,
+    pub set: Option<String>,
+    /// What is counted of coherence.
+    pub coherence: Formula,
+    /// What is counted of memory.
+    pub memory: Formula,
+    /// On which PUs.
+    pub places: Places,
+    /// Whether with few repetitions.
+    pub quick: bool,
     /// The share of the copied arrays that was on other nodes than their tasks; `None` where the kernel does not tell.
-    pub(super) elsewhere: Option<f64>,
+    pub elsewhere: Option<f64>,
 }
 
 impl Origin {
-    pub(super) fn machine(&self) -> &str {
+    /// The machine's name.
+    pub fn machine(&self) -> &str {
         match self {
             Self::Simulated { machine } => machine,
             Self::Measured(measured) => &measured.machine,
@@ -43,7 +49,7 @@ impl Origin {
     }
 
     /// For the title of a plot.
-    pub(super) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         match self {
             Self::Simulated { machine } => format!("simulated: {machine}"),
             Self::Measured(measured) => format!("measured: {}", measured.machine),
@@ -51,21 +57,23 @@ impl Origin {
     }
 
     /// What rates are by.
-    pub(super) fn clock(&self) -> Clock {
+    pub fn clock(&self) -> Clock {
         match self {
             Self::Measured(measured) if measured.set.is_none() => Clock::Nanosecond,
             _ => Clock::Cycle,
         }
     }
 
-    pub(super) fn coherence_events(&self) -> String {
+    /// What shows coherence, in words.
+    pub fn coherence_events(&self) -> String {
         match self {
             Self::Simulated { .. } => "its counters".to_owned(),
             Self::Measured(measured) => measured.coherence.to_string(),
         }
     }
 
-    pub(super) fn memory_events(&self) -> String {
+    /// What shows traffic to memory, in words.
+    pub fn memory_events(&self) -> String {
         match self {
             Self::Simulated { .. } => "its counters".to_owned(),
             Self::Measured(measured) => measured.memory.to_string(),
@@ -73,7 +81,7 @@ impl Origin {
     }
 
     /// What the thresholds' file says of them.
-    pub(super) fn source(&self) -> String {
+    pub fn source(&self) -> String {
         match self {
             Self::Simulated { machine } => {
                 format!("simulated: pinfold calibrate --thresholds --machine {machine}; {DERIVED}")
@@ -83,7 +91,7 @@ impl Origin {
     }
 
     /// The keys of the JSON that tell it.
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         match self {
             Self::Simulated { machine } => json!({ "machine": machine, "simulated": true }),
             Self::Measured(measured) => measured.json(),
@@ -91,7 +99,7 @@ impl Origin {
     }
 }
 
-impl Measured {
+impl MeasuredOrigin {
     fn source(&self) -> String {
         let options = if self.quick { " --quick" } else { "" };
         let set = self.set.as_ref().map_or_else(
@@ -119,10 +127,10 @@ impl Measured {
             self.machine,
             self.coherence,
             self.memory,
-            list(together),
-            list(apart),
+            cpu_list(together),
+            cpu_list(apart),
             relation.words(),
-            list(package),
+            cpu_list(package),
             package.len(),
         )
     }
@@ -153,6 +161,6 @@ impl Measured {
 }
 
 /// PUs as a CPU list.
-pub(super) fn list(pus: &[PuId]) -> String {
+pub fn cpu_list(pus: &[PuId]) -> String {
     pus.iter().copied().collect::<PuSet>().to_string()
 }

@@ -1,6 +1,6 @@
 //! Numbers and sources in the words of a model file.
 
-use pinfold_linux::calibrate::Measured;
+use pinfold_core::measurement::Measured;
 use pinfold_sim::model::{Model, Sourced};
 
 /// A number in a few digits that count.

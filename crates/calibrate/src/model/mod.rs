@@ -14,23 +14,29 @@
 //! - Cycles an instruction: the geometric mean of the measured loops.
 
 mod caches;
+pub mod curve;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use super::shape::Shape;
+pub use shape::{Shape, ShapeError};
+
 use caches::{Seen, matched};
+use pinfold_core::measurement::{
+    BandwidthMeasurement, Calibration, PairMeasurement, Relation, Thoroughness, Traffic, TranslationPoint,
+};
 use pinfold_core::{Topology, summary};
-use pinfold_linux::calibrate::curve;
-use pinfold_linux::calibrate::{BandwidthMeasurement, Calibration, Relation, Thoroughness, TranslationPoint};
 use pinfold_sim::model::{LINE_BYTES, Model, builtin, builtin_names};
 use std::fmt::Write as _;
 use text::{as_in, digits, measured, size, toml_string, whole, word};
 
 /// A model's text, and what its reader should know at once.
-pub(super) struct Written {
-    pub(super) text: String,
-    pub(super) notes: Vec<String>,
+pub struct Written {
+    /// The text of the model's file.
+    pub text: String,
+    /// What its reader should know at once.
+    pub notes: Vec<String>,
 }
 
 /// The source of what the machine says of itself.
@@ -42,8 +48,8 @@ const FULL: f64 = 0.75;
 /// All cores together get at least this share of what each gets alone, times their number, where memory is not the limit.
 const UNLIMITED: f64 = 0.85;
 
-/// Writes the model `name`.
-pub(super) fn write(
+/// Writes the model `name` of a machine of this shape.
+pub fn write(
     name: &str,
     topology: &Topology,
     shape: Shape,
@@ -80,7 +86,7 @@ pub(super) fn write(
 /// The shape with siblings, where what the machine shows as two cores proved to be one.
 fn hidden_siblings(shape: &Shape, calibration: &Calibration) -> Option<Shape> {
     let share = |&(relation, pair): &(Relation, _)| {
-        let pair: &pinfold_linux::calibrate::PairMeasurement = &pair;
+        let pair: &PairMeasurement = &pair;
         relation != Relation::SameCore && pair.siblings() && pair.pus.0.0.abs_diff(pair.pus.1.0) == 1
     };
     calibration
@@ -548,9 +554,7 @@ impl Writer<'_> {
             distance.value().0 as usize,
             &as_in(&similar, distance),
         );
-        let reading = self
-            .local()
-            .find(|one| one.cores == 1 && one.traffic == pinfold_linux::calibrate::Traffic::Read);
+        let reading = self.local().find(|one| one.cores == 1 && one.traffic == Traffic::Read);
         if let Some(reading) = reading {
             let lines = reading.rate.value * memory / LINE_BYTES as f64;
             let what = format!(

@@ -1,7 +1,7 @@
 //! Where SAM's microbenchmarks run: two cores that share a last-level cache, two that do not, and the cores of a
 //! package. Pure.
 
-use super::{Relation, relation};
+use pinfold_core::measurement::Relation;
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
 
 /// Bytes of a last-level cache of which the machine does not tell.
@@ -91,7 +91,7 @@ impl Places {
 fn pairs(topology: &Topology, usable: &[PuId]) -> Option<([PuId; 2], [PuId; 2], Relation)> {
     let first_that_is = |one: PuId, wanted: Relation| {
         let mut others = usable.iter().copied();
-        let other = others.find(|&other| relation(topology, one, other) == wanted)?;
+        let other = others.find(|&other| Relation::between(topology, one, other) == wanted)?;
         Some([one, other])
     };
     usable.iter().find_map(|&one| {
@@ -166,7 +166,7 @@ fn largest_package(topology: &Topology, usable: &[PuId]) -> (Vec<PuId>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{self, Source};
+    use pinfold_linux::topology::{self, Source};
 
     fn machine(description: &str) -> Topology {
         topology::read(&Source::Synthetic(description.to_owned())).unwrap()

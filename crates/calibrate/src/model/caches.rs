@@ -1,9 +1,8 @@
 //! The caches: which of the machine's each step of the latency curve is, and how much it holds.
 
+use super::curve::{self, Level};
 use super::text::{as_in, bytes_in_words, digits, size, whole, word};
 use super::{FULL, REPORTED, Shape, Writer, ratio};
-use pinfold_linux::calibrate::curve::{self, Level};
-use pinfold_linux::calibrate::inclusive;
 use pinfold_sim::model::{Inclusion, LINE_BYTES};
 
 /// What was seen of each cache, and of memory.
@@ -41,6 +40,12 @@ pub(super) fn matched(levels: &[Level], shape: &Shape) -> Seen {
 }
 
 impl Writer<'_> {
+    /// Whether the processor says that the cache of this level holds all that is nearer to the core.
+    fn inclusive(&self, level: u32) -> Option<bool> {
+        let level = usize::try_from(level).ok()?.checked_sub(1)?;
+        *self.calibration.inclusive.get(level)?
+    }
+
     pub(super) fn caches(&mut self) {
         let frequency = self.calibration.frequency.value;
         let last = self.shape.caches.len() - 1;
@@ -50,7 +55,7 @@ impl Writer<'_> {
             let seen = self.levels.caches[at];
             self.table("[[cache]]");
 
-            let (inclusion, inclusion_source) = match inclusive(cache.level) {
+            let (inclusion, inclusion_source) = match self.inclusive(cache.level) {
                 _ if at == 0 => (Inclusion::NonInclusive, "the first level".to_owned()),
                 Some(true) => (Inclusion::Inclusive, "reported by the processor (CPUID)".to_owned()),
                 Some(false) if alike.inclusion.value() != Inclusion::Inclusive => {

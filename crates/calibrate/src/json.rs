@@ -1,17 +1,10 @@
 //! All measurements as JSON, in seconds, hertz and bytes.
 
-use anyhow::{Context, Result};
-use pinfold_linux::calibrate::{Calibration, Measured, Relation, Traffic};
+use pinfold_core::measurement::{Calibration, Measured, Relation, Traffic};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
 
-/// Writes measurements to a file.
-pub(super) fn write(file: &Path, value: &Value) -> Result<()> {
-    fs::write(file, format!("{value:#}\n")).with_context(|| format!("{} cannot be written", file.display()))
-}
-
-pub(super) fn of(calibration: &Calibration) -> Value {
+/// All measurements, in seconds, hertz and bytes.
+pub fn calibration(calibration: &Calibration) -> Value {
     let curve: Vec<Value> = calibration
         .curve
         .iter()

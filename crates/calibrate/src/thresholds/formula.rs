@@ -1,17 +1,15 @@
 //! What is counted for a rate, and the rate of what was counted.
 
-use anyhow::Result;
 use pinfold_core::Activity;
-use pinfold_linux::calibrate::Piece;
-use pinfold_linux::counters::{Plan, Request};
+use pinfold_core::measurement::Piece;
 use pinfold_policy::sam::{self, MapperEvents};
 use serde_json::{Value, json};
 use std::fmt;
 
 /// A rate: some events, less others, by the cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Formula {
-    /// What rates are by, what is added, and what is taken away, each once: what a thread's counts are in the order of.
+pub struct Formula {
+    /// The clock, what is added and what is subtracted, each once: the order of a thread's counts.
     events: Vec<String>,
     add: Vec<usize>,
     subtract: Vec<usize>,
@@ -19,7 +17,7 @@ pub(super) struct Formula {
 
 impl Formula {
     /// The sum of some events less that of others, by `clock`.
-    pub(super) fn new(clock: &str, add: &[&str], subtract: &[&str]) -> Self {
+    pub fn new(clock: &str, add: &[&str], subtract: &[&str]) -> Self {
         let mut events = vec![clock.to_owned()];
         let mut positions = |names: &[&str]| -> Vec<usize> {
             let position = |&name: &&str| {
@@ -35,17 +33,16 @@ impl Formula {
     }
 
     /// That of an activity; `None` where no events stand for it.
-    pub(super) fn of(events: &MapperEvents, activity: Activity) -> Option<Self> {
+    pub fn of(events: &MapperEvents, activity: Activity) -> Option<Self> {
         let wanted = events.activities.iter().find(|one| one.activity == activity)?;
         let [add, subtract] =
             [&wanted.add, &wanted.subtract].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         Some(Self::new(&events.cycles, &add, &subtract))
     }
 
-    /// The counters of its events.
-    pub(super) fn plan(&self) -> Result<Plan> {
-        let requests: Vec<Request> = self.events.iter().cloned().map(Request::Event).collect();
-        Ok(Plan::new(&requests)?)
+    /// The names of its events, each once, the clock first: a thread's counts are in this order.
+    pub fn events(&self) -> &[String] {
+        &self.events
     }
 
     /// The rate of a thread; `None` where an event was not counted, or no cycle was.
@@ -55,11 +52,12 @@ impl Formula {
     }
 
     /// The rates of all threads of a piece, added up.
-    pub(super) fn total(&self, piece: &Piece) -> Option<f64> {
+    pub fn total(&self, piece: &Piece) -> Option<f64> {
         piece.counts.iter().map(|counts| self.rate(counts)).sum()
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// Its events, by what is done with them.
+    pub fn json(&self) -> Value {
         let names = |positions: &[usize]| -> Vec<&str> {
             let names = positions.iter().map(|&position| self.events[position].as_str());
             names.collect()

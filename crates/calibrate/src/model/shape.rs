@@ -1,11 +1,39 @@
 //! The regular shape that a model has, of what the machine says of itself.
 
-use anyhow::{Result, bail};
 use pinfold_core::{Cache, CacheType, ObjectKind, PuId, PuSet, Topology};
+
+/// Why a machine has no regular shape.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// Too few caches are known.
+    #[error(
+        "this machine reports {0} levels of data caches, and a model has 2 to 4: write a model by hand, from that of a similar \
+         machine (`pinfold machines`)"
+    )]
+    Caches(usize),
+    /// Parts of one kind differ.
+    #[error(
+        "this machine's {which} have between {least} and {most} {of_what}: only a machine whose {which} are equal can be \
+         simulated"
+    )]
+    Uneven {
+        /// The parts.
+        which: &'static str,
+        /// What they have.
+        of_what: &'static str,
+        /// The fewest.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
+    /// There are none.
+    #[error("this machine reports no {0}")]
+    Without(&'static str),
+}
 
 /// How many of everything; all cores, domains and nodes are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub struct Shape {
     pub(super) packages: usize,
     pub(super) nodes: usize,
     pub(super) cores_per_package: usize,
@@ -23,7 +51,7 @@ impl Shape {
     /// # Errors
     ///
     /// Where it has none: cores with different numbers of PUs, packages of different size, no caches.
-    pub(super) fn of(topology: &Topology) -> Result<Self> {
+    pub fn of(topology: &Topology) -> Result<Self, ShapeError> {
         let sets =
             |kind: ObjectKind| -> Vec<&PuSet> { topology.objects_of(kind).map(|(_, object)| &object.pus).collect() };
         let all = &topology.object(topology.root()).pus;
@@ -66,11 +94,7 @@ impl Shape {
             .filter(|cache| cache.cache_type != CacheType::Instruction)
             .collect();
         if caches.len() < 2 {
-            bail!(
-                "this machine tells of {} levels of data caches, and a model has 2 to 4: write one by hand, from the \
-                 model of a similar machine (`pinfold machines`)",
-                caches.len()
-            );
+            return Err(ShapeError::Caches(caches.len()));
         }
         Ok(Self {
             packages: packages.len(),
@@ -113,16 +137,22 @@ impl Shape {
 }
 
 /// The number that all of `numbers` are.
-fn uniform(which: &str, of_what: &str, numbers: impl Iterator<Item = usize>) -> Result<usize> {
+fn uniform(
+    which: &'static str,
+    of_what: &'static str,
+    numbers: impl Iterator<Item = usize>,
+) -> Result<usize, ShapeError> {
     let numbers: Vec<usize> = numbers.collect();
     let (least, most) = (numbers.iter().min().copied(), numbers.iter().max().copied());
     match (least, most) {
         (Some(least), Some(most)) if least == most && least > 0 => Ok(least),
-        (Some(least), Some(most)) => bail!(
-            "this machine's {which} have between {least} and {most} {of_what}: only machines whose {which} are alike can be \
-             simulated"
-        ),
-        _ => bail!("this machine shows no {which}"),
+        (Some(least), Some(most)) => Err(ShapeError::Uneven {
+            which,
+            of_what,
+            least,
+            most,
+        }),
+        _ => Err(ShapeError::Without(which)),
     }
 }
 
@@ -131,7 +161,7 @@ mod tests {
     use super::*;
     use pinfold_linux::topology::{Source, read};
 
-    fn shape(synthetic: &str) -> Result<Shape> {
+    fn shape(synthetic: &str) -> Result<Shape, ShapeError> {
         Shape::of(&read(&Source::Synthetic(synthetic.to_owned())).unwrap())
     }
 
@@ -168,6 +198,6 @@ mod tests {
     #[test]
     fn a_machine_without_caches_is_told_what_to_do() {
         let error = shape("package:1 core:2 pu:1").unwrap_err().to_string();
-        assert!(error.contains("write one by hand"), "{error}");
+        assert!(error.contains("write a model by hand"), "{error}");
     }
 }

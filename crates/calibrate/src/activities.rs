@@ -1,0 +1,211 @@
+//! What SAM's mapper needs to know of a machine: which events make its rates, and the thresholds of a model.
+
+use pinfold_core::Activity;
+use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
+use pinfold_sim::EventSet;
+use pinfold_sim::model::{self, Model};
+
+/// Why nothing is counted for SAM's activities.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActivityError {
+    /// An event set has no metrics.
+    #[error(
+        "the events of {0} say nothing of sharing and memory (events/{0}.toml has no [[metric]]), so SAM cannot be used there; \
+         `pinfold machines` lists other machines"
+    )]
+    NoMetrics(String),
+    /// There is no event set for a machine.
+    #[error(
+        "no event set names the machine `{0}`, so SAM cannot be used there; events/*.toml has the sets, each with its machines"
+    )]
+    NoSet(String),
+    /// A part of an assignment is none.
+    #[error(
+        "--metric `{text}`: `{part}` is not ACTIVITY=EVENT, such as memory_bandwidth=page-faults; activities are {known}",
+        known = known_activities()
+    )]
+    Syntax {
+        /// All of it.
+        text: String,
+        /// The part.
+        part: String,
+    },
+    /// An activity is not known.
+    #[error("--metric `{text}`: there is no activity `{name}`; there are {known}", known = known_activities())]
+    Unknown {
+        /// All of it.
+        text: String,
+        /// The name.
+        name: String,
+    },
+    /// An activity has two events.
+    #[error("--metric `{text}` names {name} twice; one event can stand for it")]
+    Twice {
+        /// All of it.
+        text: String,
+        /// The name.
+        name: String,
+    },
+}
+
+fn known_activities() -> String {
+    Activity::ALL.map(Activity::name).join(", ")
+}
+
+/// The clock of a task in nanoseconds of its processor time: what stands for cycles where none can be counted.
+const TASK_CLOCK: &str = "task-clock";
+
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+
+/// The model of the paper's machine.
+const PAPERS_MACHINE: &str = "e5-2660v2x2";
+
+/// Memory counts as saturated at this share of its greatest demand (SAM, section 2.2).
+const BELOW_GREATEST: f64 = 0.8;
+
+/// The events of a set that make what the mapper looks at.
+pub fn of_set(set: &EventSet) -> Result<MapperEvents, ActivityError> {
+    let activities = Activity::ALL.into_iter().filter_map(|activity| {
+        let metric = set.metric(activity.name())?;
+        Some(ActivityEvents {
+            activity,
+            add: metric.add.clone(),
+            subtract: metric.subtract.clone(),
+        })
+    });
+    let activities: Vec<ActivityEvents> = activities.collect();
+    let single = |name: &str| Some(set.metric(name)?.add.first()?.clone());
+    let Some(cycles) = single("cycles").filter(|_| !activities.is_empty()) else {
+        return Err(ActivityError::NoMetrics(set.name.clone()));
+    };
+    Ok(MapperEvents {
+        cycles,
+        instructions: single("instructions"),
+        activities,
+    })
+}
+
+/// The events of a simulated machine.
+pub fn of_machine(machine: &str) -> Result<MapperEvents, ActivityError> {
+    let set = EventSet::of_processor(machine).ok_or_else(|| ActivityError::NoSet(machine.to_owned()))?;
+    of_set(&set)
+}
+
+/// Events of the kernel that stand for activities:
+/// `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their rates are by the nanosecond of
+/// processor time.
+pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
+    let mut activities: Vec<ActivityEvents> = vec![];
+    for part in text.split(',') {
+        let text = || text.to_owned();
+        let Some((name, event)) = part.split_once('=').filter(|(_, event)| !event.is_empty()) else {
+            let part = part.to_owned();
+            return Err(ActivityError::Syntax { text: text(), part });
+        };
+        let Some(activity) = Activity::ALL.into_iter().find(|activity| activity.name() == name) else {
+            let name = name.to_owned();
+            return Err(ActivityError::Unknown { text: text(), name });
+        };
+        if activities.iter().any(|one| one.activity == activity) {
+            let name = name.to_owned();
+            return Err(ActivityError::Twice { text: text(), name });
+        }
+        activities.push(ActivityEvents {
+            activity,
+            add: vec![event.to_owned()],
+            subtract: vec![],
+        });
+    }
+    Ok(MapperEvents {
+        cycles: TASK_CLOCK.to_owned(),
+        instructions: None,
+        activities,
+    })
+}
+
+/// Those of a model. Coherence is the paper's. Memory follows from the model's bandwidth: where the events have all
+/// lines in them, it is 20 % below what tasks that copy can have, a line that is copied being two misses and a line
+/// that is written; where prefetched lines are not in them, the paper's number for its machine, by as much more as the
+/// model's memory gives than that machine's.
+pub fn thresholds_of_model(model: &Model) -> Thresholds {
+    let paper = Thresholds::paper();
+    let counts_prefetches =
+        EventSet::of_processor(&model.name).is_some_and(|set| set.counts_prefetches(Activity::MemoryBandwidth.name()));
+    let package_memory = if counts_prefetches {
+        BELOW_GREATEST * copied_lines(model)
+    } else {
+        let machine = model::builtin(PAPERS_MACHINE).expect("the paper's machine is a built-in model");
+        paper.package_memory * copied_lines(model) / copied_lines(&machine)
+    };
+    let cores = model.cores() as f64 / model.packages() as f64;
+    Thresholds {
+        source: format!(
+            "coherence: Srikanthan, Dwarkadas and Shen (USENIX ATC 2015); memory: theirs, for the \
+             bandwidth of the model {}",
+            model.name
+        ),
+        memory: package_memory / cores,
+        package_memory,
+        ..paper
+    }
+}
+
+/// The lines a cycle that memory reads at most, of one package, while tasks copy.
+fn copied_lines(model: &Model) -> f64 {
+    let write_cost = model.memory.write_cost.as_ref().map_or(1.0, |cost| cost.value().0);
+    let nodes = (model.nodes() as f64 / model.packages() as f64).max(1.0);
+    let lines = model.memory.bandwidth.value().0 / LINE / model.frequency().0 * nodes;
+    lines * 2.0 / (2.0 + write_cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_with_metrics_gives_events_for_the_mapper() {
+        for set in EventSet::all().into_iter().filter(|set| !set.metrics.is_empty()) {
+            let events = of_set(&set).unwrap();
+            assert!(events.instructions.is_some(), "{}", set.name);
+            let named = set
+                .metrics
+                .iter()
+                .filter(|metric| metric.name != "cycles" && metric.name != "instructions");
+            assert_eq!(events.activities.len(), named.count(), "{}", set.name);
+        }
+    }
+
+    #[test]
+    fn a_machine_whose_events_say_nothing_of_sharing_is_named_with_the_remedy() {
+        let error = of_machine("opteron-6164x4").unwrap_err().to_string();
+        assert!(
+            error.contains("amd-family-10h") && error.contains("pinfold machines"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn kernel_events_stand_for_activities_by_name() {
+        let events = parse("memory_bandwidth=page-faults,inter_package_coherence=context-switches").unwrap();
+        assert_eq!(events.cycles, TASK_CLOCK);
+        assert_eq!((events.activities.len(), events.all().len()), (2, 3));
+        for (text, part) in [
+            ("page-faults", "is not ACTIVITY=EVENT"),
+            ("bandwidth=page-faults", "no activity `bandwidth`"),
+            ("remote_dram=a,remote_dram=b", "twice"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_models_thresholds_grow_with_its_bandwidth() {
+        let of = |name| thresholds_of_model(&model::builtin(name).unwrap());
+        let (old, new, amd) = (of(PAPERS_MACHINE), of("xeon-8480x2"), of("epyc-9654x2"));
+        assert!([&old, &new, &amd].iter().all(|one| one.check().is_ok()));
+        assert!((old.package_memory - 0.034).abs() < 1e-12, "the paper's own");
+        assert!(new.package_memory > old.package_memory);
+    }
+}
