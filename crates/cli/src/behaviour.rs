@@ -1,7 +1,7 @@
 //! Where the behaviour database is, by what a program is known in it, and what a run of `--policy hints` adds.
 
-use crate::rebuild;
 use crate::sweep::hash;
+use crate::{console, rebuild};
 use anyhow::{Context, Result};
 use clap::Args;
 use object::Object;
@@ -21,9 +21,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// The behaviour database [default: /var/lib/pinfold/behaviour.db for root, else
-    /// $`XDG_STATE_HOME/pinfold/behaviour.db`].
-    #[arg(long, env = "PINFOLD_DB", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "PINFOLD_DB",
+        value_name = "FILE",
+        global = true,
+        help = "The behaviour database [default: /var/lib/pinfold/behaviour.db for root, else \
+                $XDG_STATE_HOME/pinfold/behaviour.db]"
+    )]
     db: Option<PathBuf>,
 }
 
@@ -178,7 +183,7 @@ impl Learner {
         }
         Some(match rebuild::rebuild(&mut learning.store, behaviour, None) {
             Ok(_) => format!("The rules were made anew: {}", behaviour.rules_path().display()),
-            Err(error) => format!("The behaviour database has grown, but {error:#}"),
+            Err(error) => format!("The behaviour database has grown, but {}", console::whole(&error)),
         })
     }
 }

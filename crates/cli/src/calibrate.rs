@@ -13,7 +13,7 @@ mod thresholds;
 use crate::console;
 use crate::machine::Selected;
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use pinfold_calibrate::calibration_json;
 use pinfold_calibrate::model::{self, Shape};
 use pinfold_core::measurement::Thoroughness;
@@ -35,18 +35,19 @@ use std::time::Instant;
 /// `pinfold daemon`: on this machine, with the counters of its processor, in a minute or two; or, with --machine, on a
 /// simulated one.
 #[derive(Args)]
+#[command(group = ArgGroup::new("mode").required(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
     /// Measure what a machine model needs: the core, caches, memory, the ways between cores.
-    #[arg(long, required_unless_present = "thresholds")]
+    #[arg(long, group = "mode")]
     model: bool,
 
     /// Measure the thresholds of SAM: two threads share data more and more often, near each other and apart; and one to all
     /// cores of a package copy memory.
-    #[arg(long, conflicts_with = "model")]
+    #[arg(long, group = "mode")]
     thresholds: bool,
 
     /// With --thresholds, on the machine at hand: count these events instead of the processor's own, as `pinfold run

@@ -52,6 +52,21 @@ pub(crate) fn print_parsed(answer: &clap::Error) -> Result<i32, Unwritable> {
     Ok(answer.exit_code())
 }
 
+/// An error with its causes, each of which is said once: many an error's text holds its cause's already.
+pub(crate) fn whole(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(|cause| cause.to_string().trim_end().to_owned()) {
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    text
+}
+
 /// Writes a message to standard error, each line with the program's name before it.
 pub(crate) fn say(message: impl Display) {
     let mut err = io::stderr().lock();
@@ -65,4 +80,18 @@ pub(crate) fn say(message: impl Display) {
 /// Writes one line of the daemon's log to standard error.
 pub(crate) fn log(line: &str) -> io::Result<()> {
     io::stderr().lock().write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_cause_that_the_error_has_named_is_said_once() {
+        let cause = Unwritable(io::Error::other("no space"));
+        let error = anyhow::Error::new(cause).context("the answer");
+        assert_eq!(whole(&error), "the answer: standard output: no space");
+        assert_eq!(whole(&anyhow!("why").context("what")), "what: why");
+    }
 }

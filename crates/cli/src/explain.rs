@@ -11,6 +11,7 @@ use clap::Args;
 use moved::Moved;
 use pinfold_core::memory::Mismatch;
 use pinfold_core::size_text;
+use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -212,7 +213,7 @@ impl Run {
         }
         for (number, search) in self.earlier_searches.iter().enumerate() {
             let _ = writeln!(text, "\nSearch {} of {}:", number + 1, self.earlier_searches.len() + 1);
-            search.told(&mut text);
+            search.told(self.metric.as_ref(), &mut text);
         }
         if !self.earlier_searches.is_empty() {
             let _ = writeln!(text, "\nThe last search:");
@@ -220,7 +221,7 @@ impl Run {
         if self.policy == "sam" {
             moved::told(&self.moves, &mut text);
         } else {
-            self.search.told(&mut text);
+            self.search.told(self.metric.as_ref(), &mut text);
         }
         self.afterwards(&mut text);
         text
@@ -291,8 +292,8 @@ impl Run {
             let mean = after.iter().sum::<f64>() / after.len() as f64;
             let _ = writeln!(
                 text,
-                "Whether it helped: after the choice the rate was {} a second on average, {}.",
-                number(mean),
+                "Whether it helped: after the choice the rate was {} on average, {}.",
+                rate(self.metric.as_ref(), mean),
                 compared(mean / promised - 1.0, "than when it was tried")
             );
         }
@@ -329,7 +330,8 @@ impl Run {
 }
 
 impl Search {
-    fn told(&self, text: &mut String) {
+    /// `metric` is what the rates are of.
+    fn told(&self, metric: Option<&Metric>, text: &mut String) {
         if let Some(threads) = self.threads {
             let _ = writeln!(text, "{} had ranks.", counted(threads, "thread"));
         }
@@ -353,7 +355,7 @@ impl Search {
                 "  {}. {}: {}",
                 number + 1,
                 candidate.place(),
-                candidate.told(best)
+                candidate.told(metric, best)
             );
         }
         if let Some(chosen) = &self.chosen {
@@ -462,18 +464,18 @@ impl Candidate {
         format!("rank by rank on CPU{plural} {}", pus.join(","))
     }
 
-    fn told(&self, best: f64) -> String {
-        let Some(rate) = self.rate else {
+    fn told(&self, metric: Option<&Metric>, best: f64) -> String {
+        let Some(measured_rate) = self.rate else {
             return "not measured".to_owned();
         };
-        let mut text = format!("{} a second", number(rate));
+        let mut text = rate(metric, measured_rate);
         if let Some(measured) = self.measured {
             let _ = write!(text, " over {} s", number(measured));
         }
         if let Some(spread) = self.spread {
             let _ = write!(text, ", readings {:.1} % apart", 100.0 * spread);
         }
-        let behind = rate / best - 1.0;
+        let behind = measured_rate / best - 1.0;
         if self.dropped {
             let _ = write!(
                 text,
@@ -533,6 +535,15 @@ fn compared(share: f64, than: &str) -> String {
 
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A rate with its unit: `12.5 regions a second`.
+fn rate(metric: Option<&Metric>, value: f64) -> String {
+    match metric {
+        Some(metric) if metric.unit == ENERGY_UNIT => format!("{} watts", number(value / COUNTS_OF_A_JOULE)),
+        Some(metric) => format!("{} {}s a second", number(value), metric.unit),
+        None => format!("{} a second", number(value)),
+    }
 }
 
 /// Whole where it is large, with four digits where it is not.
@@ -597,12 +608,12 @@ mod tests {
             "What counted: regions, in regions a second, of the whole program: the nearest to the program's own progress.",
             "2 threads had ranks.",
             "3 candidates: the pinnings that were asked for.",
-            "1. rank by rank on CPUs 0,1: 80 a second over 30 s, readings 1.0 % apart; 20.0 % lower than the best",
-            "2. rank by rank on CPUs 0,2: 100 a second over 30 s, readings 2.0 % apart; the best",
+            "1. rank by rank on CPUs 0,1: 80 regions a second over 30 s, readings 1.0 % apart; 20.0 % lower than the best",
+            "2. rank by rank on CPUs 0,2: 100 regions a second over 30 s, readings 2.0 % apart; the best",
             "dropped before its time was up, since it had lost with 99 % confidence (40.0 % lower than the best)",
             "The choice, at 75 s: candidate 2: 25.0 % higher than the first, which is where the program began, 66.7 % higher \
              than the worst.",
-            "after the choice the rate was 99 a second on average, 1.0 % lower than when it was tried.",
+            "after the choice the rate was 99 regions a second on average, 1.0 % lower than when it was tried.",
             "At 11 s accesses had been sampled for 3 s: 90 samples of 4 pages, 2 more were lost; page faults took 5.0 % of the \
              threads' time.",
             "At 5 s 90 of the 100 accesses in a.pft were brought to 7 pages.\n  10 to [heap] were not: the running program",

@@ -9,9 +9,13 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Note changes of the machine in this directory before they are made [default: /run/pinfold for root, else
-    /// $`XDG_RUNTIME_DIR/pinfold`].
-    #[arg(long, env = "PINFOLD_JOURNALS", value_name = "DIR")]
+    #[arg(
+        long,
+        env = "PINFOLD_JOURNALS",
+        value_name = "DIR",
+        help = "The directory of journals, where pinfold notes each change of the machine before it makes it, so that \
+                `pinfold reset` can roll it back [default: /run/pinfold for root, else $XDG_RUNTIME_DIR/pinfold]"
+    )]
     journals: Option<PathBuf>,
 }
 

@@ -13,8 +13,12 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// The machine: xml:FILE (hwloc XML), fsroot:DIR (a copy of another machine's /sys and /proc), synthetic:SPEC
-    /// (hwloc's synthetic description) or, to run, scripted:FILE (a script tells the rates); without it, this machine.
+    /// The machine [default: this machine].
+    ///
+    /// NAME is a machine model (`pinfold machines` lists them), FILE.toml a model of your own (`pinfold calibrate --model`
+    /// writes one of this machine); both can be simulated. xml:FILE (hwloc XML), fsroot:DIR (a copy of another machine's /sys
+    /// and /proc) and synthetic:SPEC (hwloc's synthetic description) have a topology only. scripted:FILE is a machine for tests:
+    /// a script gives the rates.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
 }

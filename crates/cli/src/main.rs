@@ -32,13 +32,16 @@ mod topo;
 mod trace;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use pinfold_linux::launch::LaunchError;
 use std::process::ExitCode;
 
 /// Places the threads and the memory of running programs on multi-socket, multi-cache machines: observes what they
 /// do, decides where they belong, puts them there, checks that it helped.
 #[derive(Parser)]
 #[command(
+    name = "pinfold",
     version,
     propagate_version = true,
     subcommand_required = true,
@@ -75,17 +78,28 @@ const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
-        console::say(format_args!("{error:#}"));
-        match error.downcast_ref::<console::Unwritable>() {
-            Some(_) => ExitCode::FAILURE,
-            None => ExitCode::from(FAILURE),
-        }
+        console::say(console::whole(&error));
+        status(&error)
     })
+}
+
+/// The exit status for an error.
+fn status(error: &anyhow::Error) -> ExitCode {
+    if error.is::<console::Unwritable>() {
+        return ExitCode::FAILURE;
+    }
+    let launch = error.downcast_ref().map(LaunchError::exit_status);
+    ExitCode::from(launch.and_then(|status| u8::try_from(status).ok()).unwrap_or(FAILURE))
 }
 
 fn run() -> Result<ExitCode> {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
+        // clap would call it by the command's name: pinfold-topo.
+        Err(answer) if answer.kind() == ErrorKind::DisplayVersion => {
+            console::print(&Cli::command().render_version())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Err(answer) => return Ok(ExitCode::from(u8::try_from(console::print_parsed(&answer)?)?)),
     };
     match command {

@@ -263,13 +263,8 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let launch = plan.launch(arguments)?;
     plan.notes.extend(arguments.journals.left_behind());
     let json = json_file(arguments)?;
-    match LinuxMachine::launch(launch) {
-        Ok(mut machine) => drive(arguments, &plan, &mut machine, json, learner),
-        Err(error) => {
-            console::say(&error);
-            Ok(status(error.exit_status()))
-        }
-    }
+    let mut machine = LinuxMachine::launch(launch)?;
+    drive(arguments, &plan, &mut machine, json, learner)
 }
 
 fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {

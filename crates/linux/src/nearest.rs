@@ -13,6 +13,19 @@ const OFFERED: usize = 3;
 /// The names among `candidates` that are most like `name`, the best first, at most three; upper and lower case are
 /// alike. Where a name is qualified (`a::b`), its last part alone is compared as well.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    most_like(name, candidates, similarity)
+}
+
+/// The names of which `name` is a misspelling: as `nearest`, but a name that merely contains it is none.
+pub(crate) fn misspelt<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    most_like(name, candidates, spelling)
+}
+
+fn most_like<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    similarity: fn(&str, &str) -> f64,
+) -> Vec<String> {
     let wanted = name.to_lowercase();
     let mut scored: Vec<(f64, &str)> = candidates
         .into_iter()
@@ -28,10 +41,13 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         .collect()
 }
 
-fn similarity(wanted: &str, candidate: &str) -> f64 {
+fn spelling(wanted: &str, candidate: &str) -> f64 {
     let last = candidate.rsplit("::").next().unwrap_or(candidate);
-    let spelling = strsim::normalized_damerau_levenshtein(wanted, candidate)
-        .max(strsim::normalized_damerau_levenshtein(wanted, last));
+    strsim::normalized_damerau_levenshtein(wanted, candidate).max(strsim::normalized_damerau_levenshtein(wanted, last))
+}
+
+fn similarity(wanted: &str, candidate: &str) -> f64 {
+    let spelling = spelling(wanted, candidate);
     // A text of one or two letters is contained in almost everything.
     let contained = wanted.len() > 2 && candidate.contains(wanted);
     if contained { spelling.max(CONTAINED) } else { spelling }
@@ -59,6 +75,13 @@ mod tests {
     #[test]
     fn the_last_part_of_a_qualified_name_is_compared() {
         assert_eq!(nearest("relx", ["solver::relax"]), ["solver::relax"]);
+    }
+
+    #[test]
+    fn a_name_that_contains_another_is_no_misspelling_of_it() {
+        assert_eq!(nearest("nothing", ["uncore::UNC_IO_NOTHING"]).len(), 1);
+        assert!(misspelt("nothing", ["uncore::UNC_IO_NOTHING"]).is_empty());
+        assert_eq!(misspelt("UNC_IO_NOTING", ["uncore::UNC_IO_NOTHING"]).len(), 1);
     }
 
     #[test]

@@ -209,8 +209,13 @@ impl TryFrom<String> for OrderedPus {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScriptError {
     /// It is not TOML, or a key is unknown, missing or has a wrong value.
-    #[error("the script cannot be read: {0}")]
-    Toml(#[from] toml::de::Error),
+    #[error("line {line}: {why}")]
+    Syntax {
+        /// Where, counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
     /// The program would never end.
     #[error("the script says neither `duration` nor `work`, so the program would never end: give one of them")]
     Endless,
@@ -247,7 +252,13 @@ impl FromStr for Script {
     type Err = ScriptError;
 
     fn from_str(text: &str) -> Result<Self, ScriptError> {
-        let mut script: Self = toml::from_str(text)?;
+        let mut script: Self = toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            ScriptError::Syntax {
+                line: 1 + before.map_or(0, |before| before.matches('\n').count()),
+                why: error.message().trim().replace('\n', " "),
+            }
+        })?;
         script.check()?;
         script.later.sort_by_key(|thread| thread.begins);
         Ok(script)

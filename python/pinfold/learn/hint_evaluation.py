@@ -1,7 +1,7 @@
 """Evaluates policies of hints as AutoFinity's paper does, from the data set of a sweep.
 
 Every figure is of programs that the policy has not seen (:mod:`pinfold.learn.judging`). The figures of the paper (Moore
-and Childers, 2012) are 1 (times in all placements), 9 (discretisation and condense functions), 10 (behaviours), 11 (the
+and Childers, 2012) are 1 (times in all swept ones), 9 (discretisation and condense functions), 10 (behaviours), 11 (the
 number of threads that was learned from) and 12 (interesting cases, all numbers of threads).
 """
 
@@ -35,7 +35,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Spread:
-    """A program's times in all placements (figure 1)."""
+    """A program's times in all swept placements (figure 1)."""
 
     label: str
     seconds: Sequence[float]
@@ -54,7 +54,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Behaviours:
-    """How many behaviours, bins of the selected counters, a program shows in all placements (figure 10)."""
+    """How many behaviours, bins of the selected counters, a program shows in all swept placements (figure 10)."""
 
     label: str
     unique: int

@@ -143,12 +143,12 @@ def _spreads(evaluation: Evaluation) -> Table:
         "worst over best",
         "within 5 % of the best",
     ]
-    return Table(columns, rows, f"Figure 1, times of {evaluation.threads} threads in all placements:")
+    return Table(columns, rows, f"Figure 1, times of {evaluation.threads} threads in all swept placements:")
 
 
 def _behaviours(evaluation: Evaluation) -> Table:
     rows = [[one.label, str(one.unique), str(one.cumulative)] for one in evaluation.behaviours]
-    caption = "Figure 10, discretised behaviours of each program in all placements, and of all programs so far:"
+    caption = "Figure 10, discretised behaviours of each program in all swept placements, and of all programs so far:"
     return Table(["program", "unique", "cumulative"], rows, caption)
 
 
@@ -187,7 +187,7 @@ def _draw_spreads(evaluation: Evaluation) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("placements, the best first [%]")
     axes.set_ylabel("time over that of the best")
-    axes.set_title(f"{evaluation.threads} threads in all placements (figure 1), {_how(evaluation)}", fontsize=10)
+    axes.set_title(f"{evaluation.threads} threads in all swept placements (figure 1), {_how(evaluation)}", fontsize=10)
     axes.legend(fontsize=7)
     return drawn
 

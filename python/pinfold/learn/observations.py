@@ -189,7 +189,7 @@ def _rule_metric(name: str, metadata: Mapping[bytes, bytes]) -> RuleMetric:
 def sensitive(observations: Iterable[Observation], least: float = INSENSITIVE) -> list[Observation]:
     """Leave out programs to which the placement makes no difference (section 3.4).
 
-    These are the ones of whose times, in all placements, the standard deviation is less than ``least`` of the average.
+    These are the ones of whose times, in all swept ones, the standard deviation is less than ``least`` of the average.
     """
     observations = list(observations)
     times: dict[Program, dict[Loads, list[float]]] = {}

@@ -252,7 +252,7 @@ impl Daemon {
             }
             Err(error) => {
                 self.report.reloads_refused += 1;
-                let text = format!("{error:#}; the configuration stays as it was");
+                let text = format!("{}; the configuration stays as it was", console::whole(&error));
                 self.report.log.event("reload_refused", &[("text", text.into())]);
             }
         }

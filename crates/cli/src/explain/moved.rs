@@ -1,5 +1,6 @@
 //! The moves of single tasks in words.
 
+use super::number;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -75,7 +76,10 @@ impl Moved {
         let _ = write!(
             text,
             "  At {} s thread {} went from CPU {} to CPU {}",
-            self.at, self.task.thread, self.from, self.to
+            number(self.at),
+            self.task.thread,
+            self.from,
+            self.to
         );
         let with = self.swapped_with.as_ref().map(|task| task.thread);
         let comparison = format!(

@@ -9,7 +9,7 @@ use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
 use pinfold_linux::channel::{self, Channel};
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Launch, PageOptions};
+use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
 use pinfold_policy::sam::{Sam, SamOptions};
 use pinfold_policy::{
     Autopin, Candidates, Fixed, Given, HintOptions, Hints, Kept, MetricRequest, Normalised, Options, Policy,
@@ -18,6 +18,7 @@ use pinfold_policy::{
 use pinfold_sim::model::Model;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -456,10 +457,20 @@ fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Reques
 }
 
 /// The file that `command` names, found as execvp(3) would find it.
-fn executable(command: &OsStr) -> Result<PathBuf> {
+fn executable(command: &OsStr) -> Result<PathBuf, LaunchError> {
+    let not_found = || LaunchError::NotFound {
+        command: command.to_owned(),
+    };
     let given = Path::new(command);
     if given.components().count() > 1 {
-        return Ok(given.to_path_buf());
+        return match given.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found()),
+            Ok(metadata) if metadata.is_dir() => Err(LaunchError::NotExecutable {
+                command: command.to_owned(),
+                why: "it is a directory".to_owned(),
+            }),
+            _ => Ok(given.to_path_buf()),
+        };
     }
     env::split_paths(&env::var_os("PATH").unwrap_or_default())
         .map(|directory| directory.join(given))
@@ -467,12 +478,7 @@ fn executable(command: &OsStr) -> Result<PathBuf> {
             file.metadata()
                 .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
         })
-        .ok_or_else(|| {
-            anyhow!(
-                "the program `{}`, in which to look for the symbol, is not in PATH; give its path",
-                given.display()
-            )
-        })
+        .ok_or_else(not_found)
 }
 
 /// The options of the search, checked.

@@ -18,6 +18,8 @@ pub(super) struct View {
     /// Tasks that are scrolled away.
     pub(super) scroll: usize,
     pub(super) paused: bool,
+    /// Whether keys are taken, so that they are shown.
+    pub(super) keys: bool,
     /// Why the daemon does not answer.
     pub(super) trouble: Option<String>,
 }
@@ -28,6 +30,7 @@ impl Default for View {
             order: Order::Busy,
             scroll: 0,
             paused: false,
+            keys: false,
             trouble: None,
         }
     }
@@ -109,10 +112,22 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     let third = match (&view.trouble, view.paused) {
         (Some(trouble), _) => Line::styled(trouble.clone(), Style::new().fg(Color::Red)),
         (None, true) => Line::styled("paused", Style::new().fg(Color::Yellow)),
+        (None, false) if view.keys => Line::styled(keys(view.order), Style::new().fg(Color::DarkGray)),
         (None, false) => Line::raw(""),
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
     Paragraph::new(vec![Line::styled(first, bold), Line::raw(second), third]).render(area, buffer);
+}
+
+/// What the keys do.
+fn keys(order: Order) -> String {
+    let order = match order {
+        Order::Busy => "busy",
+        Order::Pu => "pu",
+        Order::Process => "process",
+        Order::Moved => "moved",
+    };
+    format!("q quit  p pause  s sort (by {order})  up/down scroll")
 }
 
 /// How many moves were made, by reason.
@@ -209,31 +224,73 @@ fn draw_tasks(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     }
     let last = tasks.len().saturating_sub(1);
     let shown = tasks.iter().skip(view.scroll.min(last));
-    let rows = shown.map(|task| {
-        let rate = |name: &str| task.rates.get(name).copied().flatten();
-        let pin = if task.pinned.is_some() { "*" } else { "" };
-        Row::new([
-            task.process.to_string(),
-            task.thread.to_string(),
-            task.name.clone(),
-            task.pu.map_or_else(|| "-".to_owned(), |pu| format!("{pu}{pin}")),
-            task.busy
-                .map_or_else(|| "-".to_owned(), |busy| format!("{:.0}", busy * 100.0)),
-            figure(rate("inter_package_coherence")),
-            figure(rate("intra_package_coherence")),
-            figure(rate("remote_dram")),
-            figure(rate("memory_bandwidth")),
-            why(task, state.at),
-        ])
-        .style(task_style(task))
+    let columns = fitting(area.width);
+    let rows =
+        shown.map(|task| Row::new(columns.iter().map(|column| (column.cell)(task, state.at))).style(task_style(task)));
+    let widths = columns.iter().map(|column| match column.title {
+        "WHY" => Constraint::Min(column.width),
+        _ => Constraint::Length(column.width),
     });
-    let widths = [7, 7, 15, 4, 4, 7, 7, 7, 7].map(Constraint::Length);
-    let widths: Vec<Constraint> = widths.into_iter().chain([Constraint::Min(12)]).collect();
-    let header = [
-        "PID", "TID", "NAME", "PU", "%CPU", "INTER", "INTRA", "REMOTE", "MEMORY", "WHY",
-    ];
-    let header = Row::new(header).style(Style::new().add_modifier(Modifier::REVERSED));
+    let header = Row::new(columns.iter().map(|column| column.title));
+    let header = header.style(Style::new().add_modifier(Modifier::REVERSED));
     Widget::render(Table::new(rows, widths).header(header), area, buffer);
+}
+
+/// A column of the table of tasks.
+struct Column {
+    title: &'static str,
+    width: u16,
+    /// In a narrow terminal columns of low importance are left out. 0 is the most important.
+    importance: u8,
+    /// What it says of a task, at this time of the daemon's.
+    cell: fn(&Task, f64) -> String,
+}
+
+const COLUMNS: [Column; 10] = [
+    column("PID", 7, 0, |task, _| task.process.to_string()),
+    column("TID", 7, 4, |task, _| task.thread.to_string()),
+    column("NAME", 15, 1, |task, _| task.name.clone()),
+    column("PU", 4, 2, |task, _| {
+        let pin = if task.pinned.is_some() { "*" } else { "" };
+        task.pu.map_or_else(|| "-".to_owned(), |pu| format!("{pu}{pin}"))
+    }),
+    column("%CPU", 4, 3, |task, _| {
+        task.busy
+            .map_or_else(|| "-".to_owned(), |busy| format!("{:.0}", busy * 100.0))
+    }),
+    column("INTER", 7, 6, |task, _| rate(task, "inter_package_coherence")),
+    column("INTRA", 7, 9, |task, _| rate(task, "intra_package_coherence")),
+    column("REMOTE", 7, 7, |task, _| rate(task, "remote_dram")),
+    column("MEMORY", 7, 8, |task, _| rate(task, "memory_bandwidth")),
+    column("WHY", 18, 5, why),
+];
+
+const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task, f64) -> String) -> Column {
+    Column {
+        title,
+        width,
+        importance,
+        cell,
+    }
+}
+
+/// The most important columns that fit, with a space between them: a number that is cut off would be another number.
+fn fitting(width: u16) -> Vec<&'static Column> {
+    let mut ranked: Vec<&Column> = COLUMNS.iter().collect();
+    ranked.sort_by_key(|column| column.importance);
+    let mut used = 0;
+    let fits = ranked.into_iter().take_while(|column| {
+        used += column.width + 1;
+        used <= width + 1
+    });
+    let mut columns: Vec<&Column> = fits.collect();
+    columns.sort_by_key(|column| COLUMNS.iter().position(|other| other.title == column.title));
+    columns
+}
+
+/// A task's rate of an activity.
+fn rate(task: &Task, activity: &str) -> String {
+    figure(task.rates.get(activity).copied().flatten())
 }
 
 fn busy(task: &Task) -> f64 {

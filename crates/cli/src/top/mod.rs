@@ -129,6 +129,7 @@ fn as_text(arguments: &Arguments, socket: &Path) -> Result<ExitCode> {
 fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTerminal, mut state: State) -> Result<()> {
     let mut view = View {
         order: arguments.sort,
+        keys: true,
         ..View::default()
     };
     let mut asked = Instant::now();
@@ -154,7 +155,7 @@ fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTer
                 view.trouble = None;
             }
             // It may be restarted: what was seen last stays, with a word of why.
-            Err(error) => view.trouble = Some(format!("{error:#}")),
+            Err(error) => view.trouble = Some(console::whole(&error)),
         }
     }
 }

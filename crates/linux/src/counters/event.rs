@@ -3,7 +3,7 @@
 use super::Request;
 use super::error::{CounterError, Refused, explain};
 use super::group::Group;
-use crate::nearest::nearest;
+use crate::nearest::{misspelt, nearest};
 use crate::pfm::{self, AttributeKind, Encoding, Library, PfmError, Pmu, PmuKind, Privilege, sys};
 use crate::symbols;
 use nix::errno::Errno;
@@ -281,10 +281,10 @@ fn choices(library: &Library, pmu: &Pmu, event: &str) -> Vec<String> {
 }
 
 /// The events whose names are nearest to `event`, among those of the PMUs that are wanted first and, where none is like
-/// it, among all. Those of absent and of uncore PMUs carry the prefix that they need.
+/// it, those among all that it misspells: what this machine has not is no good guess at a word. Those of absent and of uncore PMUs carry the prefix that they need.
 pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, event: &str) -> Vec<String> {
     let base = event.split(':').next().unwrap_or(event);
-    let among = |pmus: &mut dyn Iterator<Item = &Pmu>| {
+    let names = |pmus: &mut dyn Iterator<Item = &Pmu>| {
         let mut names = vec![];
         for pmu in pmus {
             let bare = pmu.present && pmu.kind != PmuKind::Uncore;
@@ -296,11 +296,13 @@ pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, ev
                     .map(|event| format!("{prefix}{}", event.name)),
             );
         }
-        nearest(base, names.iter().map(String::as_str))
+        names
     };
-    let found = among(&mut library.pmus().iter().filter(|pmu| first(pmu)));
+    let firsts = names(&mut library.pmus().iter().filter(|pmu| first(pmu)));
+    let found = nearest(base, firsts.iter().map(String::as_str));
     if found.is_empty() {
-        among(&mut library.pmus().iter())
+        let all = names(&mut library.pmus().iter());
+        misspelt(base, all.iter().map(String::as_str))
     } else {
         found
     }

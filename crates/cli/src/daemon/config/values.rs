@@ -74,7 +74,7 @@ impl FromStr for MetricName {
             Some(("sharing", event)) if !event.is_empty() => Ok(Self::Sharing(Some(event.to_owned()))),
             _ if text.contains('=') => match activities::named(text) {
                 Ok(_) => Ok(Self::Activities(text.to_owned())),
-                Err(error) => Err(format!("{error:#}")),
+                Err(error) => Err(crate::console::whole(&error)),
             },
             _ => Err(
                 "there are counters, sharing, sharing: with the name of an event, such as sharing:context-switches, and \

@@ -124,3 +124,34 @@ fn a_small_terminal_is_drawn_without_a_panic() {
         plain(&state, &View::default(), width, height);
     }
 }
+
+#[test]
+fn a_narrow_terminal_has_fewer_columns_and_whole_numbers() {
+    let mut one = task(4_194_301, 2, 0.5);
+    one.process = 4_194_300;
+    let state = state(vec![one]);
+    for (width, columns) in [
+        (110, "PID TID NAME PU %CPU INTER INTRA REMOTE MEMORY WHY"),
+        (80, "PID TID NAME PU %CPU INTER REMOTE WHY"),
+        (60, "PID TID NAME PU %CPU WHY"),
+        (40, "PID NAME PU %CPU"),
+    ] {
+        let text = plain(&state, &View::default(), width, height(&state, width));
+        let mut lines = text.lines().skip_while(|line| !line.contains("PID"));
+        let words: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+        assert_eq!(words.join(" "), columns, "{text}");
+        assert!(lines.next().unwrap().starts_with("4194300 "), "{text}");
+    }
+}
+
+#[test]
+fn the_keys_are_shown_where_keys_are_taken() {
+    let view = View {
+        keys: true,
+        ..View::default()
+    };
+    let state = state(vec![]);
+    let live = plain(&state, &view, 80, 20);
+    assert!(live.contains("q quit  p pause  s sort (by busy)"), "{live}");
+    assert!(!drawn(&state).contains("q quit"));
+}

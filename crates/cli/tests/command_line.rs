@@ -1,0 +1,126 @@
+//! What a newcomer types, and what is answered.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn pinfold(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pinfold"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What a command that fails with this status says.
+fn refused(arguments: &[&str], status: i32) -> String {
+    let output = pinfold(arguments);
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    text(&output.stderr)
+}
+
+fn written(folder: &Path, name: &str, content: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_version_is_that_of_pinfold_for_every_command() {
+    let version = format!("pinfold {}\n", env!("CARGO_PKG_VERSION"));
+    for arguments in [
+        &["-V"] as &[&str],
+        &["--version"],
+        &["topo", "-V"],
+        &["trace", "info", "--version"],
+    ] {
+        assert_eq!(text(&pinfold(arguments).stdout), version, "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_database_is_named_before_or_after_what_is_asked_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = folder.path().join("absent.db");
+    let absent = absent.to_str().unwrap();
+    for arguments in [["db", "--db", absent, "list"], ["db", "list", "--db", absent]] {
+        let said = refused(&arguments, 125);
+        assert!(
+            said.contains(&format!("no behaviour database `{absent}` yet")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn calibrate_without_a_mode_names_both() {
+    let said = refused(&["calibrate"], 2);
+    assert!(said.contains("<--model|--thresholds>"), "{said}");
+}
+
+#[test]
+fn an_error_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = written(folder.path(), "broken.json", "{");
+    let script = written(folder.path(), "script.toml", "threads = \"x\"\n");
+    let database = folder.path().join("behaviour.db");
+    let database = database.to_str().unwrap();
+    let rules = [
+        "run", "--policy", "hints", "--db", database, "--rules", &broken, "--", "true",
+    ];
+    let scripted = ["run", "--machine", &format!("scripted:{script}")];
+    for (arguments, once) in [
+        (&["trace", "info", "nosuch"] as &[&str], "No such file"),
+        (&rules, "EOF while parsing"),
+        (&scripted, "invalid type"),
+    ] {
+        let said = refused(arguments, 125);
+        assert_eq!(said.matches(once).count(), 1, "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_has_status_127_under_every_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("behaviour.db");
+    let database = database.to_str().unwrap();
+    for program in ["nosuch", "./nosuch"] {
+        for policy in ["none", "autopin", "hints"] {
+            let said = refused(&["run", "--policy", policy, "--db", database, "--", program], 127);
+            assert!(said.contains(&format!("command not found: {program}")), "{said}");
+        }
+        let said = refused(&["run", "--metric", "uprobe:work", "--", program], 127);
+        assert!(said.contains(&format!("command not found: {program}")), "{said}");
+    }
+}
+
+#[test]
+fn a_word_is_no_misspelling_of_an_event_of_another_processor() {
+    let said = refused(&["run", "--metric", "nothing", "--", "true"], 125);
+    assert!(said.contains("there is no metric `nothing`"), "{said}");
+    assert!(!said.contains("did you mean"), "{said}");
+}
+
+#[test]
+fn the_help_of_a_machine_says_that_it_takes_a_model() {
+    for command in ["run", "topo", "placements", "calibrate"] {
+        let help = text(&pinfold(&[command, "--help"]).stdout);
+        for words in ["pinfold machines", "FILE.toml"] {
+            assert!(help.contains(words), "{command}: {help}");
+        }
+    }
+}
+
+#[test]
+fn the_help_of_journals_is_about_no_single_command() {
+    for command in ["run", "daemon", "top", "reset"] {
+        let help = text(&pinfold(&[command, "--help"]).stdout);
+        let help: Vec<&str> = help.split_whitespace().collect();
+        let help = help.join(" ");
+        assert!(help.contains("The directory of journals"), "{command}: {help}");
+        assert!(!help.contains("$`"), "{command}: {help}");
+    }
+}
