@@ -3,9 +3,9 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of sites are below BLOCK_SITES")]
 
-use crate::block::{ADDRESS_MISSED, Access, SITE_MISSED, Site};
+use crate::block::{ADDRESS_MISSED, Access, KIND_EVENT, SITE_MISSED, Site};
 use crate::bytes;
-use crate::encoder::{BLOCK_SITES, END};
+use crate::encoder::{BLOCK_ACCESSES, BLOCK_INSTRUCTIONS, BLOCK_SITES, END};
 use crate::event::{Event, EventKind};
 use crate::predictor::{NO_SITE, Predictor};
 
@@ -98,9 +98,28 @@ impl State {
     }
 }
 
+/// How much a block may hold. Reading ends there, whatever its bytes say: ten bytes can stand for 2^62 accesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) accesses: u64,
+    pub(crate) events: u32,
+    pub(crate) instructions: u64,
+}
+
+impl Limits {
+    /// Of any block.
+    pub(crate) const BLOCK: Self = Self {
+        accesses: BLOCK_ACCESSES,
+        events: u32::MAX,
+        instructions: BLOCK_INSTRUCTIONS,
+    };
+}
+
 /// Reads one block.
 #[derive(Default)]
 pub(crate) struct Decoder {
+    /// What is left of them.
+    limits: Limits,
     bytes: Vec<u8>,
     at: usize,
     sites: Vec<State>,
@@ -115,9 +134,10 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder of `bytes`.
-    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+    /// A decoder of `bytes`, which hold no more than `limits`.
+    pub(crate) fn new(bytes: Vec<u8>, limits: Limits) -> Self {
         Self {
+            limits,
             bytes,
             previous_site: NO_SITE,
             kind: FETCH,
@@ -135,6 +155,11 @@ impl Decoder {
         self.ended
     }
 
+    /// By how many accesses the block, when it has ended, fell short of its limit.
+    pub(crate) fn missing_accesses(&self) -> u64 {
+        self.limits.accesses
+    }
+
     /// Replaces what is in `batch` by what comes next. Says what is wrong with the block, if anything.
     pub(crate) fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<(), &'static str> {
         batch.clear();
@@ -143,12 +168,15 @@ impl Decoder {
                 let token = self.get()?;
                 self.run = token >> 2;
                 self.kind = token & 3;
+                let accesses = self.run + u64::from(self.kind != KIND_EVENT);
+                let left = self.limits.accesses.checked_sub(accesses);
+                self.limits.accesses = left.ok_or("a block holds more accesses than it can")?;
             }
             self.take_run(&mut batch.accesses)?;
             if self.run > 0 {
                 break;
             }
-            if self.kind == 0 {
+            if self.kind == KIND_EVENT {
                 self.event(batch)?;
             } else {
                 let access = self.missed()?;
@@ -302,11 +330,15 @@ impl Decoder {
         let code = *self.bytes.get(self.at).ok_or(CUT_OFF)?;
         self.at += 1;
         let instructions = self.get()?;
+        let left = self.limits.instructions.checked_sub(instructions);
+        self.limits.instructions = left.ok_or("a block holds more instructions than it can")?;
         if code == END {
             self.ended = true;
             batch.instructions = instructions;
             return Ok(());
         }
+        let left = self.limits.events.checked_sub(1);
+        self.limits.events = left.ok_or("a block holds more events than it can")?;
         let sequence = self.previous_sequence.wrapping_add(bytes::unfold(self.get()?));
         self.previous_sequence = sequence;
         let kind = EventKind::get(code, &self.bytes, &mut self.at).ok_or("an event that is none")?;
@@ -342,15 +374,14 @@ mod tests {
             prop_oneof![any::<u8>(), 0..8u8],
             0..200,
         )) {
-            let mut decoder = Decoder::new(bytes);
+            let mut decoder = Decoder::new(bytes, Limits::BLOCK);
             let mut batch: Batch = Batch::default();
-            // A run of many accesses takes many batches: those that follow are like the first.
-            for _ in 0..200 {
-                if decoder.ended() || decoder.next_batch(&mut batch).is_err() {
-                    break;
-                }
+            let mut accesses = 0;
+            while !decoder.ended() && decoder.next_batch(&mut batch).is_ok() {
                 prop_assert!(batch.accesses.len() <= BATCH + 1);
+                accesses += batch.accesses.len() as u64;
             }
+            prop_assert!(accesses <= BLOCK_ACCESSES);
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::predictor::{NO_SITE, Predictor};
 
 /// The most accesses in a block.
 pub const BLOCK_ACCESSES: u64 = 1 << 18;
+/// The most instructions in a block: no thread runs for the three days that QEMU takes for these without an access or event.
+pub(crate) const BLOCK_INSTRUCTIONS: u64 = 1 << 48;
 /// The most bytes in a block before compression.
 pub const BLOCK_CAPACITY: usize = 256 << 10;
 /// The most sites in a block, which bounds the tables of a reader.

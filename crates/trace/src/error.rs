@@ -36,6 +36,16 @@ pub enum TraceError {
         /// Its version.
         version: u32,
     },
+    /// There are more threads than pairs of them can be counted of.
+    #[error("{} holds {threads} threads; who communicates with whom can be counted of {most} at most", path.display())]
+    TooManyThreads {
+        /// Which file.
+        path: PathBuf,
+        /// Its threads.
+        threads: usize,
+        /// The most that there may be.
+        most: usize,
+    },
     /// The file is damaged or cut off.
     #[error("{} is damaged at byte {offset}: {what}; what precedes can still be read with --salvage", path.display())]
     Damaged {

@@ -395,7 +395,7 @@ impl AddressSpace {
             return;
         }
         let behind = Piece {
-            offset: piece.offset + (at - start),
+            offset: piece.offset.saturating_add(at - start),
             ..piece.clone()
         };
         piece.end = at;

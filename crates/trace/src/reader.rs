@@ -4,8 +4,8 @@
 //! to its end, and a damage shows before an hour of simulation and not after. What is left of a damaged file can be
 //! read when that is asked for.
 
-use crate::decoder::{Batch, Decoder, FromAccess};
-use crate::encoder::BLOCK_CAPACITY;
+use crate::decoder::{Batch, Decoder, FromAccess, Limits};
+use crate::encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, BLOCK_INSTRUCTIONS};
 use crate::file::{
     BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, OLDEST_VERSION, PREFIX,
     VERSION_WITH_MAPPINGS,
@@ -115,6 +115,7 @@ impl Recording {
             threads: BTreeMap::new(),
             regions: vec![],
             mapped_files: vec![],
+            instructions: 0,
         };
         let damage = loop {
             let offset = walk.offset;
@@ -147,6 +148,11 @@ impl Recording {
             file_size,
         };
         Ok((recording, damage))
+    }
+
+    /// The file that was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What was recorded, and how.
@@ -211,7 +217,14 @@ struct Walk<R> {
     threads: BTreeMap<u32, Found>,
     regions: Vec<RegionPlace>,
     mapped_files: Vec<MappedFile>,
+    /// Of all blocks together.
+    instructions: u64,
 }
+
+/// The most instructions in a recording: what is added up from here on fits 64 bits.
+const MOST_INSTRUCTIONS: u64 = 1 << 60;
+/// The most threads of a recording, those that ended before others were born included.
+const MOST_THREADS: usize = 1 << 16;
 
 enum Step {
     Frame,
@@ -244,8 +257,23 @@ impl<R: Read> Walk<R> {
         if checksum.finalize() != frame.checksum {
             return Ok(Step::Damage("a checksum does not fit"));
         }
+        let names_thread = matches!(frame.kind, FrameKind::Block | FrameKind::Thread);
+        if names_thread && self.threads.len() == MOST_THREADS && !self.threads.contains_key(&frame.thread) {
+            return Ok(Step::Damage("there are more threads than a recording can have"));
+        }
         match frame.kind {
             FrameKind::Block => {
+                let instructions = self.instructions.checked_add(frame.instructions);
+                let instructions = instructions.filter(|&all| all <= MOST_INSTRUCTIONS);
+                let (Some(instructions), true, true, true) = (
+                    instructions,
+                    frame.instructions <= BLOCK_INSTRUCTIONS,
+                    frame.first_instruction <= MOST_INSTRUCTIONS,
+                    frame.accesses <= BLOCK_ACCESSES,
+                ) else {
+                    return Ok(Step::Damage("a block says that it holds more than it can"));
+                };
+                self.instructions = instructions;
                 self.threads.entry(frame.thread).or_default().blocks.push(BlockEntry {
                     offset: self.offset,
                     stored: FRAME as u64 + u64::from(frame.stored),
@@ -336,11 +364,15 @@ impl ThreadReader {
         let Some(decoder) = &mut self.decoder else {
             return Ok(false);
         };
-        decoder.next_batch(batch).map_err(|what| TraceError::Damaged {
+        let damaged = |what: &str| TraceError::Damaged {
             path: self.path.clone(),
             offset: self.blocks[self.next_block - 1].offset,
             what: what.to_owned(),
-        })?;
+        };
+        decoder.next_batch(batch).map_err(damaged)?;
+        if decoder.ended() && decoder.missing_accesses() > 0 {
+            return Err(damaged("a block holds fewer accesses than its frame says"));
+        }
         Ok(true)
     }
 
@@ -362,7 +394,12 @@ impl ThreadReader {
                 what: "a block cannot be decompressed".to_owned(),
             });
         }
-        self.decoder = Some(Decoder::new(bytes));
+        let limits = Limits {
+            accesses: block.accesses,
+            events: block.events,
+            instructions: block.instructions,
+        };
+        self.decoder = Some(Decoder::new(bytes, limits));
         Ok(())
     }
 }

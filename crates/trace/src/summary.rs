@@ -12,6 +12,8 @@ use std::path::PathBuf;
 /// The bytes of a cache line, for the footprint: those of all x86-64 processors.
 const LINE_SHIFT: u32 = 6;
 const PAGE_SHIFT: u32 = 12;
+/// The most threads of which each pair is counted: 128 MiB of counts.
+const MOST_COMMUNICATING: usize = 4096;
 
 /// What one thread did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -139,17 +141,17 @@ impl Summary {
                         EventKind::BarrierEnd {} => summary.barriers += 1,
                         EventKind::FutexWait { .. } => summary.futex_waits += 1,
                         EventKind::RegionBegin { region, threads } => {
-                            let (first, region) = regions.entry(region).or_insert((
-                                event.sequence,
-                                RegionSummary {
+                            let (first, region) = regions.entry(region).or_insert_with(|| {
+                                let summary = RegionSummary {
                                     number: 0,
                                     address: region,
                                     file: place_of(region).map(|place| place.file.clone()),
                                     function: None,
                                     executions: 0,
                                     threads: None,
-                                },
-                            ));
+                                };
+                                (event.sequence, summary)
+                            });
                             *first = (*first).min(event.sequence);
                             region.executions += 1;
                             region.threads = region.threads.max((threads > 0).then_some(threads));
@@ -206,9 +208,17 @@ fn begin(thread: &Thread) -> ThreadSummary {
 }
 
 impl Metrics {
-    /// Reads a whole recording. Errors: the file cannot be read.
+    /// Reads a whole recording. Errors: the file cannot be read, or a table of who communicates with whom would not fit the
+    /// memory.
     pub fn of(recording: &Recording) -> Result<Self, TraceError> {
         let count = recording.threads().len();
+        if count > MOST_COMMUNICATING {
+            return Err(TraceError::TooManyThreads {
+                path: recording.path().to_owned(),
+                threads: count,
+                most: MOST_COMMUNICATING,
+            });
+        }
         let mut lines = Footprint::new(LINE_SHIFT, count);
         let (mut reuse_distances, mut first_uses, mut strides) = (vec![], 0, vec![]);
         let (mut reads, mut writes, mut instructions) = (0_u64, 0_u64, 0);

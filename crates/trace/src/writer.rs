@@ -5,9 +5,10 @@
     reason = "a block has at most BLOCK_CAPACITY bytes, a header is a command line"
 )]
 
+use crate::decoder::{Decoder, Limits};
 use crate::encoder::Finished;
 use crate::file::{FILE_MAGIC, FORMAT_VERSION, Frame, FrameKind, Header};
-use crate::{Batch, MappedFile, RegionPlace, decoder::Decoder};
+use crate::{Batch, MappedFile, RegionPlace};
 use std::io::{self, Write};
 
 /// The zstd level. Predicted accesses cost nothing already; what is left is worth little time.
@@ -64,7 +65,7 @@ impl Writer {
     /// The frame of a block that its encoder could not finish (`Output::salvage`). An error if it does not make
     /// sense, as when its encoder was stopped between two instructions that belong together.
     pub fn salvaged_block(thread: u32, first_instruction: u64, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let mut decoder = Decoder::new(bytes.to_vec());
+        let mut decoder = Decoder::new(bytes.to_vec(), Limits::BLOCK);
         let mut batch: Batch = Batch::default();
         let mut block = Finished {
             thread,

@@ -253,6 +253,7 @@ mod tests {
             ("32k,0,64", "is not a number of ways"),
             ("32k,8,48", "power of two"),
             ("33k,7,64", "multiple"),
+            ("4294967040M,16777215,64", "too large"),
         ] {
             let error = geometry(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

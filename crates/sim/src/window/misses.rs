@@ -16,6 +16,9 @@ use std::collections::HashMap;
 /// Lines that are numbered together, at least: 2 MiB where a line has 64 bytes.
 const STRETCH: u64 = 1 << 15;
 
+/// The largest cache, in bytes: eight times the largest of today (AMD EPYC 9684X: 1152 MiB). It bounds the memory.
+const LARGEST: u64 = 8 << 30;
+
 /// One cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -58,6 +61,12 @@ pub enum MissesError {
         /// Bytes of a line.
         line: u32,
     },
+    /// The cache is larger than any that exists.
+    #[error("a cache of {bytes} bytes is too large to simulate: it may have {LARGEST} at most")]
+    Large {
+        /// Capacity in bytes.
+        bytes: u64,
+    },
     /// There are more sets than can be simulated.
     #[error("a cache of {sets} sets is too large to simulate: there may be {} at most", u32::MAX >> 8)]
     Sets {
@@ -87,6 +96,9 @@ impl Geometry {
         // A stretch is nearly twice the sets at most, and some hundred stretches must have numbers.
         if sets > u64::from(u32::MAX >> 8) {
             return Err(MissesError::Sets { sets });
+        }
+        if bytes > LARGEST {
+            return Err(MissesError::Large { bytes });
         }
         Ok(sets)
     }

@@ -1,0 +1,62 @@
+//! Recordings whose checksums are right and whose contents are whatever a test wants, as docs/formats.md describes them.
+
+use pinfold_trace::{Header, Writer};
+
+/// A frame of thread 0 that holds accesses and events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Block {
+    /// Before compression.
+    pub(crate) raw: Vec<u8>,
+    /// What the frame says of it.
+    pub(crate) accesses: u64,
+    pub(crate) events: u32,
+    pub(crate) first_instruction: u64,
+    pub(crate) instructions: u64,
+}
+
+impl Block {
+    fn frame(&self) -> Vec<u8> {
+        let payload = zstd::bulk::compress(&self.raw, 1).unwrap();
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_le_bytes();
+        let mut rest = [length(&payload), length(&self.raw), [0; 4], self.events.to_le_bytes()].concat();
+        for number in [self.accesses, self.first_instruction, self.instructions, 0] {
+            rest.extend(number.to_le_bytes());
+        }
+        rest.extend(payload);
+        [b"PFbk".to_vec(), crc32fast::hash(&rest).to_le_bytes().to_vec(), rest].concat()
+    }
+}
+
+/// A file of these blocks.
+pub(crate) fn recording(blocks: &[Block]) -> Vec<u8> {
+    let mut file = header();
+    for block in blocks {
+        file.extend(block.frame());
+    }
+    file.extend(Writer::end());
+    file
+}
+
+/// The beginning of a file.
+pub(crate) fn header() -> Vec<u8> {
+    let header = Header {
+        recorder: "test".to_owned(),
+        architecture: "x86_64".to_owned(),
+        page_size: 4096,
+        command: vec!["program".to_owned()],
+        program: "/bin/program".to_owned(),
+        window: None,
+    };
+    let mut file = vec![];
+    Writer::header(&mut file, &header).unwrap();
+    file
+}
+
+/// Appends a variable-length integer.
+pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+}
