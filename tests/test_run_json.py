@@ -90,6 +90,19 @@ def test_a_program_that_cannot_be_started_leaves_an_old_record_alone(pinfold: Pi
     assert file.read_text() == "old"
 
 
+def test_a_killed_pinfold_leaves_no_record_or_the_old_one(pinfold: Pinfold) -> None:
+    new, old = pinfold.folder / "new.json", pinfold.folder / "old.json"
+    old.write_text("old")
+    for file in (new, old):
+        process = pinfold.start("--json", file, "--", "sh", "-c", "echo runs; exec sleep 600")
+        assert process.stdout
+        assert process.stdout.readline() == "runs\n"
+        process.kill()
+        process.wait()
+    assert not new.exists()
+    assert old.read_text() == "old"
+
+
 def test_numbers_that_could_not_be_had_are_null(pinfold: Pinfold) -> None:
     run = pinfold.record("--", "true")
     assert run.json["metric"] is None

@@ -194,6 +194,12 @@ def test_a_data_set_that_exists_is_kept(sweep: Sweep) -> None:
     assert sweep.output.read_text() == "precious"
 
 
+def test_a_folder_is_no_data_set(sweep: Sweep) -> None:
+    sweep.output.mkdir()
+    said = sweep("--machine", "barcelona", "--space", "numa", sweep.recording, status=125)
+    assert "it is a folder; name a file in it" in said
+
+
 def test_more_threads_than_the_machine_has_take_turns_and_that_is_said_once(
     sweep: Sweep, workload: Callable[[str], Path]
 ) -> None:

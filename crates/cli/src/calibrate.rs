@@ -12,6 +12,7 @@ mod thresholds;
 
 use crate::console;
 use crate::machine::Selected;
+use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use pinfold_calibrate::calibration_json;
@@ -20,8 +21,6 @@ use pinfold_core::measurement::Thoroughness;
 use pinfold_linux::calibrate;
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::Model;
-use serde_json::Value;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -92,10 +91,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let name = model_name(arguments.output.as_deref())?;
     // Before a minute is spent on what cannot be kept.
-    let files = [&arguments.output, &arguments.plot, &arguments.json];
-    let _reserved = Reserved::of(files.into_iter().flatten())?;
+    let files = Files::open(arguments)?;
     if arguments.thresholds {
-        return thresholds::run(arguments, machine);
+        return thresholds::run(arguments, machine, files);
     }
     let topology = topology::read(&Source::Live)?;
     let shape = Shape::of(&topology)?;
@@ -120,15 +118,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let shown = arguments.output.as_deref().unwrap_or(Path::new("the model"));
     Model::parse(&shown.display().to_string(), &written.text)
         .context("the measurements contradict each other; measure again while the machine does nothing else")?;
-    if let Some(file) = &arguments.json {
-        write_json(file, &calibration_json(&calibration))?;
+    if let Some(file) = files.json {
+        file.write_json(&calibration_json(&calibration))?;
     }
-    match &arguments.output {
-        Some(file) => {
-            fs::write(file, &written.text).with_context(|| format!("{} cannot be written", file.display()))?;
-        }
-        None => console::print(&written.text)?,
-    }
+    write(files.output, &written.text)?;
     for note in &written.notes {
         say(note);
     }
@@ -136,40 +129,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Files that did not exist and can be written. Those that nothing was written to are removed at the end.
-struct Reserved(Vec<PathBuf>);
+/// Where the results go.
+struct Files {
+    output: Option<Output>,
+    plot: Option<Output>,
+    json: Option<Output>,
+}
 
-impl Reserved {
-    /// Tries that each can be written, and makes those that are not there.
-    fn of<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Self> {
-        let mut made = Self(vec![]);
-        for file in files {
-            let exists = file.exists();
-            let mut options = fs::OpenOptions::new();
-            let opened = options.append(true).create(true).open(file);
-            opened.with_context(|| format!("{} cannot be written", file.display()))?;
-            if !exists {
-                made.0.push(file.clone());
-            }
-        }
-        Ok(made)
+impl Files {
+    /// Looks whether each can be written.
+    fn open(arguments: &Arguments) -> Result<Self> {
+        Ok(Self {
+            output: Output::optional("--output", arguments.output.as_deref())?,
+            plot: Output::optional("--plot", arguments.plot.as_deref())?,
+            json: Output::optional("--json", arguments.json.as_deref())?,
+        })
     }
 }
 
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        for file in &self.0 {
-            if fs::metadata(file).is_ok_and(|file| file.len() == 0) {
-                // Nothing is lost where it stays.
-                let _ = fs::remove_file(file);
-            }
-        }
+/// Writes the result to its file, or to standard output.
+fn write(output: Option<Output>, text: &str) -> Result<()> {
+    match output {
+        Some(output) => output.write(text.as_bytes()),
+        None => Ok(console::print(text)?),
     }
-}
-
-/// Writes measurements to a file.
-fn write_json(file: &Path, value: &Value) -> Result<()> {
-    fs::write(file, format!("{value:#}\n")).with_context(|| format!("{} cannot be written", file.display()))
 }
 
 /// What the model is called: as its file.

@@ -15,6 +15,7 @@ mod journals;
 mod learn;
 mod machine;
 mod machines;
+mod output;
 mod page_mapping;
 mod pages;
 mod parquet_table;

@@ -1,7 +1,7 @@
 //! `pinfold pages`: where the pages of a running process are, and moving them.
 
 use crate::console;
-use crate::run::json;
+use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::memory::{
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let selection = arguments.migration.selection(arguments.overrides)?;
     let sampling = arguments.sampling.sampling(mapping)?;
     let profile = arguments.sampling.profile()?;
-    let json = arguments.json.as_deref().map(json::File::open).transpose()?;
+    let json = Output::optional("--json", arguments.json.as_deref())?;
     let process = OtherProcess::hold(arguments.process)?;
     let mut areas = areas(&process)?;
     let before = on_nodes(&areas);
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let after = on_nodes(&areas);
     if let Some(json) = json {
-        json.write(&Document {
+        json.write_json(&Document {
             pinfold: env!("CARGO_PKG_VERSION"),
             process: arguments.process,
             page_map: mapping,

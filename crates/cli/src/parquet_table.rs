@@ -1,7 +1,8 @@
 //! A Parquet file of one row group: columns with their names and values, and the file's own metadata.
 //!
-//! It is written to a file of another name, forced to the disk and renamed, so that there is never half a table.
+//! There is never half a table (`output`).
 
+use crate::output::Output;
 use anyhow::{Context, Result};
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type};
@@ -9,9 +10,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
-use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The values of a column.
@@ -28,24 +27,12 @@ pub(crate) enum Values {
 
 /// Writes a table. The keys of the metadata get `pinfold.` before them.
 pub(crate) fn write(
-    path: &Path,
+    output: Output,
     name: &str,
     columns: &[(String, Values)],
     metadata: Vec<(&str, String)>,
 ) -> Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = Path::new(&temporary);
-    let failure = || format!("{} cannot be written", path.display());
-    let file = File::create(temporary).with_context(failure)?;
-    write_columns(name, columns, metadata, file.try_clone().with_context(failure)?).with_context(failure)?;
-    file.sync_all().with_context(failure)?;
-    fs::rename(temporary, path).with_context(failure)?;
-    // The new name is on the disk when its folder is.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))
-        .and_then(|folder| folder.sync_all())
-        .with_context(failure)
+    output.write_with(|file| write_columns(name, columns, metadata, file))
 }
 
 fn write_columns(

@@ -5,6 +5,7 @@
 
 use crate::behaviour::Arguments;
 use crate::learn;
+use crate::output::Output;
 use crate::parquet_table::{self, Values};
 use crate::sweep::DATA_SET_VERSION;
 use anyhow::{Context, Result, bail};
@@ -12,7 +13,8 @@ use pinfold_policy::Rules;
 use pinfold_store::{Program, SampleRow, Store};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -27,8 +29,9 @@ struct MetricEntry<'a> {
 pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Path>) -> Result<String> {
     let training = beside(behaviour, "training.parquet");
     if let Some(data) = data {
-        let copied = fs::copy(data, &training);
-        copied.with_context(|| format!("`{}` cannot be copied to `{}`", data.display(), training.display()))?;
+        let mut read = File::open(data).with_context(|| format!("`{}` cannot be read", data.display()))?;
+        let kept = Output::open("the data set", &training)?;
+        kept.write_with(|kept| Ok(io::copy(&mut read, kept).map(drop)?))?;
     }
     let programs = store.programs(None)?;
     let exported = beside(behaviour, "samples.parquet");
@@ -126,7 +129,7 @@ pub(crate) fn export(programs: &[Program], file: &Path) -> Result<usize> {
         ("models", "{}".to_owned()),
         ("metrics", serde_json::to_string(&metrics)?),
     ];
-    parquet_table::write(file, "samples", &columns, metadata)?;
+    parquet_table::write(Output::open("--data", file)?, "samples", &columns, metadata)?;
     Ok(rows.len())
 }
 

@@ -8,6 +8,7 @@
 mod program;
 
 use crate::console;
+use crate::output::open_growing;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::digits;
@@ -219,8 +220,9 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
         program: program.file.to_string_lossy().into_owned(),
         window: window.clone(),
     };
-    let mut file = File::create(&arguments.output)
-        .and_then(|mut file| Writer::header(&mut file, &header).map(|()| file))
+    let mut options = OpenOptions::new();
+    let mut file = open_growing(&arguments.output, options.write(true).create(true).truncate(true))
+        .and_then(|mut file| Ok(Writer::header(&mut file, &header).map(|()| file)?))
         .with_context(|| format!("{} cannot be written", arguments.output.display()))?;
     file.flush()?;
     let output = arguments.output.canonicalize()?;

@@ -6,7 +6,6 @@
 mod binding;
 mod dry_run;
 pub(crate) mod duration;
-pub(crate) mod json;
 pub(crate) mod number;
 mod pages;
 mod plan;
@@ -19,6 +18,7 @@ mod simulated;
 use crate::behaviour::Learner;
 use crate::console;
 use crate::machine::Selected;
+use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
@@ -307,8 +307,8 @@ fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
 }
 
 /// The file of `--json`, ready to be written.
-fn json_file(arguments: &Arguments) -> Result<Option<json::File>> {
-    arguments.json.as_deref().map(json::File::open).transpose()
+fn json_file(arguments: &Arguments) -> Result<Option<Output>> {
+    Output::optional("--json", arguments.json.as_deref())
 }
 
 fn read_script(file: &Path) -> Result<Script> {
@@ -342,7 +342,7 @@ fn drive(
     arguments: &Arguments,
     plan: &Plan,
     machine: &mut impl Machine,
-    json: Option<json::File>,
+    json: Option<Output>,
     learner: Learner,
 ) -> Result<ExitCode> {
     let mut about = About {
@@ -375,7 +375,7 @@ fn drive_about<M: Machine>(
     arguments: &Arguments,
     plan: &Plan,
     machine: &mut M,
-    json: Option<json::File>,
+    json: Option<Output>,
     about: &mut About<impl Fn(&M) -> Option<simulated::Simulation>>,
 ) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
@@ -400,7 +400,7 @@ fn drive_about<M: Machine>(
         report.say(&simulation.to_string());
     }
     if let Some(json) = json {
-        json.write(&Document {
+        json.write_json(&Document {
             pinfold: env!("CARGO_PKG_VERSION"),
             command: about.command.clone(),
             topology: pinfold_core::summary(&plan.topology),

@@ -16,7 +16,8 @@ mod workers;
 pub(crate) use dataset::VERSION as DATA_SET_VERSION;
 pub(crate) use plan::hash;
 
-use crate::run::{json, number};
+use crate::output::Output;
+use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -31,6 +32,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -181,13 +183,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map(|name| Machine::find(name))
         .collect::<Result<Vec<_>>>()?;
     let spaces = Spaces::new(&arguments.space, arguments.limit)?;
+    let output = Output::open("--output", &arguments.output)?;
     if arguments.output.exists() && !arguments.force {
         bail!(
             "{} exists: --force replaces it when the sweep is done, or choose another output",
             arguments.output.display()
         );
     }
-    let json = arguments.json.as_deref().map(json::File::open).transpose()?;
+    let json = Output::optional("--json", arguments.json.as_deref())?;
+    let kept = Output::optional("--keep-recording", arguments.keep_recording.as_deref())?;
     let (mut journal, found) = Journal::open(&arguments.beside(".partial"))?;
     if found.torn > 0 {
         arguments.say("the last result of an earlier run was cut off, and is done again");
@@ -207,12 +211,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let (outcomes, mut summary) = simulate(arguments, &plan, &mut journal, found.outcomes)?;
     let rows: Vec<_> = outcomes.iter().map(|outcome| outcome.rows.as_slice()).collect();
-    summary.rows = dataset::write(&plan, &rows, &arguments.output)?;
+    summary.rows = dataset::write(&plan, &rows, output)?;
     journal.remove()?;
     if let Some(file) = own_recording {
         let failure = || format!("the recording {} cannot be moved", file.display());
-        if let Some(kept) = &arguments.keep_recording {
-            fs::copy(&file, kept).with_context(failure)?;
+        if let Some(kept) = kept {
+            let mut recording = fs::File::open(&file).with_context(failure)?;
+            kept.write_with(|kept| Ok(io::copy(&mut recording, kept).map(drop)?))?;
         }
         fs::remove_file(&file).with_context(failure)?;
     }
@@ -221,7 +226,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     arguments.say(&summary);
     if let Some(json) = json {
-        json.write(&summary)?;
+        json.write_json(&summary)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,8 +3,9 @@
 //! (`tests/guest/test_thresholds.py`).
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn pinfold(arguments: &[&str], directory: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pinfold"))
@@ -73,6 +74,30 @@ fn what_cannot_be_written_is_told_before_anything_is_measured() {
         assert_eq!(output.status.code(), Some(125));
         assert!(said(&output).contains(remedy), "{}", said(&output));
         assert!(!said(&output).contains("measuring"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_killed_calibration_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let simulated = ["--thresholds", "--machine", "e5-2660v2x2", "--plot", "t.svg"];
+    for mode in [&["--model"][..], &simulated] {
+        let mut calibration = Command::new(env!("CARGO_BIN_EXE_pinfold"))
+            .arg("calibrate")
+            .args(mode)
+            .args(["-o", "t.toml", "--json", "t.json"])
+            .current_dir(directory.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(calibration.stderr.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        calibration.kill().unwrap();
+        calibration.wait().unwrap();
+        assert!(line.contains("measuring") || line.contains("simulated"), "{line}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "{mode:?}");
     }
 }
 

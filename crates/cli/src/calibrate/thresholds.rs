@@ -5,15 +5,14 @@ mod measured;
 
 use crate::console;
 use crate::machine::Selected;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use pinfold_calibrate::thresholds::{self, Curves};
 use pinfold_policy::sam::Thresholds;
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(super) fn run(arguments: &super::Arguments, machine: Selected) -> Result<ExitCode> {
+pub(super) fn run(arguments: &super::Arguments, machine: Selected, mut files: super::Files) -> Result<ExitCode> {
     let say = |text: &str| {
         if !arguments.quiet {
             console::say(text);
@@ -42,26 +41,22 @@ pub(super) fn run(arguments: &super::Arguments, machine: Selected) -> Result<Exi
     };
     let thresholds = curves.thresholds();
     // Curves that have no threshold took as long to measure, and show why.
-    write_curves(arguments, &curves, thresholds.as_ref().ok())?;
+    write_curves(&mut files, &curves, thresholds.as_ref().ok())?;
     for line in curves.drawn(thresholds.as_ref().ok()) {
         say(&line);
     }
     let text = thresholds::text(&thresholds?, curves.origin.clock());
-    match &arguments.output {
-        Some(file) => fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?,
-        None => console::print(&text)?,
-    }
+    super::write(files.output, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The files that have the curves.
-fn write_curves(arguments: &super::Arguments, curves: &Curves, thresholds: Option<&Thresholds>) -> Result<()> {
-    if let Some(file) = &arguments.plot {
-        let svg = thresholds::svg(&curves.charts(thresholds));
-        fs::write(file, svg).with_context(|| format!("{} cannot be written", file.display()))?;
+fn write_curves(files: &mut super::Files, curves: &Curves, thresholds: Option<&Thresholds>) -> Result<()> {
+    if let Some(file) = files.plot.take() {
+        file.write(thresholds::svg(&curves.charts(thresholds)).as_bytes())?;
     }
-    if let Some(file) = &arguments.json {
-        super::write_json(file, &curves.json(thresholds))?;
+    if let Some(file) = files.json.take() {
+        file.write_json(&curves.json(thresholds))?;
     }
     Ok(())
 }

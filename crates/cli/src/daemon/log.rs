@@ -4,6 +4,7 @@
 
 use super::config::{self, LogFormat};
 use crate::console;
+use crate::output::open_growing;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -33,7 +34,8 @@ impl Log {
             match &config.file {
                 None => Sink::StandardError,
                 Some(path) => {
-                    let file = OpenOptions::new().append(true).create(true).open(path);
+                    let mut options = OpenOptions::new();
+                    let file = open_growing(path, options.append(true).create(true));
                     Sink::File(file.with_context(|| {
                         format!("the log {} cannot be opened; name another with --log", path.display())
                     })?)

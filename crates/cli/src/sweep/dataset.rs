@@ -4,12 +4,12 @@
 
 use super::journal::Row;
 use super::plan::Plan;
+use crate::output::Output;
 use crate::parquet_table::{self, Values};
 use anyhow::Result;
 use pinfold_sim::sweep::page_map_name;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Which version of docs/formats.md describes the file.
 pub(crate) const VERSION: &str = "1";
@@ -22,10 +22,10 @@ struct MetricEntry<'a> {
 }
 
 /// Writes the rows of all jobs, given in the order of the plan's jobs; how many there are.
-pub(super) fn write(plan: &Plan, outcomes: &[&[Row]], path: &Path) -> Result<usize> {
+pub(super) fn write(plan: &Plan, outcomes: &[&[Row]], output: Output) -> Result<usize> {
     let columns = columns(plan, outcomes);
     let rows = outcomes.iter().map(|rows| rows.len()).sum();
-    parquet_table::write(path, "sweep", &columns, metadata(plan)?)?;
+    parquet_table::write(output, "sweep", &columns, metadata(plan)?)?;
     Ok(rows)
 }
 

@@ -10,6 +10,7 @@
 //!
 //! While it is open, the file is locked.
 
+use crate::output::open_growing;
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
 use pinfold_linux::own::{self, LockedFile};
@@ -99,13 +100,9 @@ impl Journal {
     pub(super) fn open(path: &Path) -> Result<(Self, Found)> {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)
-                .with_context(failure)?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = open_growing(path, &options).with_context(failure)?;
             let Some(file) = own::lock(file).with_context(failure)? else {
                 bail!(
                     "another sweep is writing {}: wait for its end, or give this one another output",
