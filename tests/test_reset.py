@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -156,6 +157,116 @@ def test_a_journal_of_an_earlier_boot_is_void(start: Callable[..., Left], tmp_pa
         pytest.skip(f"another boot cannot be pretended here: {run.stderr.strip()}")
     assert masks(left.program) == before
     assert list(left.journals.iterdir()) == []
+
+
+def in_a_namespace(*flags: str) -> list[str]:
+    """Return the words that run a command as the first process of a new PID namespace; skip where that is forbidden."""
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *flags]
+    tried = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"no namespace can be made here: {tried.stderr.strip()}")
+    return words
+
+
+@dataclass
+class Container:
+    """A PID namespace with a program that a killed pinfold has left pinned, seen from outside."""
+
+    journals: Path
+    init: int
+    program: int
+
+    def is_pinned(self) -> bool:
+        """Tell whether each thread of the program is on one CPU."""
+        return all(len(mask) == 1 for mask in masks(self.program).values())
+
+
+@pytest.fixture
+def container(
+    pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Container]:
+    """Return a namespace, made with the test's flags, in which pinfold and its guard have been killed."""
+    journals = tmp_path / "journals"
+    words = [*in_a_namespace(*getattr(request, "param", ())), "sh", "-c", '"$@" & wait; exec sleep 600', "sh"]
+    command = pinfold.command(
+        "--journals", journals, "--outlive", "--policy", "fixed", "--", compiled("spin"), "2", "600"
+    )
+    outer = subprocess.Popen([*words, *command], stdout=subprocess.PIPE, text=True, env=environment())
+    try:
+        assert outer.stdout
+        outer.stdout.readline()
+
+        def child(process: int, name: str) -> int | None:
+            # Each thread has children of its own.
+            for children in Path(f"/proc/{process}/task").glob("*/children"):
+                for word in children.read_text().split():
+                    if Path(f"/proc/{word}/comm").read_text() == f"{name}\n":
+                        return int(word)
+            return None
+
+        init = child(outer.pid, "sh")
+        assert init
+        run = child(init, "pinfold")
+        assert run
+        program = child(run, compiled("spin").name)
+        assert program
+        guard = child(run, "pinfold-guard")
+        assert guard
+        one = Container(journals, init, program)
+        eventually(one.is_pinned, "the program is pinned")
+        os.kill(guard, signal.SIGKILL)
+        os.kill(run, signal.SIGKILL)
+        eventually(lambda: not Path(f"/proc/{run}").exists(), "pinfold has ended")
+        yield one
+    finally:
+        outer.kill()
+        outer.wait()
+
+
+#: A namespace with the host's clock, and one whose boot was a day earlier.
+@pytest.mark.parametrize("container", [(), ("--time", "--boottime", "86400")], indirect=True)
+def test_a_journal_of_another_namespace_is_left_alone_and_undone_by_the_command_that_is_named(
+    container: Container, pinfold: Pinfold
+) -> None:
+    reset: list[str | Path] = [pinfold.binary, "reset", "--journals", container.journals]
+    before = masks(container.program)
+    said = subprocess.run(reset, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert said.returncode == 1
+    assert "left alone" in said.stdout
+    run = pinfold.run("--journals", container.journals, "--policy", "none", "--", "true")
+    assert run.said("left by a pinfold elsewhere") == 1
+    assert (masks(container.program), len(list(container.journals.iterdir()))) == (before, 1)
+    found = re.search(r"`(nsenter [^`]*)`", said.stdout)
+    assert found, said.stdout
+    command = found[1].replace(" pinfold ", f" {pinfold.binary} ")
+    undone = subprocess.run(command.split(), capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (undone.returncode, undone.stdout.splitlines()[-1]) == (0, "2 changes undone"), undone.stderr
+    assert all(mask == set(CPUS) for mask in masks(container.program).values())
+    assert list(container.journals.iterdir()) == []
+
+
+def test_a_journal_of_a_namespace_that_has_ended_is_removed(container: Container, binary: Path) -> None:
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        pytest.skip("these tests run in a container, which does not see all processes")
+    os.kill(container.init, signal.SIGKILL)
+    eventually(lambda: not Path(f"/proc/{container.init}").exists(), "the namespace has ended")
+    run = subprocess.run(
+        [binary, "reset", "--journals", container.journals], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, "nothing to undo\n")
+    assert list(container.journals.iterdir()) == []
+
+
+def test_a_proc_of_another_namespace_is_named_and_nothing_is_touched(container: Container, binary: Path) -> None:
+    run = subprocess.run(
+        ["nsenter", "-t", str(container.init), "-p", binary, "reset", "--journals", container.journals],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 125
+    assert "unshare --mount-proc" in run.stderr
+    assert container.is_pinned()
 
 
 def test_what_was_kept_pinned_on_purpose_is_undone_only_where_that_is_asked_for(

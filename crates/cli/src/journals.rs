@@ -41,8 +41,19 @@ impl Arguments {
             return Ok(None);
         };
         let (mut changes, mut unreadable) = (0, 0);
+        let mut sentences = vec![];
         for found in directory.survey()? {
-            let Found::Left(left) = found else { continue };
+            let left = match found {
+                Found::Left(left) => left,
+                Found::Elsewhere(file, elsewhere) => {
+                    sentences.push(format!(
+                        "{} was left by a pinfold elsewhere: {elsewhere}.",
+                        file.display()
+                    ));
+                    continue;
+                }
+                Found::Running(_) | Found::Unreadable(..) | Found::NotOurs(..) => continue,
+            };
             let undoing = left.undo(&Roots::default(), true);
             let open = undoing.calls.len() + undoing.unknown.len();
             if left.damage().is_some() {
@@ -69,11 +80,12 @@ impl Arguments {
             let noun = if unreadable == 1 { "journal" } else { "journals" };
             parts.push(format!("{unreadable} damaged {noun}"));
         }
-        Ok((!parts.is_empty()).then(|| {
-            format!(
+        if !parts.is_empty() {
+            sentences.push(format!(
                 "An earlier pinfold that was killed has left {}; `pinfold reset` makes that undone.",
                 parts.join(" and ")
-            )
-        }))
+            ));
+        }
+        Ok((!sentences.is_empty()).then(|| sentences.join(" ")))
     }
 }

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 
 /// Make undone what a pinfold that was killed has left changed: masks of threads, prefetchers.
 ///
-/// What was changed since by somebody else is left alone, and so is what a pinfold has changed that still runs. The exit
-/// status is 1 where something could not be undone.
+/// What was changed since by somebody else is left alone, and so is what a pinfold has changed that still runs. A journal of
+/// another container is left alone too, and what undoes it is printed. The exit status is 1 where something could not be
+/// undone, or was left to another container.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -52,6 +53,8 @@ struct Entry {
     left_alone: Vec<String>,
     /// What could not be looked at.
     unknown: Vec<String>,
+    /// Of a journal of other namespaces: which they are, and what undoes it.
+    elsewhere: Option<String>,
 }
 
 /// What became of a journal.
@@ -66,6 +69,8 @@ enum State {
     Unreadable,
     /// It has the name of a journal and is none.
     NotOurs,
+    /// It is about threads of another PID or time namespace.
+    Elsewhere,
     /// All that it says would be, or is, undone.
     Undone,
     /// Something of it is not.
@@ -133,15 +138,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Found::Running(file) => Entry::untouched(file, State::Running, None),
             Found::Unreadable(file, error) => Entry::untouched(file, State::Unreadable, Some(error.to_string())),
             Found::NotOurs(file, why) => Entry::untouched(file, State::NotOurs, Some(why.to_owned())),
+            Found::Elsewhere(file, elsewhere) => Entry {
+                elsewhere: Some(elsewhere.to_string()),
+                ..Entry::untouched(file, State::Elsewhere, None)
+            },
             Found::Left(left) if left.kept() && !arguments.kept => {
                 Entry::untouched(left.path().to_path_buf(), State::Kept, None)
             }
             Found::Left(left) => reset(left, arguments.dry_run)?,
         });
     }
-    let failed = journals
-        .iter()
-        .any(|entry| matches!(entry.state, State::Failed | State::Unreadable | State::NotOurs));
+    let failed = journals.iter().any(|entry| {
+        matches!(
+            entry.state,
+            State::Failed | State::Unreadable | State::NotOurs | State::Elsewhere
+        )
+    });
     let document = Document {
         dry_run: arguments.dry_run,
         journals,
@@ -180,6 +192,7 @@ impl Entry {
             calls: vec![],
             left_alone: vec![],
             unknown: vec![],
+            elsewhere: None,
         }
     }
 
@@ -212,8 +225,11 @@ fn for_a_person(document: &Document) -> String {
                 "{file} is no journal of this user's pinfold: {}; left alone",
                 entry.damage.as_deref().unwrap_or_default()
             ),
-            State::Unreadable | State::Undone | State::Failed => Ok(()),
+            State::Unreadable | State::Elsewhere | State::Undone | State::Failed => Ok(()),
         };
+        if let Some(elsewhere) = &entry.elsewhere {
+            let _ = writeln!(text, "{file}: left alone: {elsewhere}");
+        }
         if let Some(damage) = entry.damage.as_ref().filter(|_| entry.state != State::NotOurs) {
             let _ = match &entry.set_aside {
                 Some(aside) => writeln!(text, "{file} is damaged: {damage}; it is {} now", aside.display()),

@@ -10,7 +10,7 @@
 //!
 //! Limits: a guard that is killed together with pinfold undoes nothing; `pinfold reset` does.
 
-use crate::journal;
+use crate::journal::{self, Origin};
 use crate::launch::exec::pipe;
 use crate::launch::inherited::HIGHEST_SIGNAL;
 use std::fs::File;
@@ -27,9 +27,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Forks the guard of the journal at `path`, which is of the boot `boot`. It has no terminal, no standard streams, and
+    /// Forks the guard of the journal at `path`, which is written at `here`. It has no terminal, no standard streams, and
     /// no file of this process.
-    pub(crate) fn start(path: &Path, boot: &str) -> io::Result<Self> {
+    pub(crate) fn start(path: &Path, here: &Origin) -> io::Result<Self> {
         let (pipe_read, pipe_write) = pipe()?;
         let (ready_read, ready_write) = pipe()?;
         // SAFETY: the child shares no lock with this process but the allocator's, which the C library's fork leaves
@@ -40,7 +40,7 @@ impl Guard {
             0 => {
                 // Whoever keeps this end never sees the pipe end.
                 drop(pipe_write);
-                watch(File::from(pipe_read), path, boot)
+                watch(File::from(pipe_read), path, here)
             }
             _ => {
                 drop(ready_write);
@@ -69,7 +69,7 @@ impl Drop for Guard {
 }
 
 /// The guard's whole life.
-fn watch(pipe: File, path: &Path, boot: &str) -> ! {
+fn watch(pipe: File, path: &Path, here: &Origin) -> ! {
     // SAFETY: plain system calls in a process of a single thread, which keeps the pipe under the descriptor 0 and closes
     // all others; `ManuallyDrop` keeps the old one from being closed a second time.
     let mut pipe = unsafe {
@@ -92,7 +92,7 @@ fn watch(pipe: File, path: &Path, boot: &str) -> ! {
     };
     let farewell = matches!(pipe.read(&mut [0]), Ok(1));
     if !farewell {
-        journal::undo_abandoned(path, boot);
+        journal::undo_abandoned(path, here);
     }
     // SAFETY: ends the process without running what belongs to the one that it was forked from.
     unsafe { libc::_exit(0) }

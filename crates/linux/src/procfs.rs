@@ -59,6 +59,11 @@ impl Procfs {
         Self { root: root.into() }
     }
 
+    /// A file of a process, which is its number or `self`.
+    pub(crate) fn file(&self, process: &str, name: &str) -> PathBuf {
+        self.root.join(process).join(name)
+    }
+
     /// The state of one thread.
     pub fn stat(&self, process: i32, thread: i32) -> Option<ThreadStat> {
         let bytes = fs::read(self.thread(process, thread).join("stat")).ok()?;
@@ -95,6 +100,20 @@ impl Procfs {
             process: field("Tgid:")?,
             parent: field("PPid:")?,
         })
+    }
+
+    /// Whether a process is in a PID namespace below the one of this `/proc`; no for one that has ended.
+    pub(crate) fn is_in_nested_namespace(&self, process: i32) -> bool {
+        self.own_numbers(process).len() > 1
+    }
+
+    /// The numbers of a process in the PID namespaces from the one of this `/proc` down to its own.
+    fn own_numbers(&self, process: i32) -> Vec<i32> {
+        let text = fs::read(self.root.join(process.to_string()).join("status")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let numbers = line.unwrap_or_default().split_ascii_whitespace();
+        numbers.filter_map(|number| number.parse().ok()).collect()
     }
 
     /// Whether a process has mapped a file whose path contains one of these texts; no, when that cannot be read.

@@ -300,7 +300,16 @@ fn tell_undone(log: &mut Log, undoing: &Undoing) {
 /// What a killed daemon, or another pinfold, has left is undone and not taken over: what was known of the tasks died with it.
 fn undo_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
-        let Found::Left(left) = found else { continue };
+        let left = match found {
+            Found::Left(left) => left,
+            Found::Elsewhere(file, elsewhere) => {
+                let file = file.display().to_string();
+                let text = format!("it is left alone: {elsewhere}");
+                log.event("left_elsewhere", &[("journal", file.into()), ("text", text.into())]);
+                continue;
+            }
+            Found::Running(_) | Found::Unreadable(..) | Found::NotOurs(..) => continue,
+        };
         if left.kept() {
             continue;
         }

@@ -10,13 +10,15 @@
 //!
 //! The directory is in memory (`/run`): what the kernel has taken over a kill leaves whole, and the end of the machine
 //! ends masks and registers as well as the file. So nothing is ever forced to a disk, and a change costs one system call.
-//! A file of an earlier boot, should the directory outlive one, is void.
+//! A file of an earlier boot, should the directory outlive one, is void. One of other namespaces, where a directory is shared
+//! by containers, is left alone (`origin`).
 //!
 //! A file counts as a journal only if it is a regular file of this user that begins as journals do (`record::is_begun`).
 //! Anything else, whatever its name, is neither opened through a symbolic link, nor changed, renamed or removed.
 //!
 //! Another kind of change is another case of `Change`, a line for it in `record`, and what undoes it in `undo`.
 
+mod origin;
 mod record;
 mod undo;
 
@@ -24,6 +26,9 @@ use crate::guard::Guard;
 use crate::own::{self, LockedFile, Own};
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
+pub use origin::Elsewhere;
+pub(crate) use origin::Origin;
+use origin::Relation;
 pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
 use record::{Record, VERSION};
 use std::collections::BTreeMap;
@@ -70,6 +75,12 @@ pub enum JournalError {
         /// Its permissions.
         mode: u32,
     },
+    /// `/proc` has other numbers than the system calls.
+    #[error(
+        "/proc belongs to another PID namespace than pinfold, so that its numbers are other threads' here; run pinfold by \
+         `unshare --mount-proc pinfold`"
+    )]
+    AnotherProc,
 }
 
 fn failure(path: &Path, done: &'static str) -> impl FnOnce(io::Error) -> JournalError {
@@ -81,7 +92,7 @@ fn failure(path: &Path, done: &'static str) -> impl FnOnce(io::Error) -> Journal
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
-    boot: String,
+    here: Origin,
 }
 
 impl Directory {
@@ -127,7 +138,7 @@ impl Directory {
         }
         Ok(Self {
             path: path.to_path_buf(),
-            boot: boot()?,
+            here: Origin::here(&Procfs::default())?,
         })
     }
 
@@ -139,7 +150,7 @@ impl Directory {
         let mut found = vec![];
         for path in paths {
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some(WHOLE) => found.extend(Left::open(&path, &self.boot, Waiting::Never)?),
+                Some(WHOLE) => found.extend(Left::open(&path, &self.here, Waiting::Never)?),
                 Some(UNFINISHED) => {
                     if let Some(why) = remove_unfinished(&path) {
                         found.push(Found::NotOurs(path, why));
@@ -183,19 +194,12 @@ fn is_unfinished(file: &File, path: &Path) -> bool {
     record::is_begun(&begin) || begin.is_empty() && named
 }
 
-/// Which boot of the machine this is.
-fn boot() -> Result<String, JournalError> {
-    let path = Path::new("/proc/sys/kernel/random/boot_id");
-    let id = fs::read_to_string(path).map_err(failure(path, "read"))?;
-    Ok(id.trim().to_owned())
-}
-
 /// The journal of this process.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     file: LockedFile,
-    boot: String,
+    here: Origin,
     /// What is changed now.
     changes: BTreeMap<Target, Change>,
     /// Bytes in the file.
@@ -212,7 +216,7 @@ impl Journal {
     /// copy of.
     pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
         let mut journal = Self::begin_unguarded(directory)?;
-        let guard = Guard::start(&journal.path, &journal.boot).map_err(failure(&journal.path, "guarded"))?;
+        let guard = Guard::start(&journal.path, &journal.here).map_err(failure(&journal.path, "guarded"))?;
         journal.guard = Some(guard);
         Ok(journal)
     }
@@ -222,7 +226,7 @@ impl Journal {
         let mut number = 0;
         loop {
             let path = directory.path.join(format!("{process}-{number}.{WHOLE}"));
-            let (file, length) = match write_new(&path, &directory.boot, [], false) {
+            let (file, length) = match write_new(&path, &directory.here, [], false) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     number += 1;
                     continue;
@@ -237,7 +241,7 @@ impl Journal {
                     return Ok(Self {
                         path,
                         file,
-                        boot: directory.boot.clone(),
+                        here: directory.here.clone(),
                         changes: BTreeMap::new(),
                         length,
                         fresh_length: length,
@@ -342,7 +346,7 @@ impl Journal {
     }
 
     fn write_anew(&mut self) -> io::Result<()> {
-        let (file, length) = write_new(&self.path, &self.boot, self.changes.values().cloned(), self.kept)?;
+        let (file, length) = write_new(&self.path, &self.here, self.changes.values().cloned(), self.kept)?;
         fs::rename(self.path.with_extension(UNFINISHED), &self.path)?;
         self.file = file;
         (self.length, self.fresh_length) = (length, length);
@@ -363,15 +367,11 @@ impl Drop for Journal {
 /// `AlreadyExists`.
 fn write_new(
     path: &Path,
-    boot: &str,
+    here: &Origin,
     changes: impl IntoIterator<Item = Change>,
     kept: bool,
 ) -> io::Result<(LockedFile, u64)> {
-    let begin = Record::Begin {
-        version: VERSION,
-        boot: boot.to_owned(),
-    };
-    let mut lines = begin.to_line();
+    let mut lines = Record::Begin(here.clone()).to_line();
     for change in changes {
         lines.push_str(&Record::Change(change).to_line());
     }
@@ -403,15 +403,15 @@ fn write_new(
 struct Contents {
     changes: BTreeMap<Target, Change>,
     kept: bool,
-    /// It is about an earlier boot of the machine.
-    void: bool,
+    /// Where it was written; `None` where its first line does not say so.
+    origin: Option<Origin>,
     /// Why it cannot be read to its end.
     damage: Option<String>,
 }
 
 impl Contents {
     /// Reads up to the last whole record, or up to the first that is damaged.
-    fn read(bytes: &[u8], boot: &str) -> Self {
+    fn read(bytes: &[u8]) -> Self {
         let mut contents = Self::default();
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let mut lines = (1..).zip(bytes[..whole].split_inclusive(|&byte| byte == b'\n'));
@@ -423,14 +423,8 @@ impl Contents {
             Some((number, record))
         };
         match next() {
-            Some((
-                _,
-                Some(Record::Begin {
-                    version: VERSION,
-                    boot: of,
-                }),
-            )) => contents.void = of != boot,
-            Some((_, Some(Record::Begin { version, .. }))) => {
+            Some((_, Some(Record::Begin(origin)))) => contents.origin = Some(origin),
+            Some((_, Some(Record::OtherVersion(version)))) => {
                 contents.damage = Some(format!(
                     "its version is {version}, and this pinfold reads version {VERSION}"
                 ));
@@ -448,7 +442,7 @@ impl Contents {
                     contents.changes.remove(&target);
                 }
                 Some(Record::Kept) => contents.kept = true,
-                Some(Record::Begin { .. }) | None => {
+                Some(Record::Begin(_) | Record::OtherVersion(_)) | None => {
                     let number: i32 = number;
                     contents.damage = Some(format!("its line {number} does not fit its checksum"));
                 }
@@ -474,6 +468,8 @@ pub enum Found {
     Unreadable(PathBuf, io::Error),
     /// A file with the name of one that is none, and why. It was not touched.
     NotOurs(PathBuf, &'static str),
+    /// One that is about threads of other namespaces: it is left alone.
+    Elsewhere(PathBuf, Elsewhere),
     /// One that was left.
     Left(Left),
 }
@@ -488,7 +484,7 @@ pub struct Left {
 
 impl Left {
     /// Opens and reads the journal at `path`; `None` where there is none any more.
-    pub(crate) fn open(path: &Path, boot: &str, waiting: Waiting) -> Result<Option<Found>, JournalError> {
+    pub(crate) fn open(path: &Path, here: &Origin, waiting: Waiting) -> Result<Option<Found>, JournalError> {
         loop {
             let mut file = match own::open(path, OpenOptions::new().read(true).write(true)) {
                 Ok(Own::File(file)) => file,
@@ -514,10 +510,24 @@ impl Left {
             if !record::is_begun(&bytes) {
                 return Ok(Some(Found::NotOurs(path.to_path_buf(), NO_JOURNAL)));
             }
+            let mut contents = Contents::read(&bytes);
+            match contents.origin.as_ref().map(|origin| here.relation(origin)) {
+                None | Some(Relation::Here) => {}
+                Some(Relation::EarlierBoot) => contents.changes.clear(),
+                Some(Relation::Elsewhere(namespaces)) => {
+                    if let Some(elsewhere) = Elsewhere::find(path, &Procfs::default(), here, namespaces) {
+                        return Ok(Some(Found::Elsewhere(path.to_path_buf(), elsewhere)));
+                    }
+                    // Its threads have ended with their namespace; registers belong to the machine.
+                    contents
+                        .changes
+                        .retain(|_, change| matches!(change, Change::Register(_)));
+                }
+            }
             return Ok(Some(Found::Left(Self {
                 path: path.to_path_buf(),
                 _lock: lock,
-                contents: Contents::read(&bytes, boot),
+                contents,
             })));
         }
     }
@@ -539,9 +549,6 @@ impl Left {
 
     /// Makes undone what the journal says and what is still as pinfold made it; with `dry_run` only says so.
     pub fn undo(&self, roots: &Roots, dry_run: bool) -> Undoing {
-        if self.contents.void {
-            return Undoing::default();
-        }
         undo::undo(self.contents.changes.values(), roots, dry_run)
     }
 
@@ -572,8 +579,8 @@ impl Left {
 }
 
 /// What a guard does when its pinfold has died.
-pub(crate) fn undo_abandoned(path: &Path, boot: &str) {
-    if let Ok(Some(Found::Left(left))) = Left::open(path, boot, Waiting::UntilUnlocked)
+pub(crate) fn undo_abandoned(path: &Path, here: &Origin) {
+    if let Ok(Some(Found::Left(left))) = Left::open(path, here, Waiting::UntilUnlocked)
         && !left.kept()
         && left.undo(&Roots::default(), false).failed() == 0
     {
@@ -591,13 +598,11 @@ mod tests {
     use proptest::prelude::*;
     use record::tests::{changes, threads};
 
-    const BOOT: &str = "4711-0815";
-
     fn bytes(records: &[Record]) -> Vec<u8> {
-        let begin = Record::Begin {
-            version: VERSION,
-            boot: BOOT.to_owned(),
-        };
+        let begin = Record::Begin(Origin {
+            boot: "4711-0815".to_owned(),
+            namespaces: None,
+        });
         let lines = std::iter::once(&begin).chain(records).map(Record::to_line);
         lines.collect::<String>().into_bytes()
     }
@@ -622,7 +627,7 @@ mod tests {
             match record {
                 Record::Change(change) => drop(changes.insert(change.target(), change.clone())),
                 Record::Undone(target) => drop(changes.remove(target)),
-                Record::Begin { .. } | Record::Kept => unreachable!("`records` makes none"),
+                _ => unreachable!("`records` makes none"),
             }
         }
         changes
@@ -635,7 +640,7 @@ mod tests {
             let begin = bytes(&[]).len();
             let cut = begin + cut % (all.len() - begin + 1);
             let whole = lines(&all[begin..cut]);
-            let contents = Contents::read(&all[..cut], BOOT);
+            let contents = Contents::read(&all[..cut]);
             prop_assert_eq!(contents.damage, None);
             prop_assert_eq!(contents.changes, after(&records[..whole]));
         }
@@ -649,7 +654,7 @@ mod tests {
             prop_assume!(!damaged[at].eq_ignore_ascii_case(&byte));
             damaged[at] = byte;
             let before = lines(&damaged[begin..at]);
-            let contents = Contents::read(&damaged, BOOT);
+            let contents = Contents::read(&damaged);
             // The end of the last line may be what is damaged: then it has none, as after a kill.
             prop_assert!(contents.damage.is_some() || before + 1 == records.len());
             prop_assert_eq!(contents.changes, after(&records[..before]));
@@ -657,7 +662,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let contents = Contents::read(&bytes, BOOT);
+            let contents = Contents::read(&bytes);
             prop_assert!(contents.changes.is_empty() && contents.damage.is_some());
         }
 
@@ -669,17 +674,18 @@ mod tests {
                 match record {
                     Record::Change(change) => journal.note(change.clone()).unwrap(),
                     Record::Undone(target) => journal.undone(*target),
-                    Record::Begin { .. } | Record::Kept => unreachable!("`records` makes none"),
+                    _ => unreachable!("`records` makes none"),
                 }
             }
             if kept {
                 journal.keep();
             }
-            let read = |journal: &Journal| Contents::read(&fs::read(&journal.path).unwrap(), &journal.boot);
+            let read = |journal: &Journal| Contents::read(&fs::read(&journal.path).unwrap());
             let before = read(&journal);
             journal.write_anew().unwrap();
             prop_assert_eq!(&read(&journal), &before);
-            prop_assert_eq!(before, Contents { changes: after(&records), kept, ..Contents::default() });
+            let origin = Some(journal.here.clone());
+            prop_assert_eq!(before, Contents { changes: after(&records), kept, origin, damage: None });
         }
     }
 
@@ -720,7 +726,7 @@ mod tests {
                 .unwrap();
             if journal.length < before {
                 shortened += 1;
-                let contents = Contents::read(&fs::read(&journal.path).unwrap(), &journal.boot);
+                let contents = Contents::read(&fs::read(&journal.path).unwrap());
                 assert_eq!((contents.changes, contents.damage), (journal.changes.clone(), None));
             }
             before = journal.length;
@@ -728,19 +734,62 @@ mod tests {
         assert!(shortened > 1);
     }
 
+    /// Opens a journal of this origin with one change of a mask and one of a register.
+    fn opened(origin: &Origin) -> Found {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("1-0.journal");
+        let register = Change::Register(RegisterChange {
+            pu: PuId(0),
+            register: 0x1a4,
+            bits: 1,
+            original: 0,
+            replaced: None,
+            written: 1,
+        });
+        drop(write_new(&path, origin, [pinned(0, 1), register], false).unwrap());
+        fs::rename(path.with_extension(UNFINISHED), &path).unwrap();
+        let here = Origin::here(&Procfs::default()).unwrap();
+        Left::open(&path, &here, Waiting::Never).unwrap().unwrap()
+    }
+
+    fn changes_of(found: &Found) -> Vec<Target> {
+        let Found::Left(left) = found else { panic!("{found:?}") };
+        assert_eq!(left.damage(), None);
+        left.contents.changes.keys().copied().collect()
+    }
+
     #[test]
     fn a_journal_of_an_earlier_boot_is_void() {
-        let contents = Contents::read(&bytes(&[Record::Change(pinned(0, 1))]), "another");
-        assert!(contents.void && contents.damage.is_none());
+        let mut origin = Origin::here(&Procfs::default()).unwrap();
+        origin.boot = "another".to_owned();
+        assert!(changes_of(&opened(&origin)).is_empty());
+    }
+
+    #[test]
+    fn a_journal_of_the_first_version_is_read() {
+        let mut origin = Origin::here(&Procfs::default()).unwrap();
+        origin.namespaces = None;
+        assert_eq!(changes_of(&opened(&origin)).len(), 2);
+    }
+
+    #[test]
+    fn of_a_namespace_that_has_ended_only_registers_are_to_be_undone() {
+        let mut origin = Origin::here(&Procfs::default()).unwrap();
+        let namespaces = origin.namespaces.as_mut().unwrap();
+        let is_first = std::mem::replace(&mut namespaces.pid.inode, 1) == 0xEFFF_FFFC;
+        let found = opened(&origin);
+        if is_first && nix::unistd::geteuid().is_root() {
+            assert_eq!(changes_of(&found), [Target::Register(0x1a4, PuId(0))]);
+        } else {
+            assert!(matches!(found, Found::Elsewhere(..)), "{found:?}");
+        }
     }
 
     #[test]
     fn a_later_version_is_named() {
-        let begin = Record::Begin {
-            version: 7,
-            boot: BOOT.to_owned(),
-        };
-        let damage = Contents::read(begin.to_line().as_bytes(), BOOT).damage.unwrap();
+        let damage = Contents::read(Record::OtherVersion(7).to_line().as_bytes())
+            .damage
+            .unwrap();
         assert!(
             damage.contains('7') && damage.contains(&VERSION.to_string()),
             "{damage}"

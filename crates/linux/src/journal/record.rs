@@ -4,13 +4,14 @@
 //! A line that a kill has cut off has no end, and is no record; any other line that does not fit its checksum, or that
 //! says nothing known, is damage.
 
+use super::origin::{Namespaces, Origin, PidNamespace};
 use crate::affinity::CpuMask;
 use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
 use std::str::SplitAsciiWhitespace;
 
-/// The version of the format. Another one is not read.
-pub(crate) const VERSION: u32 = 1;
+/// The version of the format. Version 1, which does not name namespaces, is read too.
+pub(super) const VERSION: u32 = 2;
 
 /// As many bytes of a file as tell whether it is a journal.
 pub(crate) const BEGIN_LENGTH: u64 = 17;
@@ -94,8 +95,10 @@ impl Change {
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// The first one: the format's version, and which boot of the machine it is about.
-    Begin { version: u32, boot: String },
+    /// The first one: where the journal was written.
+    Begin(Origin),
+    /// The first one of another version of the format.
+    OtherVersion(u32),
     /// This is about to be done.
     Change(Change),
     /// This is as it was before us again, or gone.
@@ -119,9 +122,23 @@ impl Record {
         }
         let mut words = body.split_ascii_whitespace();
         let record = match words.next()? {
-            "journal" => Self::Begin {
-                version: digits::decimal(words.next()?)?,
-                boot: words.next()?.to_owned(),
+            "journal" => match digits::decimal(words.next()?)? {
+                1 => Self::Begin(Origin {
+                    boot: words.next()?.to_owned(),
+                    namespaces: None,
+                }),
+                VERSION => Self::Begin(Origin {
+                    boot: words.next()?.to_owned(),
+                    namespaces: Some(Namespaces {
+                        pid: pid_namespace(words.next()?)?,
+                        boot_offset: signed(words.next()?)?,
+                    }),
+                }),
+                version => {
+                    // Its words are not known.
+                    words.by_ref().for_each(drop);
+                    Self::OtherVersion(version)
+                }
             },
             "mask" => Self::Change(Change::Mask(MaskChange {
                 thread: thread(&mut words)?,
@@ -152,7 +169,13 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Begin { version, boot } => write!(f, "journal {version} {boot}"),
+            Self::Begin(Origin { boot, namespaces }) => match namespaces {
+                None => write!(f, "journal 1 {boot}"),
+                Some(Namespaces { pid, boot_offset }) => {
+                    write!(f, "journal {VERSION} {boot} {}:{} {boot_offset}", pid.device, pid.inode)
+                }
+            },
+            Self::OtherVersion(version) => write!(f, "journal {version}"),
             Self::Change(Change::Mask(change)) => {
                 let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
                 let (thread, original) = (change.thread, change.original.to_set());
@@ -195,6 +218,21 @@ fn thread(words: &mut SplitAsciiWhitespace<'_>) -> Option<Thread> {
         thread: number()?,
         start: digits::decimal(words.next()?)?,
     })
+}
+
+fn pid_namespace(word: &str) -> Option<PidNamespace> {
+    let (device, inode) = word.split_once(':')?;
+    Some(PidNamespace {
+        device: digits::decimal(device)?,
+        inode: digits::decimal(inode)?,
+    })
+}
+
+fn signed(word: &str) -> Option<i64> {
+    match word.strip_prefix('-') {
+        Some(magnitude) => digits::decimal(magnitude).map(|number: i64| -number),
+        None => digits::decimal(word),
+    }
 }
 
 /// A mask names one PU at least.
@@ -261,9 +299,19 @@ pub(crate) mod tests {
         prop_oneof![mask, register]
     }
 
+    fn origins() -> impl Strategy<Value = Origin> {
+        let namespaces =
+            (any::<u64>(), any::<u64>(), -i64::MAX..i64::MAX).prop_map(|(device, inode, boot_offset)| Namespaces {
+                pid: PidNamespace { device, inode },
+                boot_offset,
+            });
+        ("[0-9a-f-]{1,36}", proptest::option::of(namespaces)).prop_map(|(boot, namespaces)| Origin { boot, namespaces })
+    }
+
     fn records() -> impl Strategy<Value = Record> {
         prop_oneof![
-            "[0-9a-f-]{1,36}".prop_map(|boot| Record::Begin { version: VERSION, boot }),
+            origins().prop_map(Record::Begin),
+            (3u32..99).prop_map(Record::OtherVersion),
             changes().prop_map(Record::Change),
             changes().prop_map(|change| Record::Undone(change.target())),
             Just(Record::Kept),
@@ -273,11 +321,8 @@ pub(crate) mod tests {
     #[test]
     fn a_sign_in_place_of_a_digit_is_damage() {
         let begins_with_zero = |boot: u32| {
-            let line = Record::Begin {
-                version: VERSION,
-                boot: boot.to_string(),
-            }
-            .to_line();
+            let boot = boot.to_string();
+            let line = Record::Begin(Origin { boot, namespaces: None }).to_line();
             line.starts_with('0').then_some(line)
         };
         let line = (0..).find_map(begins_with_zero).unwrap();

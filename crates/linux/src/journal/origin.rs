@@ -1,0 +1,285 @@
+//! Where a journal was written: which boot of the machine, and which namespaces its numbers and times belong to.
+//!
+//! Numbers of processes mean something in one PID namespace, and start times in one time namespace; the boot's identifier
+//! is the same in all containers of a machine. A journal of other namespaces is left alone: here its threads would be
+//! other threads or none. `Elsewhere` says where it can be undone.
+//!
+//! A PID namespace ends with its last process. The first namespace of the machine sees all processes, so that there a
+//! namespace that no process has is known to have ended, and with it every thread of the journal.
+
+use super::{JournalError, failure};
+use crate::procfs::Procfs;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+/// The inode number of the machine's first PID namespace: `PROC_PID_INIT_INO` in `linux/proc_ns.h`.
+const FIRST: u64 = 0xEFFF_FFFC;
+
+/// Nanoseconds in a second.
+const SECOND: i64 = 1_000_000_000;
+
+/// Where a journal was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The boot of the machine.
+    pub(crate) boot: String,
+    /// The namespaces; `None` in a journal of version 1, which does not name them.
+    pub(crate) namespaces: Option<Namespaces>,
+}
+
+/// What a process's numbers and times are relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Namespaces {
+    /// The PID namespace.
+    pub(crate) pid: PidNamespace,
+    /// What the time namespace adds to the time since boot, in nanoseconds.
+    pub(crate) boot_offset: i64,
+}
+
+/// A PID namespace: `/proc/PID/ns/pid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PidNamespace {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+/// As readlink(1) shows it.
+impl fmt::Display for PidNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid:[{}]", self.inode)
+    }
+}
+
+/// What the journal of one origin is to a process of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// It is about threads that this process can name.
+    Here,
+    /// The machine has been booted since.
+    EarlierBoot,
+    /// It is about threads of other namespaces.
+    Elsewhere(Namespaces),
+}
+
+impl Origin {
+    /// That of this process.
+    pub(super) fn here(procfs: &Procfs) -> Result<Self, JournalError> {
+        let boot = Path::new("/proc/sys/kernel/random/boot_id");
+        let boot = fs::read_to_string(boot).map_err(failure(boot, "read"))?;
+        let this = Path::new("/proc/self");
+        let number = fs::read_link(this).map_err(failure(this, "read"))?;
+        if number.to_str() != Some(&process::id().to_string()) {
+            return Err(JournalError::AnotherProc);
+        }
+        let namespaces = Namespaces::of(procfs, "self").map_err(failure(&this.join("ns"), "read"))?;
+        Ok(Self {
+            boot: boot.trim().to_owned(),
+            namespaces: Some(namespaces),
+        })
+    }
+
+    /// What a journal that was written at `other` is to a process that is here.
+    pub(super) fn relation(&self, other: &Self) -> Relation {
+        if self.boot != other.boot {
+            return Relation::EarlierBoot;
+        }
+        match other.namespaces {
+            Some(namespaces) if self.namespaces != Some(namespaces) => Relation::Elsewhere(namespaces),
+            _ => Relation::Here,
+        }
+    }
+
+    /// Whether this is the first PID namespace, in which all processes of the machine have numbers.
+    fn sees_all(&self) -> bool {
+        self.namespaces.is_some_and(|namespaces| namespaces.pid.inode == FIRST)
+    }
+}
+
+impl Namespaces {
+    /// Those of a process: its number, or `self`.
+    fn of(procfs: &Procfs, process: &str) -> io::Result<Self> {
+        let namespace = fs::metadata(procfs.file(process, "ns/pid"))?;
+        // A kernel without time namespaces has no such file.
+        let offsets = fs::read_to_string(procfs.file(process, "timens_offsets")).unwrap_or_default();
+        Ok(Self {
+            pid: PidNamespace {
+                device: namespace.dev(),
+                inode: namespace.ino(),
+            },
+            boot_offset: boot_offset(&offsets),
+        })
+    }
+}
+
+/// The offset of the time since boot: the line of `/proc/PID/timens_offsets` with the clock, seconds and nanoseconds.
+fn boot_offset(text: &str) -> i64 {
+    let offset = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let seconds: i64 = words.next()?.parse().ok()?;
+        let nanoseconds: i64 = words.next()?.parse().ok()?;
+        Some(seconds.saturating_mul(SECOND).saturating_add(nanoseconds))
+    };
+    let line = text.lines().find(|line| line.starts_with("boottime"));
+    line.and_then(offset).unwrap_or(0)
+}
+
+/// Why a journal is left alone here, and how it can be undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    namespaces: Namespaces,
+    /// Whether the boot offset differs from that of here.
+    other_time: bool,
+    /// A process of these namespaces, if one is seen from here.
+    process: Option<i32>,
+    /// The directory of the journal.
+    directory: PathBuf,
+}
+
+impl Elsewhere {
+    /// Looks for the namespaces of the journal at `path`; `None` where they have ended, and all threads of the journal with
+    /// them.
+    pub(super) fn find(path: &Path, procfs: &Procfs, here: &Origin, namespaces: Namespaces) -> Option<Self> {
+        let mut may_live = !here.sees_all();
+        let mut found = None;
+        for process in procfs.processes() {
+            match Namespaces::of(procfs, &process.to_string()) {
+                Ok(of) => {
+                    may_live |= of.pid == namespaces.pid;
+                    found = found.or((of == namespaces).then_some(process));
+                }
+                // One that may not be looked at may be of that namespace, unless it is of the same one as /proc.
+                Err(_) => may_live |= procfs.is_in_nested_namespace(process),
+            }
+        }
+        may_live.then(|| Self {
+            namespaces,
+            other_time: here.namespaces.map(|here| here.boot_offset) != Some(namespaces.boot_offset),
+            process: found,
+            directory: path.parent().unwrap_or(path).to_path_buf(),
+        })
+    }
+}
+
+/// Which namespaces, and what undoes the journal.
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Namespaces { pid, boot_offset } = self.namespaces;
+        write!(f, "its threads belong to the PID namespace {pid}")?;
+        if self.other_time {
+            write!(f, " with a boot offset of {} s", boot_offset / SECOND)?;
+        }
+        let (time, directory) = (if self.other_time { "-T " } else { "" }, self.directory.display());
+        match self.process {
+            Some(process) => write!(
+                f,
+                "; run `pinfold reset` in that container, or `nsenter -t {process} -p {time}unshare --mount-proc pinfold \
+                 reset --journals {directory}` here"
+            ),
+            None => f.write_str(
+                ", of which no process is seen from here; run `pinfold reset` in that container, or as root outside all \
+                 containers",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespaces(inode: u64, boot_offset: i64) -> Namespaces {
+        let pid = PidNamespace { device: 4, inode };
+        Namespaces { pid, boot_offset }
+    }
+
+    fn origin(namespaces: Option<Namespaces>) -> Origin {
+        let boot = "4711".to_owned();
+        Origin { boot, namespaces }
+    }
+
+    #[test]
+    fn this_process_is_here() {
+        let here = Origin::here(&Procfs::default()).unwrap();
+        assert_eq!(here.relation(&here.clone()), Relation::Here);
+    }
+
+    #[test]
+    fn another_pid_namespace_and_another_boot_offset_are_elsewhere() {
+        let here = origin(Some(namespaces(7, 0)));
+        for other in [namespaces(8, 0), namespaces(7, 5)] {
+            assert_eq!(here.relation(&origin(Some(other))), Relation::Elsewhere(other));
+        }
+    }
+
+    #[test]
+    fn a_journal_that_names_no_namespaces_is_taken_for_one_of_here() {
+        let here = origin(Some(namespaces(7, 0)));
+        assert_eq!(here.relation(&origin(None)), Relation::Here);
+    }
+
+    #[test]
+    fn the_offset_of_the_boot_clock_is_read() {
+        let text = "monotonic           1         2\nboottime           -3        500\n";
+        assert_eq!(boot_offset(text), -3 * SECOND + 500);
+        assert_eq!(boot_offset(""), 0);
+    }
+
+    /// A `/proc` with these processes, each in the PID namespace of a file of its own; the namespaces of each.
+    fn machine(processes: &[i32]) -> (tempfile::TempDir, Procfs, Vec<Namespaces>) {
+        let root = tempfile::tempdir().unwrap();
+        let procfs = Procfs::new(root.path());
+        let made = processes.iter().map(|process| {
+            let folder = root.path().join(process.to_string()).join("ns");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("pid"), "").unwrap();
+            Namespaces::of(&procfs, &process.to_string()).unwrap()
+        });
+        let made = made.collect();
+        (root, procfs, made)
+    }
+
+    #[test]
+    fn a_process_of_the_namespace_is_named() {
+        let (_root, procfs, made) = machine(&[10, 20]);
+        let found = Elsewhere::find(
+            Path::new("/j/1-0.journal"),
+            &procfs,
+            &origin(Some(namespaces(FIRST, 0))),
+            made[1],
+        )
+        .unwrap();
+        let text = found.to_string();
+        assert!(
+            text.contains("nsenter -t 20 -p unshare") && text.contains("--journals /j`"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_namespace_without_a_process_has_ended_where_all_processes_are_seen_and_else_may_live() {
+        let (_root, procfs, _) = machine(&[10]);
+        let gone = namespaces(1, 0);
+        assert_eq!(
+            Elsewhere::find(
+                Path::new("/j/1-0.journal"),
+                &procfs,
+                &origin(Some(namespaces(FIRST, 0))),
+                gone
+            ),
+            None
+        );
+        let text = Elsewhere::find(
+            Path::new("/j/1-0.journal"),
+            &procfs,
+            &origin(Some(namespaces(7, 0))),
+            gone,
+        )
+        .unwrap()
+        .to_string();
+        assert!(text.contains("outside all containers"), "{text}");
+    }
+}
