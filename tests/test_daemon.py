@@ -227,6 +227,19 @@ def test_a_wrong_file_is_refused_whole_with_file_line_key_and_remedy(binary: Pat
     assert run(binary, "daemon", "--check-config", "--config", file).returncode == 0
 
 
+def test_an_unknown_user_is_refused_with_a_remedy(binary: Path, tmp_path: Path) -> None:
+    """The binary is static: a name service in its own process would end it by SIGSEGV."""
+    file = tmp_path / "daemon.toml"
+    file.write_text('metric = "sharing"\n\n[tasks]\nusers = ["nosuch"]\n')
+    for arguments in (["--user", "nosuch"], ["--check-config", "--config", file]):
+        refused = run(binary, "daemon", *arguments)
+        assert refused.returncode in (2, 125)
+        assert "there is no user `nosuch`" in refused.stderr
+        assert "getent passwd" in refused.stderr
+    for known in ("root", "0"):
+        assert run(binary, "daemon", "--check-config", "--metric", "sharing", "--user", known).returncode == 0
+
+
 def test_the_example_configuration_is_right(binary: Path) -> None:
     assert run(binary, "daemon", "--check-config", "--config", ROOT / "dist/daemon.toml").returncode == 0
 

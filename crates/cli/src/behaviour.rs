@@ -4,6 +4,7 @@ use crate::sweep::hash;
 use crate::{console, rebuild};
 use anyhow::{Context, Result};
 use clap::Args;
+use nix::unistd::geteuid;
 use object::Object;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{Finding, Pinning, Topology};
@@ -12,7 +13,7 @@ use pinfold_runtime::Recorder;
 use pinfold_store::{Choice, Machine, ObservedRow, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,18 +35,21 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// The file.
-    pub(crate) fn path(&self) -> PathBuf {
-        self.db.clone().unwrap_or_else(usual)
+    pub(crate) fn path(&self) -> Result<PathBuf> {
+        match &self.db {
+            Some(file) => Ok(file.clone()),
+            None => usual(geteuid().is_root(), |name| env::var_os(name)),
+        }
     }
 
     /// The rules that were made of the database, beside it.
-    pub(crate) fn rules_path(&self) -> PathBuf {
-        self.path().with_extension("hints.json")
+    pub(crate) fn rules_path(&self) -> Result<PathBuf> {
+        Ok(self.path()?.with_extension("hints.json"))
     }
 
     /// The database, made where there is none; and what the user should know of it.
     pub(crate) fn open(&self) -> Result<(Store, Option<String>)> {
-        let Opened { store, set_aside } = Opened::new(&self.path())?;
+        let Opened { store, set_aside } = Opened::new(&self.path()?)?;
         let note = set_aside.map(|aside| {
             format!(
                 "The behaviour database was damaged. It lies in `{}` now, and a new one is begun.",
@@ -56,14 +60,18 @@ impl Arguments {
     }
 }
 
-fn usual() -> PathBuf {
-    if nix::unistd::geteuid().is_root() {
-        return PathBuf::from("/var/lib/pinfold/behaviour.db");
+/// Where the database is when nobody says. Without a home there is no folder that is the user's own and stays.
+fn usual(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+    if root {
+        return Ok(PathBuf::from("/var/lib/pinfold/behaviour.db"));
     }
-    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let folder = state.filter(|folder| folder.is_absolute()).or_else(home);
-    folder.unwrap_or_else(env::temp_dir).join("pinfold/behaviour.db")
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let home = || absolute("HOME").map(|home| home.join(".local/state"));
+    let folder = absolute("XDG_STATE_HOME").or_else(home);
+    let folder = folder.context(
+        "there is no place for the behaviour database, since neither XDG_STATE_HOME nor HOME names a folder; name a file with --db",
+    )?;
+    Ok(folder.join("pinfold/behaviour.db"))
 }
 
 /// Learned rules and by what they are told from others.
@@ -181,8 +189,9 @@ impl Learner {
         if !grown {
             return None;
         }
-        Some(match rebuild::rebuild(&mut learning.store, behaviour, None) {
-            Ok(_) => format!("The rules were made anew: {}", behaviour.rules_path().display()),
+        let rebuilt = rebuild::rebuild(&mut learning.store, behaviour, None);
+        Some(match rebuilt.and_then(|_| behaviour.rules_path()) {
+            Ok(rules) => format!("New rules: {}", rules.display()),
             Err(error) => format!("The behaviour database has grown, but {}", console::whole(&error)),
         })
     }
@@ -291,6 +300,32 @@ impl Learning {
             }
             Finding::Chosen { candidate, .. } => self.chosen(*candidate),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_place_is_the_users_own_or_there_is_none() {
+        let place = |root, variables: &[(&str, &str)]| {
+            let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+            usual(root, |name| find(name).map(|(_, value)| value.into()))
+        };
+        assert_eq!(place(true, &[]).unwrap(), Path::new("/var/lib/pinfold/behaviour.db"));
+        let state = ("XDG_STATE_HOME", "/state");
+        assert_eq!(
+            place(false, &[state]).unwrap(),
+            Path::new("/state/pinfold/behaviour.db")
+        );
+        let (home, relative) = (("HOME", "/home/a"), ("XDG_STATE_HOME", "state"));
+        let expected = Path::new("/home/a/.local/state/pinfold/behaviour.db");
+        assert_eq!(place(false, &[home, relative]).unwrap(), expected);
+        for variables in [&[][..], &[("HOME", "")]] {
+            let refused = place(false, variables).unwrap_err().to_string();
+            assert!(refused.contains("HOME") && refused.contains("--db"), "{refused}");
         }
     }
 }

@@ -58,7 +58,7 @@ enum Command {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let file = arguments.behaviour.path();
+    let file = arguments.behaviour.path()?;
     if !file.exists() {
         bail!(
             "there is no behaviour database `{}` yet; `pinfold run --policy hints` begins one, and --db names another",

@@ -27,17 +27,17 @@ struct MetricEntry<'a> {
 
 /// Makes rules of everything that was observed, and of `data`, which is kept for the next time; what there is to tell.
 pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Path>) -> Result<String> {
-    let training = beside(behaviour, "training.parquet");
+    let training = beside(behaviour, "training.parquet")?;
     if let Some(data) = data {
         let mut read = File::open(data).with_context(|| format!("`{}` cannot be read", data.display()))?;
         let kept = Output::open("the data set", &training)?;
         kept.write_with(|kept| Ok(io::copy(&mut read, kept).map(drop)?))?;
     }
     let programs = store.programs(None)?;
-    let exported = beside(behaviour, "samples.parquet");
+    let exported = beside(behaviour, "samples.parquet")?;
     let rows = export(&programs, &exported)?;
-    let rules = behaviour.rules_path();
-    let made = beside(behaviour, "hints.json.new");
+    let rules = behaviour.rules_path()?;
+    let made = beside(behaviour, "hints.json.new")?;
     let mut command = learn::command()?;
     command.args([
         "train",
@@ -74,8 +74,8 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     Ok(format!("{said}rules: {}\n", rules.display()))
 }
 
-fn beside(behaviour: &Arguments, extension: &str) -> PathBuf {
-    behaviour.path().with_extension(extension)
+fn beside(behaviour: &Arguments, extension: &str) -> Result<PathBuf> {
+    Ok(behaviour.path()?.with_extension(extension))
 }
 
 /// Writes the samples as a data set, in which a row is a sample; how many.

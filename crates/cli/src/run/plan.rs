@@ -171,7 +171,7 @@ impl Plan {
                 behaviour::program_key(&file, &super::words(command), machine)?
             }
         };
-        let rules = behaviour::read_rules(arguments.rules.as_deref(), &arguments.behaviour.rules_path())?;
+        let rules = behaviour::read_rules(arguments.rules.as_deref(), &arguments.behaviour.rules_path()?)?;
         let (mut store, note) = arguments.behaviour.open()?;
         self.notes.extend(note);
         let options = HintOptions {
@@ -190,7 +190,7 @@ impl Plan {
             self.notes.push(format!(
                 "There are no learned rules in `{}`, so a program that is not known stays distributed. `pinfold db rebuild` makes \
                  rules of what was observed; --rules names others.",
-                arguments.behaviour.rules_path().display()
+                arguments.behaviour.rules_path()?.display()
             ));
         }
         self.hints = Some(options);

@@ -5,8 +5,10 @@ mod capabilities;
 mod lock;
 mod notify;
 mod signals;
+mod users;
 
 pub use capabilities::{CapabilityError, keep_only_what_is_needed};
 pub use lock::{Instance, InstanceError};
 pub use notify::notify;
 pub use signals::{Signals, raise_descriptor_limit};
+pub use users::{UserError, Users};

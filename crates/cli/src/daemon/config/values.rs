@@ -2,8 +2,8 @@
 
 use crate::activities;
 use crate::run::duration;
-use nix::unistd::User;
 use pinfold_core::digits;
+use pinfold_linux::service::Users;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use std::fmt;
@@ -122,11 +122,8 @@ impl FromStr for UserName {
         if let Some(number) = digits::decimal(text) {
             return Ok(Self(number));
         }
-        match User::from_name(text) {
-            Ok(Some(user)) => Ok(Self(user.uid.as_raw())),
-            Ok(None) => Err("there is no user of this name; write a name of /etc/passwd or a number".to_owned()),
-            Err(error) => Err(format!("the user cannot be looked up: {error}; write the number")),
-        }
+        let number = Users::default().number(text);
+        number.map(Self).map_err(|error| error.to_string())
     }
 }
 
