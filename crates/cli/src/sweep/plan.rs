@@ -7,10 +7,9 @@ use crate::recorded;
 use anyhow::{Context, Result, bail};
 use pinfold_core::Topology;
 use pinfold_sim::model::Model;
-use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, page_map_name};
-use pinfold_sim::window::{PageMapping, PageProfile};
+use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate};
+use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
 use pinfold_sim::{Program as _, RecordedProgram};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -144,7 +143,7 @@ impl Plan {
                     jobs.push(Job {
                         machine: machine_number,
                         program: program_number,
-                        key: key(build, machine, program, &point)?,
+                        key: key(build, machine, program, &point),
                         point,
                     });
                 }
@@ -250,21 +249,46 @@ impl Plan {
     }
 }
 
-/// A hash of everything that a result depends on.
-fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Result<Key> {
-    let configuration = &point.configuration;
-    let mut text = String::new();
-    write!(
-        text,
-        "{build:032x} {:032x} {:032x} {} {} {} {}",
-        machine.content,
-        program.content,
-        program.threads,
-        configuration.pinning,
-        page_map_name(configuration.pages),
-        configuration.prefetchers
-    )?;
-    Ok(Key(hash(text.as_bytes())))
+/// A hash of everything that a result depends on. Each type is taken apart by name: a field that is added to one of them does
+/// not compile until it is decided here whether results depend on it.
+fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Key {
+    let Machine {
+        content: machine,
+        // These follow from the model.
+        model: _,
+        topology: _,
+        columns: _,
+        metrics: _,
+    } = machine;
+    let Program {
+        content: program,
+        threads,
+        // These follow from the recording.
+        name: _,
+        command: _,
+        accesses: _,
+        recorded: _,
+        profile: _,
+        // The same recording in another file gives the same results.
+        file: _,
+    } = program;
+    key_of(build, *machine, *program, *threads, point)
+}
+
+/// `key` by the hashes of a machine's model and of a recording.
+fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Point) -> Key {
+    let Point {
+        configuration: WindowConfiguration {
+            pinning,
+            pages,
+            prefetchers,
+        },
+        // These follow from the pinning and the model.
+        num_nodes: _,
+        thread_map: _,
+    } = point;
+    let text = format!("{build:032x} {machine:032x} {program:032x} {threads} {pinning:?} {pages:?} {prefetchers:?}");
+    Key(hash(text.as_bytes()))
 }
 
 /// A hash of this binary: another build may compute something else.
@@ -287,5 +311,43 @@ fn hash_of_file(path: &Path) -> std::io::Result<u128> {
             0 => return Ok(hasher.finish_128()),
             length => hasher.write(&buffer[..length]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{NodeId, Pinning, Prefetchers, PuId};
+    use std::collections::HashSet;
+
+    #[test]
+    fn results_are_reused_only_where_everything_that_they_depend_on_is_the_same() {
+        let point = |pus: &[u32], pages, prefetchers| Point {
+            configuration: WindowConfiguration {
+                pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
+                pages,
+                prefetchers,
+            },
+            num_nodes: 1,
+            thread_map: None,
+        };
+        let first = point(&[0, 1], PageMapping::Single(NodeId(0)), Prefetchers::ALL);
+        let other_node = point(&[0, 1], PageMapping::Single(NodeId(1)), Prefetchers::ALL);
+        let other_mapping = point(&[0, 1], PageMapping::Interleave, Prefetchers::ALL);
+        let other_pinning = point(&[1, 0], PageMapping::Single(NodeId(0)), Prefetchers::ALL);
+        let other_prefetchers = point(&[0, 1], PageMapping::Single(NodeId(0)), Prefetchers::NONE);
+        let keys = [
+            key_of(1, 2, 3, 4, &first),
+            key_of(0, 2, 3, 4, &first),
+            key_of(1, 0, 3, 4, &first),
+            key_of(1, 2, 0, 4, &first),
+            key_of(1, 2, 3, 0, &first),
+            key_of(1, 2, 3, 4, &other_node),
+            key_of(1, 2, 3, 4, &other_mapping),
+            key_of(1, 2, 3, 4, &other_pinning),
+            key_of(1, 2, 3, 4, &other_prefetchers),
+        ];
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+        assert_eq!(keys[0], key_of(1, 2, 3, 4, &first.clone()));
     }
 }
