@@ -4,7 +4,8 @@
 //! 2. Open the journal, which has what was done before (`journal`), and do the rest on all cores (`workers`).
 //! 3. Write the data set in the order of the plan (`dataset`), and remove the journal.
 //!
-//! There is no chance in it: a sweep pins all threads. The same inputs give the same file, byte by byte.
+//! The same inputs give the same file, byte by byte: all threads are pinned, and the latency of transfers between caches varies
+//! with a fixed seed.
 
 mod dataset;
 mod journal;

@@ -45,7 +45,7 @@ pub struct Run {
     pub repeat: Repeat,
     /// What they end with.
     pub exit_status: i32,
-    /// What the scheduler's chance follows from.
+    /// Where the random numbers of the run begin: those of the scheduler and of the latency of transfers between caches.
     pub seed: u64,
 }
 

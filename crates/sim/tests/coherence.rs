@@ -259,3 +259,31 @@ fn threads_that_compute_for_long_before_they_share_a_line_compute_at_the_same_ti
         result.cycles
     );
 }
+
+/// Two threads that each add to a counter at an address of its own, with this seed.
+fn counting(addresses: [u64; 2], seed: u64) -> WindowResult {
+    let configuration = WindowConfiguration {
+        pinning: Pinning::new(vec![PuId(0), PuId(12)]).unwrap(),
+        pages: PageMapping::FirstTouch,
+        prefetchers: Prefetchers::NONE,
+    };
+    let options = Options {
+        seed,
+        ..Options::default()
+    };
+    let streams = addresses.map(|address| counter(address, 500, 6)).into();
+    simulate(&opteron(), &configuration, None, streams, &options).unwrap()
+}
+
+#[test]
+fn the_latency_of_transfers_follows_from_the_seed() {
+    let same_line = [1 << 20, 1 << 20];
+    assert_eq!(counting(same_line, 1), counting(same_line, 1));
+    assert_ne!(counting(same_line, 1), counting(same_line, 2));
+}
+
+#[test]
+fn without_transfers_a_seed_changes_nothing() {
+    let own_lines = [1 << 20, 2 << 20];
+    assert_eq!(counting(own_lines, 1), counting(own_lines, 2));
+}

@@ -1,7 +1,7 @@
 """Whether a simulated run follows from the recording, the model and the seed alone.
 
 Everything is run twice with one seed and once with another, and the digests of what it writes are compared. Another
-seed may change a run only where chance has a part: where nobody pinned the tasks.
+seed changes a run where something in it is random: the scheduler's choices and the latency of transfers between caches.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, output, record
 #: Of a stream of ten threads.
 PROGRAM = ("target/workloads/stream", "--threads", "10", "--size", "16k", "--iterations", "2")
 
-#: What is run: its name, the arguments, and whether chance has a part in it.
+#: What is run: its name, the arguments, and what in it is random.
 RUNS = (
-    ("pinned", ("run", "--machine", "opteron-6164x4", "--policy", "fixed", "--schedule", "0-9"), False),
+    ("pinned", ("run", "--machine", "opteron-6164x4", "--policy", "fixed", "--schedule", "0-9"), "transfers"),
     (
         "unpinned, with more tasks than CPUs",
         ("run", "--machine", "clovertown", "--policy", "none", "--repeat", "2000"),
-        True,
+        "scheduler and transfers",
     ),
     (
         "a race of two pinnings",
@@ -32,9 +32,9 @@ RUNS = (
             *("--machine", "e5-2660v2x2", "--search", "racing"),
             *("--schedule", "0-9", "--schedule", "0-4,10-14"),
         ),
-        False,
+        "transfers",
     ),
-    ("a sweep", ("sweep", "--machine", "e5-2660v2x2", "--space", "threads"), False),
+    ("a sweep", ("sweep", "--machine", "e5-2660v2x2", "--space", "threads"), "nothing"),
 )
 
 
@@ -44,7 +44,7 @@ class Outcome:
 
     name: str
     command: str
-    by_chance: bool
+    random: str
     first: str
     again: str
     other: str
@@ -70,7 +70,7 @@ def run(arguments: tuple[str, ...], seed: int, recording: Path, folder: Path) ->
     sweeping = arguments[0] == "sweep"
     file = folder / ("data.parquet" if sweeping else "run.json")
     file.unlink(missing_ok=True)
-    # Nothing in a sweep is left to chance, so that it takes no seed.
+    # A sweep takes no seed: its transfers vary with a fixed one.
     target = ["-o", str(file)] if sweeping else ["--seed", str(seed), "--json", str(file)]
     output([str(PINFOLD), *arguments, "--quiet", *target, str(recording)])
     return digest(file)
@@ -83,14 +83,14 @@ def determinism(_quick: bool) -> Part:
         folder = Path(directory)
         recording = folder / "stream.pft"
         record(list(PROGRAM), recording)
-        for name, arguments, by_chance in RUNS:
+        for name, arguments, random in RUNS:
             first, again, other = (run(arguments, seed, recording, folder) for seed in (7, 7, 8))
-            outcomes.append(Outcome(name, " ".join(arguments), by_chance, first, again, other))
+            outcomes.append(Outcome(name, " ".join(arguments), random, first, again, other))
     same = sum(outcome.same for outcome in outcomes)
     text = (
         f"**Simulated**: the same seed gives the same bytes in {same} of {len(outcomes)} cases. Another seed gives "
-        "others only where nobody pins the tasks and chance has a part. Digests are of the JSON record, or of the data "
-        "set."
+        "others where something is random: the scheduler's choices, and the latency of transfers between caches, which "
+        "varies by up to a sixteenth. Digests are of the JSON record, or of the data set."
     )
     rows = [
         [
@@ -99,11 +99,11 @@ def determinism(_quick: bool) -> Part:
             outcome.again,
             outcome.other,
             "the same" if outcome.same else "**differs**",
-            "by chance" if outcome.by_chance else "no chance in it",
+            outcome.random,
         ]
         for outcome in outcomes
     ]
-    columns = ["what", "seed 7", "seed 7 again", "seed 8", "one seed", ""]
+    columns = ["what", "seed 7", "seed 7 again", "seed 8", "one seed", "random"]
     data = {
         "deterministic": same == len(outcomes),
         "determinism": {

@@ -43,7 +43,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
     keep_recording: Option<PathBuf>,
 
-    /// On a simulated machine: what its scheduler's chance follows from; the same seed gives the same run [default: 0].
+    /// On a simulated machine: where the random numbers begin by which its scheduler decides and the latency of
+    /// transfers between caches varies; the same seed gives the same run [default: 0].
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 

@@ -86,7 +86,7 @@ impl Timeline {
         let scheduler = Scheduler::new(&model, allowed, seed);
         Self {
             pages: Pages::new(&model, mix.page_owners()),
-            windows: Windows::default(),
+            windows: Windows::new(seed),
             next_balance: scheduler.interval(),
             scheduler,
             pins: vec![None; threads],

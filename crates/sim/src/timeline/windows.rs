@@ -60,12 +60,23 @@ pub(crate) struct Rates {
 }
 
 /// All configurations that have been simulated.
-#[derive(Default)]
 pub(crate) struct Windows {
+    options: Options,
     known: HashMap<Setting, Rc<Rates>>,
 }
 
 impl Windows {
+    /// No windows yet. The variation of transfer latencies follows from `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            options: Options {
+                seed,
+                ..Options::default()
+            },
+            known: HashMap::new(),
+        }
+    }
+
     /// How many windows have been simulated.
     pub(crate) fn len(&self) -> usize {
         self.known.len()
@@ -82,13 +93,19 @@ impl Windows {
         if let Some(known) = self.known.get(setting) {
             return Ok(Rc::clone(known));
         }
-        let rates = Rc::new(simulated(model, mix, pages, setting)?);
+        let rates = Rc::new(simulated(model, mix, pages, setting, &self.options)?);
         self.known.insert(setting.clone(), Rc::clone(&rates));
         Ok(rates)
     }
 }
 
-fn simulated(model: &Model, mix: &Mix, pages: &Pages, setting: &Setting) -> Result<Rates, WindowError> {
+fn simulated(
+    model: &Model,
+    mix: &Mix,
+    pages: &Pages,
+    setting: &Setting,
+    options: &Options,
+) -> Result<Rates, WindowError> {
     let pinning = Pinning::new(setting.pus.clone()).ok_or(WindowError::NoThreads)?;
     let configuration = WindowConfiguration {
         pinning,
@@ -98,7 +115,7 @@ fn simulated(model: &Model, mix: &Mix, pages: &Pages, setting: &Setting) -> Resu
     };
     let placed = pages.placed(model, mix, &setting.homes);
     let teams = (0..mix.programs().len()).map(|program| mix.repeated(program)).collect();
-    let marks = simulate_teams(model, &configuration, &placed, teams, REPETITIONS, &Options::default())?;
+    let marks = simulate_teams(model, &configuration, &placed, teams, REPETITIONS, options)?;
     // A program without marks could not be read to its end, of which the caller asks it.
     let passages: Vec<Passage> = marks
         .iter()

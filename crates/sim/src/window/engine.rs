@@ -53,6 +53,8 @@ pub struct Options {
     /// How long a thread that waits for its team polls before it sleeps, where other threads want its PU. libgomp polls a
     /// hundred times then, with a `pause` between (its `GOMP_SPINCOUNT` where threads outnumber CPUs).
     pub poll: Duration,
+    /// Where the pseudo-random numbers begin by which the latency of transfers between caches varies.
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -64,6 +66,7 @@ impl Default for Options {
             // Assumed, as the next: measured on one machine of 2023.
             call: Duration::from_nanos(150),
             poll: Duration::from_nanos(1600),
+            seed: 0,
         }
     }
 }
@@ -318,6 +321,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             &placement.cores,
             streams.len(),
             Pages::new(Mapping::new(model, configuration.pages, profile, &placement.nodes)),
+            options.seed,
         );
         let snapshots = streams.iter().map(|_| vec![]).collect();
         let mut pu_of_thread = vec![0; streams.len()];

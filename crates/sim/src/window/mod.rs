@@ -4,7 +4,8 @@
 //! one, or its thread waits for another. What orders threads in the program (barriers, signals) orders them here
 //! exactly; accesses that the program leaves unordered may be swapped when they are less than a quantum apart.
 //!
-//! Everything is deterministic: there are no random numbers, and equal clocks are ordered by PU.
+//! The same input gives the same result: equal clocks are ordered by PU, and the one random quantity, the latency of transfers
+//! between caches, follows from `Options::seed`.
 
 #![expect(
     clippy::cast_possible_truncation,

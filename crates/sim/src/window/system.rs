@@ -109,8 +109,8 @@ pub(crate) struct System<const W: usize> {
     transit: Vec<(u32, Ticks)>,
     /// By active core, lines that it lost to another lately, by their low bits, and until when it has them.
     lost: Vec<(u32, Ticks)>,
-    /// By how much transfers between caches scatter.
-    chance: Random,
+    /// By how much transfers between caches vary.
+    random: Random,
 }
 
 /// Lines that are remembered as handed on. One that another took the place of counts as arrived.
@@ -119,10 +119,9 @@ const TRANSIT: usize = 4096;
 /// Lost lines that are remembered, a core.
 const LOST: usize = 16;
 
-/// By one so-manieth of itself a transfer between caches takes more or less time than on average: how far it is to the
-/// slice of the cache that is the line's home, and who else wants to go there, is by chance. Without it two threads
-/// that fight for a line stay in step for ever once they are, and by which PU was first they get much or little done.
-/// Assumed; how great it is matters little.
+/// Transfer latency varies uniformly by ±1/16: the distance to the cache slice that is the line's home, and the traffic on
+/// the way, differ from line to line. Without the variation, two threads that compete for a line stay in step, and the
+/// order in which they begin decides how much each of them gets done. Assumed; the results hardly depend on the value.
 const SCATTER: Ticks = 16;
 
 /// A core has a line that another asks for until it is told: of the ways to the line's home, from there to the core and back
@@ -144,7 +143,7 @@ fn memory_server(model: &Model) -> Server {
 
 impl<const W: usize> System<W> {
     /// The system with caches for these cores, which are sorted.
-    pub(crate) fn new(model: &Model, cores: &[usize], threads: usize, pages: Pages) -> Self {
+    pub(crate) fn new(model: &Model, cores: &[usize], threads: usize, pages: Pages, seed: u64) -> Self {
         let frequency = model.frequency();
         let levels = model.caches.len() - 1;
         let mut domains: Vec<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
@@ -219,7 +218,7 @@ impl<const W: usize> System<W> {
             thread_on_core: vec![0; cores.len()],
             transit: vec![(0, 0); TRANSIT],
             lost: vec![(0, 0); cores.len() * LOST],
-            chance: Random::new(0),
+            random: Random::new(seed),
         }
     }
 
@@ -452,7 +451,7 @@ impl<const W: usize> System<W> {
     /// A latency that is up to a `SCATTER`th shorter or longer.
     fn scattered(&mut self, latency: Ticks) -> Ticks {
         let most = latency / SCATTER;
-        latency - most + self.chance.next() % (2 * most + 1)
+        latency - most + self.random.next() % (2 * most + 1)
     }
 
     /// When the last transfer of a line between caches ended, or will end; 0 where none is known of.
@@ -959,7 +958,7 @@ mod tests {
         let apart = model.cores_per_domain();
         let cores: Vec<usize> = (0..3).flat_map(|domain| [domain * apart, domain * apart + 1]).collect();
         let mapping = Mapping::new(model, PageMapping::FirstTouch, None, &[0; 6]);
-        let mut system = System::new(model, &cores, cores.len(), Pages::new(mapping));
+        let mut system = System::new(model, &cores, cores.len(), Pages::new(mapping), 0);
         system.thread_on_core = (0..cores.len()).collect();
         system.pages.number(0, 0);
         system.pages.number(1, 0);
