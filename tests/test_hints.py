@@ -64,12 +64,12 @@ class Learning:
         self.rules.write_text(json.dumps(RULES))
         self.db = folder / "state" / "behaviour.db"
 
-    def run(self, *options: str) -> tuple[dict[str, Any], str]:
-        """Run the program under the policy; the record and what was told."""
+    def run(self, *options: str, observe: str = "SLP") -> tuple[dict[str, Any], str]:
+        """Run the program under the policy, by default as in the paper; the record and what was told."""
         file = self.folder / "run.json"
         run = self.pinfold.run(
             "--machine", f"scripted:{self.script}", "--policy", "hints", "--db", self.db, "-t", "2s", "--json", file,
-            *options,
+            "--observe", observe, *options,
         )  # fmt: skip
         assert run.status == 0, run.err
         record: dict[str, Any] = json.loads(file.read_text())
@@ -128,6 +128,51 @@ def test_a_move_that_was_taken_back_is_remembered(learning: Learning) -> None:
     second, _ = learning.run(*rules)
     assert second["candidates"][0]["pus"] == [0, 4]
     assert "faster with it than with what the rules said" in second["candidates_why"]
+
+
+def test_a_program_is_observed_unpinned_unless_another_place_is_asked_for(learning: Learning) -> None:
+    file = learning.folder / "run.json"
+    run = learning.pinfold.run(
+        "--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db, "-t", "2s",
+        "--json", file, "--rules", learning.rules,
+    )  # fmt: skip
+    assert run.status == 0, run.err
+    record = json.loads(file.read_text())
+    assert [sample["hint"] for sample in record["samples"]] == [None, "slp"]
+    assert [candidate["pus"] for candidate in record["candidates"]] == [None, [0, 1]]
+    assert record["chosen"]["pus"] == [0, 1]
+    explained = subprocess.run(
+        [str(learning.pinfold.binary), "explain", str(file)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "observed for 2 s where the operating system ran them" in explained
+
+
+def test_a_program_that_no_hint_makes_faster_is_left_unpinned_by_the_next_run(learning: Learning) -> None:
+    learning.script.write_text(SHARERS.replace("rate = 150.0", "rate = 100.0"))
+    rules = ("--rules", str(learning.rules))
+    first, told = learning.run(*rules, observe="unpinned")
+    assert first["chosen"]["pus"] is None
+    assert "nothing is pinned" in told
+    second, _ = learning.run(*rules, observe="unpinned")
+    assert [candidate["pus"] for candidate in second["candidates"]] == [None]
+    assert "an earlier run was not faster with what the rules said" in second["candidates_why"]
+    (program,) = json.loads(learning.db_command("export").stdout)
+    assert program["choices"][0]["hint"] is None
+    assert "2: unpinned" in learning.db_command("list").stdout
+    assert "2 threads: unpinned, gone back to" in learning.db_command("show", "1").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "expected"),
+    [
+        (["--policy", "hints", "--observe", "packed"], 2, "or unpinned"),
+        (["--observe", "SLP"], 125, "--policy hints"),
+    ],
+)
+def test_where_to_observe_is_checked(learning: Learning, options: list[str], status: int, expected: str) -> None:
+    run = learning.pinfold.run("--machine", f"scripted:{learning.script}", "--db", learning.db, *options)
+    assert run.status == status
+    assert expected in run.err
 
 
 def test_without_rules_a_program_is_observed_and_stays(learning: Learning) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import CPUS, PATIENCE, QUICK, Pinfold, Run, cpu_list, eventually, masks
+from conftest import CPUS, PATIENCE, QUICK, Pinfold, Run, cpu_list, eventually, masks, patience
 
 
 def team(run: Run) -> tuple[set[int], list[set[int]]]:
@@ -37,10 +37,42 @@ def test_threads_of_llvms_runtime_do_too(
     assert len(threads) == len(several_cpus)
 
 
-def test_without_a_schedule_each_thread_has_one_cpu_of_its_own(
+def test_a_program_keeps_its_masks_until_it_is_measured(pinfold: Pinfold, team_program: Path) -> None:
+    run = pinfold.run("--", team_program)
+    _, threads = team(run)
+    assert threads == [set(CPUS)] * len(CPUS)
+    assert run.said("pinned from the start") == 0
+
+
+def test_where_nothing_can_be_measured_nothing_is_pinned_and_the_remedy_is_named(
+    pinfold: Pinfold, compiled: Callable[..., Path]
+) -> None:
+    command = (*QUICK, "--metric", "regions", "--", compiled("spin", "-static"), "2", "600")
+    process = pinfold.start(*command)
+    assert process.stdout
+    assert process.stderr
+    with patience(process):
+        program = int(process.stdout.readline())
+        next(line for line in process.stderr if "nothing is measured, so nothing is pinned" in line)
+        remedy = next(line for line in process.stderr if "Remedy: " in line)
+        assert "heartbeats" in remedy
+        assert set(map(frozenset, masks(program).values())) == {frozenset(CPUS)}
+        process.terminate()
+        process.communicate()
+
+
+def test_what_is_pinned_and_why_is_said(pinfold: Pinfold, several_cpus: list[int]) -> None:
+    run = pinfold.run("--policy", "fixed", "--", "true")
+    assert run.said("threads are pinned from the start, each to one of the CPUs ") == 1
+    assert run.said(": --policy fixed asks for it") == 1
+    run = pinfold.run("--schedule", cpu_list(several_cpus), "--", "true")
+    assert run.said("it is the first of the pinnings that were asked for") == 1
+
+
+def test_fixed_gives_each_thread_one_cpu_of_its_own(
     pinfold: Pinfold, team_program: Path, several_cpus: list[int]
 ) -> None:
-    _, threads = team(pinfold.run("--", team_program))
+    _, threads = team(pinfold.run("--policy", "fixed", "--", team_program))
     assert sorted(cpu for thread in threads for cpu in thread) == several_cpus
     assert all(len(thread) == 1 for thread in threads)
 

@@ -62,7 +62,8 @@ def test_racing_spends_less_time_on_losers(pinfold: Pinfold, machine: Callable[.
 
 def test_candidates_come_from_the_scripts_topology(pinfold: Pinfold, machine: Callable[..., str]) -> None:
     run = pinfold.record("--machine", machine(), "--candidates", "8")
-    placements = [candidate["pus"] for candidate in run.json["candidates"]]
+    unpinned, *placements = [candidate["pus"] for candidate in run.json["candidates"]]
+    assert unpinned is None
     assert len(placements) > 1
     assert all(len(set(pus)) == 2 and set(pus) <= set(range(8)) for pus in placements)
 

@@ -145,15 +145,13 @@ pub(crate) fn known(
     rules: Option<&LearnedRules>,
 ) -> Result<BTreeMap<usize, Known>, StoreError> {
     let known = store.known(key, rules.map(|rules| rules.version.as_str()))?;
-    let text = |kept| {
-        if kept {
-            "an earlier run was given it, and was not slower for it"
-        } else {
-            "an earlier run was faster with it than with what the rules said"
-        }
+    let text = |kept, pinned| match (kept, pinned) {
+        (true, _) => "an earlier run was given it, and was not slower for it",
+        (false, true) => "an earlier run was faster with it than with what the rules said",
+        (false, false) => "an earlier run was not faster with what the rules said",
     };
     let known = known.into_iter().map(|(threads, known)| {
-        let why = text(known.kept).to_owned();
+        let why = text(known.kept, known.hint.is_some()).to_owned();
         (threads, Known { hint: known.hint, why })
     });
     Ok(known.collect())
@@ -211,12 +209,13 @@ struct Learning {
     /// The version of the rules.
     rules: Option<String>,
     metric: Option<String>,
-    pinnings: Vec<Pinning>,
+    /// How many candidates there are.
+    candidates: usize,
     rates: Vec<Option<f64>>,
     threads: usize,
     /// The hint that the rules asked for, and why; and the one that was before.
     asked: Option<(AffinityHint, String)>,
-    before: AffinityHint,
+    before: Option<AffinityHint>,
     failed: Option<String>,
 }
 
@@ -227,11 +226,11 @@ impl Learning {
             key,
             rules: rules.map(|rules| rules.version.clone()),
             metric: None,
-            pinnings: vec![],
+            candidates: 0,
             rates: vec![],
             threads: 0,
             asked: None,
-            before: AffinityHint::DISTRIBUTED,
+            before: None,
             failed: None,
         }
     }
@@ -244,10 +243,10 @@ impl Learning {
 
     fn chosen(&mut self, candidate: usize) {
         let Some((asked, why)) = self.asked.take() else { return };
-        let kept = self.pinnings.len() == 1 || candidate > 0;
+        let kept = self.candidates == 1 || candidate > 0;
         let choice = Choice {
             threads: self.threads,
-            hint: if kept { asked } else { self.before },
+            hint: if kept { Some(asked) } else { self.before },
             rules: self.rules.clone(),
             why,
             before: self.rates.first().copied().flatten(),
@@ -264,7 +263,7 @@ impl Learning {
             Finding::MetricChosen { metric, .. } => self.metric.clone_from(metric),
             Finding::CandidatesChosen { threads, pinnings, .. } => {
                 self.threads = *threads;
-                self.pinnings.clone_from(pinnings);
+                self.candidates = pinnings.len();
                 self.rates = vec![None; pinnings.len()];
             }
             Finding::Probed { candidate, rate, .. } => {
@@ -274,6 +273,7 @@ impl Learning {
             }
             Finding::Sampled {
                 hint,
+                pus,
                 threads,
                 lasts,
                 rate,
@@ -289,7 +289,7 @@ impl Learning {
                     threads: *threads,
                     at: now(),
                     hint: *hint,
-                    pus: self.pinnings.last().map(Pinning::to_string).unwrap_or_default(),
+                    pus: pus.as_ref().map(Pinning::to_string).unwrap_or_default(),
                     lasted: lasts.as_secs_f64(),
                     metric: self.metric.clone(),
                     rate: *rate,

@@ -4,7 +4,8 @@ use crate::rebuild;
 use crate::{behaviour, console};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use pinfold_store::{Program, Store};
+use pinfold_core::hint::AffinityHint;
+use pinfold_store::{Program, Store, hint_text};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -112,7 +113,7 @@ fn list(programs: &[Program]) -> String {
         let hints: Vec<String> = program
             .choices
             .iter()
-            .map(|choice| format!("{}: {}", choice.threads, choice.hint))
+            .map(|choice| format!("{}: {}", choice.threads, hint_text(choice.hint)))
             .collect();
         let hints = if hints.is_empty() {
             "-".to_owned()
@@ -141,6 +142,12 @@ fn simulated(program: &Program) -> &'static str {
     }
 }
 
+/// Where threads were.
+fn place(hint: Option<AffinityHint>) -> String {
+    let text = hint_text(hint);
+    if hint.is_some() { format!("hint {text}") } else { text }
+}
+
 fn show(programs: &[Program]) -> String {
     let mut text = String::new();
     for program in programs {
@@ -165,8 +172,8 @@ fn show(programs: &[Program]) -> String {
             let why = choice.why.replace('\n', "\n      ");
             let _ = writeln!(
                 text,
-                "  {threads} threads: hint {}{kept}{rates}\n      {why}",
-                choice.hint
+                "  {threads} threads: {}{kept}{rates}\n      {why}",
+                place(choice.hint)
             );
         }
         for sample in &program.samples {
@@ -176,8 +183,11 @@ fn show(programs: &[Program]) -> String {
             };
             let _ = writeln!(
                 text,
-                "  sample: {} threads, hint {} on {}, {:.3} s, {rate}",
-                sample.threads, sample.hint, sample.pus, sample.lasted
+                "  sample: {} threads, {} on {}, {:.3} s, {rate}",
+                sample.threads,
+                place(sample.hint),
+                sample.pus,
+                sample.lasted
             );
             for observed in &sample.observed {
                 let _ = writeln!(text, "      {observed}");

@@ -100,7 +100,8 @@ struct Search {
 
 #[derive(Deserialize)]
 struct Candidate {
-    pus: Vec<u32>,
+    /// `None` for threads that were left to the operating system.
+    pus: Option<Vec<u32>>,
     rate: Option<f64>,
     spread: Option<f64>,
     measured: Option<f64>,
@@ -135,7 +136,7 @@ struct Refusal {
 #[derive(Deserialize)]
 struct HintSample {
     at: f64,
-    hint: String,
+    hint: Option<String>,
     threads: usize,
     lasted: f64,
     says: Option<String>,
@@ -370,11 +371,14 @@ impl HintSample {
         let Some(says) = &self.says else { return };
         let _ = writeln!(
             text,
-            "Until {} s {} were observed for {} s where hint {} puts them, and the rules asked for hint {says}:",
+            "Until {} s {} were observed for {} s where {}, and the rules asked for hint {says}:",
             number(self.at),
             counted(self.threads, "thread"),
             number(self.lasted),
-            self.hint
+            match &self.hint {
+                Some(hint) => format!("hint {hint} puts them"),
+                None => "the operating system ran them".to_owned(),
+            }
         );
         for line in self.why.lines() {
             let _ = writeln!(text, "  {line}");
@@ -459,7 +463,10 @@ impl Pages {
 
 impl Candidate {
     fn place(&self) -> String {
-        let pus: Vec<String> = self.pus.iter().map(u32::to_string).collect();
+        let Some(pus) = &self.pus else {
+            return "unpinned, as the operating system runs them".to_owned();
+        };
+        let pus: Vec<String> = pus.iter().map(u32::to_string).collect();
         let plural = if pus.len() == 1 { "" } else { "s" };
         format!("rank by rank on CPU{plural} {}", pus.join(","))
     }
@@ -497,8 +504,20 @@ impl Chosen {
         if search.candidates.len() == 1 {
             reasons.push("it was the only one".to_owned());
         }
+        let unpinned = search.candidates.first().is_some_and(|first| first.pus.is_none());
+        if unpinned && self.candidate == 0 && search.candidates.len() > 1 {
+            reasons.push("no pinning was better beyond the noise, so nothing was pinned".to_owned());
+        }
+        let than_first = if unpinned {
+            "than unpinned, which is how the program began"
+        } else {
+            "than the first, which is where the program began"
+        };
         let gains = [
-            (self.gain_over_first, "than the first, which is where the program began"),
+            (
+                self.gain_over_first.filter(|_| !unpinned || self.candidate > 0),
+                than_first,
+            ),
             (self.gain_over_worst, "than the worst"),
         ];
         for (gain, than) in gains {
@@ -628,6 +647,26 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}\n{text}");
         }
+    }
+
+    #[test]
+    fn a_choice_is_compared_with_the_program_as_it_was_unpinned() {
+        let unpinned = RECORD.replacen("[0, 1]", "null", 1);
+        let text = parse(&unpinned).unwrap().explained();
+        assert!(
+            text.contains("1. unpinned, as the operating system runs them: 80 a second"),
+            "{text}"
+        );
+        assert!(text.contains("25.0 % higher than unpinned"), "{text}");
+        let back = unpinned.replace(
+            r#""candidate": 1, "gain_over_first": 0.25"#,
+            r#""candidate": 0, "gain_over_first": 0.0"#,
+        );
+        let text = parse(&back).unwrap().explained();
+        assert!(
+            text.contains("no pinning was better beyond the noise, so nothing was pinned"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -133,9 +133,10 @@ pub(crate) fn export(programs: &[Program], file: &Path) -> Result<usize> {
     Ok(rows.len())
 }
 
-/// A program's samples that can be compared with each other: those with a rate, of the metric that most of them have.
+/// A program's samples that can be compared with each other: those with a rate, of the metric that most of them have, and with
+/// a place.
 fn comparable(program: &Program) -> Vec<(&Program, &SampleRow)> {
-    let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0);
+    let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0) && !sample.pus.is_empty();
     let mut times: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for sample in program.samples.iter().filter(rated) {
         *times.entry(sample.metric.as_deref()).or_default() += 1;

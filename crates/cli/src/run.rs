@@ -48,7 +48,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
-    /// Who decides where threads run: autopin tries candidates while the program runs and keeps the best; hints looks once
+    /// Who decides where threads run: autopin measures the program as it is, tries candidates while it runs and keeps the best that
+    /// is better than leaving threads to the operating system; hints looks once
     /// and follows a learned rule, or what is known of the program; sam moves single threads all the time, those that share data
     /// together and memory-bound ones apart, by hardware counters; fixed keeps the first candidate; hint:SLP keeps the
     /// placement of an affinity hint, as `pinfold placements --hint` shows it; none leaves threads to the operating system.
@@ -78,7 +79,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     schedule: Vec<String>,
 
-    /// Try at most N candidates from the topology.
+    /// Try at most N pinnings from the topology, beside the program as it is.
     #[arg(long, default_value = "8", value_parser = number::parse_positive, value_name = "N", conflicts_with = "schedule")]
     candidates: usize,
 
@@ -166,6 +167,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
+    /// With --policy hints: observe a program that is not known in the placement of this affinity hint, such as SLP for distributed;
+    /// unpinned leaves it to the operating system meanwhile [default: unpinned].
+    #[arg(long, value_name = "WHERE")]
+    observe: Option<ObserveName>,
+
     /// With --policy hints: make the rules anew when the database has grown by this many percent; 0 for never.
     #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
     rebuild: f64,
@@ -186,6 +192,22 @@ impl Arguments {
     fn about_real_pages(&self) -> Option<&'static str> {
         let balancing = (self.numa_balancing != pages::BalancingName::Keep).then_some("--numa-balancing");
         self.migration.given().or(self.sampling.given()).or(balancing)
+    }
+}
+
+/// What `--observe` takes: a hint, or nothing for `unpinned`.
+#[derive(Clone, Copy)]
+struct ObserveName(Option<AffinityHint>);
+
+impl FromStr for ObserveName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unpinned" {
+            return Ok(Self(None));
+        }
+        let hint = text.parse().map(|hint| Self(Some(hint)));
+        hint.map_err(|error: ParseAffinityHintError| format!("{error}; or unpinned"))
     }
 }
 
@@ -385,7 +407,11 @@ fn drive_about<M: Machine>(
     if let Some(events) = about.events.take() {
         report.only(events);
     }
-    if let Some(note) = plan.about_rules(machine.metrics()) {
+    for note in plan
+        .about_rules(machine.metrics())
+        .into_iter()
+        .chain(plan.about_pinning())
+    {
         report.say(&note);
     }
     let mut recorders = (&mut record, (&mut report, (&mut about.ending, &mut about.learner)));

@@ -28,6 +28,11 @@ impl Pinning {
     pub fn pus(&self) -> &[PuId] {
         &self.0
     }
+
+    /// The PUs by rank, or `unpinned` for threads that are left to the operating system.
+    pub fn text(pinning: Option<&Self>) -> String {
+        pinning.map_or_else(|| "unpinned".to_owned(), Self::to_string)
+    }
 }
 
 /// The PUs by rank, `0,1,6-9`: a form that `--schedule` takes back. Three or more that follow each other are a range.

@@ -50,8 +50,8 @@ pub enum Finding {
     CandidatesChosen {
         /// How many tasks have ranks.
         threads: usize,
-        /// The pinnings that will be tried, in this order.
-        pinnings: Vec<Pinning>,
+        /// The pinnings that will be tried, in this order; `None` leaves every thread to the operating system.
+        pinnings: Vec<Option<Pinning>>,
         /// Where they come from: the user's schedule, or the topology.
         why: String,
     },
@@ -124,8 +124,11 @@ pub enum Finding {
     },
     /// What the program did for a while, in a placement.
     Sampled {
-        /// The affinity hint that gave the placement.
-        hint: AffinityHint,
+        /// The affinity hint that gave the placement; `None` where threads were left to the operating system.
+        hint: Option<AffinityHint>,
+        /// Where the ranks were: their pinning, or of threads that were left to the operating system the PUs on which they were
+        /// last seen; `None` where that is not known.
+        pus: Option<Pinning>,
         /// How many tasks had ranks.
         threads: usize,
         /// For how long.

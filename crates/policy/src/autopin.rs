@@ -1,7 +1,7 @@
 //! `autopin`: tries pinnings while the program runs and keeps the best (Klug, Ott, Weidendorfer, Trinitis, "autopin -
 //! Automated Optimization of Thread-to-Core Pinning on Multicore Systems", 2008, section 3).
 //!
-//! 1. Let the program initialise for `i`, pinned by the first candidate (`opening`).
+//! 1. Let the program initialise for `i`, as the first candidate has it (`opening`).
 //! 2. Read the time and each working task's count.
 //! 3. Let it run for `t`.
 //! 4. Read again.
@@ -11,6 +11,9 @@
 //!
 //! Beyond the paper:
 //!
+//! - where the user names no pinnings, the first candidate leaves every thread to the operating system, and a pinning is kept
+//!   only if it is better than that beyond the noise. So nothing is pinned before something is measured, and a machine on
+//!   which all pinnings are alike is left to its scheduler;
 //! - a probe during which other tasks began or ceased to work is repeated; when their number stays changed for a whole
 //!   probe, candidates are made for the new number and the search begins again;
 //! - when the rate falls after the choice and stays down, the search begins again (`watch`);
@@ -119,12 +122,9 @@ impl Policy for Autopin {
         "autopin"
     }
 
-    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
+    fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {
         let mut findings = vec![];
-        self.pinning = match &self.options.candidates {
-            Candidates::Schedule(pinnings) => pinnings.first().cloned(),
-            Candidates::Topology { .. } => Pinning::new(candidates::distributed(topology)),
-        };
+        self.pinning = self.options.candidates.first_pinning();
         self.opening.start(metrics, &mut findings);
         self.decision(Duration::ZERO, findings)
     }
@@ -166,14 +166,14 @@ impl Policy for Autopin {
         let during = match self.phase {
             Phase::Watching { .. } => return findings,
             Phase::Opening => "before a metric was chosen".to_owned(),
-            Phase::Heat { candidate, .. } => format!("while {} ran its heat", self.contest.pinnings[candidate]),
-            Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.contest.pinnings[candidate]),
+            Phase::Heat { candidate, .. } => format!("while {} ran its heat", self.text(candidate)),
+            Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.text(candidate)),
             Phase::Probing { candidate, .. } => {
                 let measurement = self.measurement();
                 if measurement.rate.is_some() {
                     self.record(candidate, measurement, false, &mut findings);
                 }
-                format!("while {} was measured", self.contest.pinnings[candidate])
+                format!("while {} was measured", self.text(candidate))
             }
         };
         let best_heat = || self.contest.best_heat().map(|(candidate, _, rate)| (candidate, rate));
@@ -212,22 +212,25 @@ impl Autopin {
         if let Some(meter) = &mut self.meter {
             meter.share(sample, |id| !self.roster.is_left_alone(id));
         }
-        let (mut pinnings, source) = match &self.options.candidates {
-            Candidates::Schedule(pinnings) => (pinnings.clone(), "the pinnings that were asked for"),
+        let (pinnings, source) = match &self.options.candidates {
+            Candidates::Schedule(pinnings) => (
+                pinnings.iter().cloned().map(Some).collect(),
+                "the pinnings that were asked for",
+            ),
             Candidates::Topology { most } => {
                 let pinnings = candidates::from_topology(topology, threads, *most);
-                let source = if pinnings.len() == 1 && *most > 1 {
-                    "from the topology, on which no other pinning differs from it"
+                if pinnings.len() == 1 && *most > 1 {
+                    let why = "threads stay where the operating system runs them, since on this topology no pinning differs from another";
+                    (vec![None], why)
                 } else {
-                    "from the topology, the most different first"
-                };
-                (pinnings, source)
+                    let why = "unpinned, as the operating system runs threads, and pinnings from the topology, the most different first";
+                    (
+                        std::iter::once(None).chain(pinnings.into_iter().map(Some)).collect(),
+                        why,
+                    )
+                }
             }
         };
-        if pinnings.is_empty() {
-            // The pinning in force is as good as none to choose from.
-            pinnings.extend(self.pinning.clone());
-        }
         let allowed = topology.allowed_pus().len();
         if threads > allowed && !self.told_crowded {
             self.told_crowded = true;
@@ -246,6 +249,11 @@ impl Autopin {
         self.contest = Contest::new(pinnings, threads);
         self.choice = None;
         self.begin_search(sample, findings);
+    }
+
+    /// A candidate as people read it.
+    fn text(&self, candidate: usize) -> String {
+        Pinning::text(self.contest.pinnings[candidate].as_ref())
     }
 
     /// Begins to search among the candidates of the contest.
@@ -348,14 +356,18 @@ impl Autopin {
 
     /// Wants this candidate's pinning from `now` on, unless the ranks there are have it already.
     fn pin(&mut self, candidate: usize, now: Duration) {
-        let wanted = &self.contest.pinnings[candidate];
+        let wanted = self.contest.pinnings[candidate].as_ref();
         let ranks = self.contest.threads.max(self.roster.working());
         // Both go round: what agrees on as many ranks as both have PUs agrees on all (Fine and Wilf, 1965).
-        let same = |pinning: &Pinning| {
-            (0..ranks.min(pinning.pus().len() + wanted.pus().len())).all(|rank| pinning.pu(rank) == wanted.pu(rank))
+        let same = match (&self.pinning, wanted) {
+            (None, None) => true,
+            (Some(pinning), Some(wanted)) => {
+                (0..ranks.min(pinning.pus().len() + wanted.pus().len())).all(|rank| pinning.pu(rank) == wanted.pu(rank))
+            }
+            _ => false,
         };
-        if !self.pinning.as_ref().is_some_and(same) {
-            self.pinning = Some(wanted.clone());
+        if !same {
+            self.pinning = wanted.cloned();
             self.pinned_at = Some(now);
         }
     }
@@ -493,9 +505,9 @@ impl Autopin {
 
     /// Ends the search: the best candidate is applied and watched.
     fn choose(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        if let Some((candidate, rate)) = self.contest.best() {
+        if let Some(candidate) = self.contest.choice() {
             self.pin(candidate, sample.at);
-            findings.push(self.contest.chosen(candidate, rate));
+            findings.push(self.contest.chosen(candidate));
             let before = self.choice.and_then(|before| self.contest.measurement(before)?.rate);
             self.watcher
                 .chosen(self.contest.measurement(candidate).cloned(), before);
@@ -503,7 +515,10 @@ impl Autopin {
         } else {
             self.pin(0, sample.at);
             findings.push(Finding::Note {
-                text: "No candidate's rate could be measured; the first is kept.".to_owned(),
+                text: format!(
+                    "No candidate's rate could be measured; the first is kept: {}.",
+                    self.text(0)
+                ),
             });
         }
         self.begin_line(sample);

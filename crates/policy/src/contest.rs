@@ -17,7 +17,8 @@ pub(crate) struct Outcome {
 /// One search: which candidates there are, which are still to be probed and what the others gave.
 #[derive(Debug)]
 pub(crate) struct Contest {
-    pub(crate) pinnings: Vec<Pinning>,
+    /// `None` leaves every thread to the operating system.
+    pub(crate) pinnings: Vec<Option<Pinning>>,
     /// The number of working tasks for which the candidates were made.
     pub(crate) threads: usize,
     outcomes: Vec<Option<Outcome>>,
@@ -44,7 +45,7 @@ impl Heat {
 }
 
 impl Contest {
-    pub(crate) fn new(pinnings: Vec<Pinning>, threads: usize) -> Self {
+    pub(crate) fn new(pinnings: Vec<Option<Pinning>>, threads: usize) -> Self {
         Self {
             outcomes: vec![None; pinnings.len()],
             waiting: (0..pinnings.len()).collect(),
@@ -160,9 +161,27 @@ impl Contest {
             .min_by(|one, other| other.1.total_cmp(&one.1))
     }
 
-    /// The finding that ends the search with this candidate of this rate.
-    pub(crate) fn chosen(&self, candidate: usize, rate: f64) -> Finding {
-        let gain_over = |other: f64| (other > 0.0).then(|| rate / other - 1.0);
+    /// What the search ends with: the best candidate. Where the first leaves threads to the operating system, a pinning must be
+    /// better than that beyond the noise, or nothing is pinned.
+    pub(crate) fn choice(&self) -> Option<usize> {
+        let (best, _) = self.best()?;
+        let is_better = |first: &Outcome, best: &Outcome| {
+            let known = first.measurement.rate.is_some();
+            known && (first.dropped || first.measurement.is_lower_than(&best.measurement))
+        };
+        let unpinned_first = self.pinnings.first().is_some_and(Option::is_none);
+        let keeps = !unpinned_first
+            || match (&self.outcomes[0], &self.outcomes[best]) {
+                (Some(first), Some(best)) => is_better(first, best),
+                _ => false,
+            };
+        Some(if keeps { best } else { 0 })
+    }
+
+    /// The finding that ends the search with this candidate.
+    pub(crate) fn chosen(&self, candidate: usize) -> Finding {
+        let rate = self.measurement(candidate).and_then(|measurement| measurement.rate);
+        let gain_over = |other: f64| rate.filter(|_| other > 0.0).map(|rate| rate / other - 1.0);
         Finding::Chosen {
             candidate,
             gain_over_first: self.measurement(0).and_then(|first| gain_over(first.rate?)),

@@ -98,7 +98,7 @@ impl Fixed {
     fn tell_placement(&mut self, pinning: Pinning, threads: usize, hint: AffinityHint, findings: &mut Vec<Finding>) {
         findings.push(Finding::CandidatesChosen {
             threads,
-            pinnings: vec![pinning.clone()],
+            pinnings: vec![Some(pinning.clone())],
             why: format!("what the affinity hint {hint} gives for as many threads"),
         });
         self.pinning = Some(pinning);

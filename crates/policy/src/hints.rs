@@ -2,18 +2,19 @@
 //! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
 //!
 //! 1. A program that is known with this many threads starts in the placement of its hint, and stays there.
-//! 2. Another one starts distributed (section 3). When its threads work it is sampled once, for `t`: the counts of every
-//!    metric, by thread and second (section 3.1).
+//! 2. Another one starts where the operating system runs it; with `observe` in the placement of that hint, which is
+//!    distributed in the paper (section 3). When its threads work it is sampled once, for `t`: the counts of every metric, by
+//!    thread and second (section 3.1).
 //! 3. The rules say which hint that behaviour asks for, and the hint's placement is applied.
 //!
 //! Beyond the paper:
 //!
 //! - the move is checked: after a warm-up of `w` the rate is measured for `t` again, and where it is lower beyond the noise
-//!   the threads go back to where they were;
+//!   the threads go back to where they were. Threads that nobody had pinned go back unless the rate is higher;
 //! - when other threads work than before, the hint is followed for their number: it does not depend on it;
 //! - every run tells what was observed (`Finding::Sampled`), so that whoever keeps it knows more the next time.
 //!
-//! Without rules nothing is moved: the program is sampled and stays distributed.
+//! Without rules nothing is moved: the program is sampled and stays where it is.
 
 use crate::Policy;
 use crate::asked::Asked;
@@ -24,23 +25,19 @@ use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
 use crate::roster::{Roster, Skip};
 use crate::rules::{Normalised, RuleMetric, Rules};
-use crate::statistics;
 use crate::times::{self, Times};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{Applied, Decision, Finding, Metric, Observed, Pinning, Sample, Scope, TaskId, Topology};
+use pinfold_core::{
+    Applied, Decision, Finding, Metric, Observed, Pinning, Sample, Scope, TaskId, TaskSample, Topology,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// With this probability or less a rate that seems lower is not.
-const CHANCE: f64 = 0.01;
-/// Where there are too few readings to know the noise: a rate is lower when it is by this share.
-const MARGIN: f64 = 0.05;
 
 /// What is known of a program from runs before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The hint with which it fared best.
-    pub hint: AffinityHint,
+    /// The hint with which it fared best; `None` where it was best left to the operating system.
+    pub hint: Option<AffinityHint>,
     /// Where that is from, for people.
     pub why: String,
 }
@@ -56,6 +53,8 @@ pub struct HintOptions {
     pub skip: Skip,
     /// The number of threads, where it was given.
     pub threads: Option<usize>,
+    /// The hint in whose placement a program is sampled that is not known; `None` leaves it to the operating system.
+    pub observe: Option<AffinityHint>,
     /// What is known, by number of threads.
     pub known: BTreeMap<usize, Known>,
     /// The rules, whose classes are hints.
@@ -94,16 +93,21 @@ impl HintOptions {
         })
     }
 
-    /// The hint at the start.
-    fn first_hint(&self) -> AffinityHint {
-        let known = self.expected_threads().and_then(|threads| self.known.get(&threads));
-        known.map_or(AffinityHint::DISTRIBUTED, |known| known.hint)
+    /// What is known for the number of threads that is expected.
+    pub fn expected(&self) -> Option<&Known> {
+        self.known.get(&self.expected_threads()?)
     }
 
-    /// The pinning from the first instruction on.
+    /// The hint at the start.
+    fn first_hint(&self) -> Option<AffinityHint> {
+        self.expected().map_or(self.observe, |known| known.hint)
+    }
+
+    /// The pinning from the first instruction on; `None` leaves threads to the operating system.
     pub fn first_pinning(&self, topology: &Topology) -> Option<Pinning> {
+        let hint = self.first_hint()?;
         match self.expected_threads() {
-            Some(threads) => Some(placed(self.first_hint(), topology, threads)),
+            Some(threads) => Some(placed(hint, topology, threads)),
             None => Pinning::new(candidates::distributed(topology)),
         }
     }
@@ -136,7 +140,7 @@ enum Phase {
 /// What was before the move.
 #[derive(Clone, Debug)]
 struct Before {
-    hint: AffinityHint,
+    hint: Option<AffinityHint>,
     measurement: Measurement,
 }
 
@@ -150,7 +154,7 @@ pub struct Hints {
     meter: Option<(Meter, Duration)>,
     /// The sample at the begin of what is observed at present.
     first: Sample,
-    hint: AffinityHint,
+    hint: Option<AffinityHint>,
     /// How many threads the pinning is for.
     threads: usize,
     pinning: Option<Pinning>,
@@ -232,7 +236,7 @@ impl Policy for Hints {
         let why = match self.phase {
             Phase::Watching { .. } => return vec![],
             Phase::Opening => "The program ended before its threads were known.",
-            Phase::Sampling { .. } => "The program ended before it was sampled; it stayed distributed.",
+            Phase::Sampling { .. } => "The program ended before it was sampled, and stayed where it was.",
             Phase::WarmingUp { .. } | Phase::Checking { .. } => "The program ended before the move could be checked.",
         };
         vec![Finding::EndedEarly {
@@ -266,19 +270,19 @@ impl Hints {
         self.place(topology, known.hint);
         findings.push(self.candidates(
             vec![self.pinning.clone()],
-            format!("hint {}: {}", known.hint, known.why),
+            format!("{}: {}", shown(known.hint), known.why),
         ));
         findings.push(chosen(0, None));
         self.begin(sample);
         self.phase = Phase::Watching { began: sample.at };
     }
 
-    /// A program that is not known is sampled where it is: distributed.
+    /// A program that is not known is sampled once.
     fn begin_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.place(topology, AffinityHint::DISTRIBUTED);
+        self.place(topology, self.options.observe);
         let why = format!(
-            "hint {}: nothing is known of the program with as many threads, so it starts distributed and is sampled once",
-            self.hint
+            "{}: nothing is known of the program with as many threads, so it is sampled once",
+            shown(self.hint)
         );
         findings.push(self.candidates(vec![self.pinning.clone()], why));
         findings.push(Finding::Probing {
@@ -299,7 +303,7 @@ impl Hints {
             hint: self.hint,
             measurement,
         };
-        let hint = says.unwrap_or(self.hint);
+        let hint = says.or(self.hint);
         self.place(topology, hint);
         self.begin(sample);
         if self.pinning == from {
@@ -307,7 +311,7 @@ impl Hints {
             self.phase = Phase::Watching { began: sample.at };
             return;
         }
-        findings.push(self.candidates(vec![from, self.pinning.clone()], format!("hint {hint}: {why}")));
+        findings.push(self.candidates(vec![from, self.pinning.clone()], format!("{}: {why}", shown(hint))));
         findings.push(probed(0, &before.measurement));
         findings.push(Finding::WarmingUp {
             candidate: 1,
@@ -325,11 +329,19 @@ impl Hints {
         findings.push(probed(1, &after));
         self.observe_only(sample, &after, findings);
         let gain = gain(before.measurement.rate, after.rate);
-        if is_lower(&after, &before.measurement) {
+        let back = match before.hint {
+            Some(_) => after.is_lower_than(&before.measurement),
+            None => !before.measurement.is_lower_than(&after),
+        };
+        if back {
             self.place(topology, before.hint);
             findings.push(chosen(0, None));
             findings.push(Finding::Note {
-                text: "The rate fell with the hint, so the threads went back to where they were.".to_owned(),
+                text: match before.hint {
+                    Some(_) => "The rate fell with the hint, so the threads went back to where they were.",
+                    None => "The rate did not rise with the hint, so the threads went back: nothing is pinned.",
+                }
+                .to_owned(),
             });
         } else {
             findings.push(chosen(1, gain));
@@ -354,7 +366,7 @@ impl Hints {
             self.threads = threads;
             let hint = self.options.known.get(&threads).map_or(self.hint, |known| known.hint);
             self.place(topology, hint);
-            let why = format!("hint {hint}, for the threads that work now");
+            let why = format!("{}, for the threads that work now", shown(hint));
             findings.push(self.candidates(vec![self.pinning.clone()], why));
             findings.push(chosen(0, None));
             self.sampled = false;
@@ -391,18 +403,19 @@ impl Hints {
                 (verdict.outcome.class.parse().ok(), verdict.to_string())
             }
         };
-        self.tell(observed, measurement, says, why.clone(), findings);
+        self.tell(sample, observed, measurement, says, why.clone(), findings);
         (says, why)
     }
 
     /// Tells what was observed, when nothing is asked.
     fn observe_only(&mut self, sample: &Sample, measurement: &Measurement, findings: &mut Vec<Finding>) {
         let observed = self.observed(sample);
-        self.tell(observed, measurement, None, String::new(), findings);
+        self.tell(sample, observed, measurement, None, String::new(), findings);
     }
 
     fn tell(
         &mut self,
+        sample: &Sample,
         observed: Vec<Observed>,
         measurement: &Measurement,
         says: Option<AffinityHint>,
@@ -412,6 +425,7 @@ impl Hints {
         self.sampled = true;
         findings.push(Finding::Sampled {
             hint: self.hint,
+            pus: self.pinning.clone().or_else(|| self.last_seen(sample)),
             threads: self.threads,
             lasts: measurement.over,
             rate: measurement.rate,
@@ -457,15 +471,22 @@ impl Hints {
         observed
     }
 
-    fn place(&mut self, topology: &Topology, hint: AffinityHint) {
+    fn place(&mut self, topology: &Topology, hint: Option<AffinityHint>) {
         self.hint = hint;
-        self.pinning = Some(placed(hint, topology, self.threads));
+        self.pinning = hint.map(|hint| placed(hint, topology, self.threads));
+    }
+
+    /// Where the ranks were last seen; `None` where that is not known of all of them.
+    fn last_seen(&self, sample: &Sample) -> Option<Pinning> {
+        let working = |task: &&TaskSample| task.alive && !self.roster.is_left_alone(task.id);
+        let tasks = sample.tasks.iter().filter(working).take(self.threads);
+        Pinning::new(tasks.map(|task| task.last_pu).collect::<Option<_>>()?)
     }
 
     fn candidates(&self, pinnings: Vec<Option<Pinning>>, why: String) -> Finding {
         Finding::CandidatesChosen {
             threads: self.threads,
-            pinnings: pinnings.into_iter().flatten().collect(),
+            pinnings,
             why,
         }
     }
@@ -524,16 +545,12 @@ fn chosen(candidate: usize, gain_over_first: Option<f64>) -> Finding {
     }
 }
 
+/// A hint as people read it.
+fn shown(hint: Option<AffinityHint>) -> String {
+    hint.map_or_else(|| "unpinned".to_owned(), |hint| format!("hint {hint}"))
+}
+
 fn gain(before: Option<f64>, after: Option<f64>) -> Option<f64> {
     let (before, after) = (before?, after?);
     (before > 0.0).then_some(after / before - 1.0)
-}
-
-/// Whether the first is lower than the second beyond the noise.
-fn is_lower(one: &Measurement, other: &Measurement) -> bool {
-    let levels = statistics::level(&one.readings).zip(statistics::level(&other.readings));
-    match levels {
-        Some((one, other)) => statistics::chance_of_not_lower(&one, &other) <= CHANCE,
-        None => gain(other.rate, one.rate).is_some_and(|gain| gain < -MARGIN),
-    }
 }

@@ -33,7 +33,22 @@ pub(crate) struct Measurement {
     pub(crate) over: Duration,
 }
 
+/// With this probability or less a rate that seems lower is not.
+const CHANCE: f64 = 0.01;
+/// Where there are too few readings to know the noise: a rate is lower when it is by this share.
+const MARGIN: f64 = 0.05;
+
 impl Measurement {
+    /// Whether this rate is lower than another beyond the noise.
+    pub(crate) fn is_lower_than(&self, other: &Self) -> bool {
+        let levels = statistics::level(&self.readings).zip(statistics::level(&other.readings));
+        match (levels, self.rate, other.rate) {
+            (Some((one, other)), ..) => statistics::chance_of_not_lower(&one, &other) <= CHANCE,
+            (None, Some(one), Some(other)) => one < other * (1.0 - MARGIN),
+            _ => false,
+        }
+    }
+
     /// What these readings say, of which `rate` was inferred.
     pub(crate) fn of_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
         Self {

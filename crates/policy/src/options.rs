@@ -22,11 +22,22 @@ pub enum Search {
 pub enum Candidates {
     /// These, in this order.
     Schedule(Vec<Pinning>),
-    /// Pinnings made from the machine's shape for the number of threads that work.
+    /// Every thread left to the operating system, and pinnings made from the machine's shape for the number of threads that work.
     Topology {
-        /// No more than so many.
+        /// No more pinnings than so many.
         most: usize,
     },
+}
+
+impl Candidates {
+    /// Where ranks run from the beginning: on the first of the pinnings that the user names, else wherever the operating system
+    /// puts them, until something is measured.
+    pub fn first_pinning(&self) -> Option<Pinning> {
+        match self {
+            Self::Schedule(pinnings) => pinnings.first().cloned(),
+            Self::Topology { .. } => None,
+        }
+    }
 }
 
 /// What a user can say of a search.

@@ -78,7 +78,7 @@ pub struct Search {
     pub threads: Option<usize>,
     /// Where the candidates came from.
     pub candidates_why: Option<String>,
-    /// The pinnings that were tried or were to be tried.
+    /// What was tried or was to be tried.
     pub candidates: Vec<Candidate>,
     /// The choice; `None` when there was none.
     pub chosen: Option<Chosen>,
@@ -87,8 +87,8 @@ pub struct Search {
 /// One pinning and how it did. What was not measured is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Candidate {
-    /// The PUs by rank.
-    pub pus: Pinning,
+    /// The PUs by rank; `None` for threads that are left to the operating system.
+    pub pus: Option<Pinning>,
     /// The average rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
@@ -106,8 +106,8 @@ pub struct Candidate {
 pub struct Chosen {
     /// Position among the candidates, from 0.
     pub candidate: usize,
-    /// The PUs by rank.
-    pub pus: Pinning,
+    /// The PUs by rank; `None` for threads that are left to the operating system.
+    pub pus: Option<Pinning>,
     /// Its rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of its readings.
@@ -167,8 +167,10 @@ pub struct TimedMove {
 pub struct HintSample {
     /// When it ended.
     pub at: f64,
-    /// The hint.
-    pub hint: AffinityHint,
+    /// The hint; `None` where threads were left to the operating system.
+    pub hint: Option<AffinityHint>,
+    /// Where the ranks were, or were last seen; `None` where that is not known.
+    pub pus: Option<Pinning>,
     /// How many tasks had ranks.
     pub threads: usize,
     /// For how long, in seconds.
@@ -244,8 +246,8 @@ impl Record {
     }
 
     /// Begins another search among `candidates`; what the one before has found is kept.
-    fn search(&mut self, threads: Option<usize>, why: Option<String>, pinnings: impl Iterator<Item = Pinning>) {
-        let candidates = pinnings.map(|pus| Candidate {
+    fn search(&mut self, threads: Option<usize>, why: Option<String>, pinnings: Vec<Option<Pinning>>) {
+        let candidates = pinnings.into_iter().map(|pus| Candidate {
             pus,
             rate: None,
             spread: None,
@@ -330,7 +332,7 @@ impl Recorder for Record {
                     });
             }
             Finding::CandidatesChosen { threads, pinnings, why } => {
-                self.search(Some(threads), Some(why), pinnings.into_iter());
+                self.search(Some(threads), Some(why), pinnings);
             }
             Finding::Probed {
                 candidate,
@@ -378,16 +380,13 @@ impl Recorder for Record {
                     at,
                     text: format!("The rate fell from {chosen_at} to {now}; the search began again."),
                 });
-                let pinnings: Vec<Pinning> = self.search.candidates.iter().map(|one| one.pus.clone()).collect();
-                self.search(
-                    self.search.threads,
-                    self.search.candidates_why.clone(),
-                    pinnings.into_iter(),
-                );
+                let pinnings = self.search.candidates.iter().map(|one| one.pus.clone()).collect();
+                self.search(self.search.threads, self.search.candidates_why.clone(), pinnings);
             }
             Finding::EndedEarly { best, rate, why } => self.ended_early = Some(EndedEarly { best, rate, why }),
             Finding::Sampled {
                 hint,
+                pus,
                 threads,
                 lasts,
                 rate,
@@ -397,6 +396,7 @@ impl Recorder for Record {
             } => self.samples.push(HintSample {
                 at,
                 hint,
+                pus,
                 threads,
                 lasted: lasts.as_secs_f64(),
                 rate,

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Log, run_policy};
-use pinfold_core::Finding;
 use pinfold_core::hint::AffinityHint;
+use pinfold_core::{Finding, Pinning};
 use pinfold_policy::{HintOptions, Hints, Known, MetricRequest, Skip, Times};
 use std::collections::BTreeMap;
 
@@ -38,6 +38,7 @@ fn options() -> HintOptions {
         metric: MetricRequest::Auto,
         skip: Skip::default(),
         threads: None,
+        observe: Some(AffinityHint::DISTRIBUTED),
         known: BTreeMap::new(),
         rules: None,
     }
@@ -74,7 +75,7 @@ fn run(script: &str, options: HintOptions) -> Log {
 fn pinnings(log: &Log) -> Vec<(f64, String)> {
     let mut pinnings: Vec<(f64, String)> = vec![];
     for (at, configuration, _) in &log.applied {
-        let pinning = configuration.pinning.as_ref().unwrap().to_string();
+        let pinning = Pinning::text(configuration.pinning.as_ref());
         if pinnings.last().is_none_or(|(_, last)| *last != pinning) {
             pinnings.push((*at, pinning));
         }
@@ -89,7 +90,8 @@ fn samples(log: &Log) -> Vec<(f64, String, Option<f64>, Option<String>)> {
         } => {
             let misses = observed.iter().find(|one| one.name == "event:l3_misses").unwrap();
             assert!(misses.unit.ends_with("per thread and second"), "{}", misses.unit);
-            Some((*at, hint.to_string(), misses.value, says.map(|hint| hint.to_string())))
+            let text = |hint: &Option<AffinityHint>| hint.map(|hint| hint.to_string());
+            Some((*at, text(hint).unwrap_or_default(), misses.value, text(says)))
         }
         _ => None,
     };
@@ -110,6 +112,57 @@ fn a_new_program_starts_distributed_is_sampled_once_and_follows_the_rule() {
     assert_eq!(log.choices(), [(90.0, 1)]);
     let rates: Vec<f64> = log.probes().iter().map(|probe| probe.2.unwrap().round()).collect();
     assert_eq!(rates, [200.0, 200.0, 300.0]);
+}
+
+/// The same, observed where the operating system runs the program.
+fn unpinned(options: HintOptions) -> HintOptions {
+    HintOptions {
+        observe: None,
+        ..options
+    }
+}
+
+#[test]
+fn a_new_program_is_observed_unpinned_and_pinned_where_the_rule_says() {
+    let log = run(SHARERS, unpinned(packs_above(9e4)));
+    let steps = [(0.0, "unpinned"), (45.0, "0,1")];
+    assert_eq!(pinnings(&log), steps.map(|(at, pinning)| (at, pinning.to_owned())));
+    assert_eq!(log.choices(), [(90.0, 1)]);
+    let samples = samples(&log);
+    assert_eq!((samples[0].1.as_str(), samples[0].3.as_deref()), ("", Some("slp")));
+    assert_eq!(samples[1].1, "slp");
+}
+
+#[test]
+fn a_program_that_its_hint_does_not_make_faster_is_unpinned_again() {
+    let log = run(
+        &SHARERS.replace("rate = 150.0", "rate = 100.0"),
+        unpinned(packs_above(9e4)),
+    );
+    assert_eq!(pinnings(&log).last().unwrap(), &(90.0, "unpinned".to_owned()));
+    assert_eq!(log.choices(), [(90.0, 0)]);
+    assert!(log.notes().iter().any(|note| note.contains("nothing is pinned")));
+}
+
+#[test]
+fn without_a_rule_nothing_is_ever_pinned() {
+    let log = run(SHARERS, unpinned(options()));
+    assert_eq!(pinnings(&log), [(0.0, "unpinned".to_owned())]);
+    assert_eq!(log.choices(), [(45.0, 0)]);
+}
+
+#[test]
+fn a_program_that_is_known_to_be_best_left_alone_is() {
+    let known = Known {
+        hint: None,
+        why: "an earlier run was faster so".to_owned(),
+    };
+    let options = HintOptions {
+        known: BTreeMap::from([(2, known)]),
+        ..packs_above(9e4)
+    };
+    let log = run(SHARERS, options);
+    assert_eq!(pinnings(&log), [(0.0, "unpinned".to_owned())]);
 }
 
 #[test]
@@ -135,7 +188,7 @@ fn a_program_for_which_no_rule_asks_for_another_place_stays() {
 #[test]
 fn a_known_program_starts_in_its_best_placement_at_once() {
     let known = Known {
-        hint: AffinityHint::PACKED,
+        hint: Some(AffinityHint::PACKED),
         why: "chosen by an earlier run".to_owned(),
     };
     let log = run(

@@ -176,7 +176,7 @@ fn when_no_probe_can_be_read_the_first_candidate_is_kept_and_the_user_is_told() 
     assert_eq!(record.search.chosen, None);
     assert_eq!(
         log.notes(),
-        ["No candidate's rate could be measured; the first is kept."]
+        ["No candidate's rate could be measured; the first is kept: 0,1."]
     );
     let last = log.applied.last().unwrap().1.pinning.as_ref().unwrap();
     assert_eq!(last.to_string(), "0,1");

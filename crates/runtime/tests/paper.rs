@@ -125,7 +125,7 @@ fn the_rates_are_those_of_the_script_and_the_best_is_kept() {
         assert!((line.unwrap() - 150.0).abs() < 1.0 / 30.0, "{line:?}");
     }
     let chosen = record.search.chosen.unwrap();
-    assert_eq!((chosen.candidate, chosen.pus), (1, pinning("0,4")));
+    assert_eq!((chosen.candidate, chosen.pus), (1, Some(pinning("0,4"))));
     assert!((chosen.gain_over_first.unwrap() - 0.5).abs() < 1e-3);
     assert!((chosen.gain_over_worst.unwrap() - 0.5).abs() < 1e-3);
     assert_eq!(record.exit_status, Some(7));
@@ -166,15 +166,16 @@ fn candidates_come_from_the_topology_for_the_threads_that_work() {
         [[phase]]
         start = 0.0
         rate = 100.0
+        unpinned = 80.0
         llc_sharing = 0.9
     ";
     let (log, record) = run(text, options);
     assert_eq!(log.threads(), [(15.0, 2)]);
     let chosen = record.search.chosen.unwrap();
-    let packages: Vec<u32> = (0..2).map(|rank| chosen.pus.pu(rank).0 / 4).collect();
-    assert_ne!(packages[0], packages[1], "{}", chosen.pus);
+    let pus = chosen.pus.unwrap();
+    assert_ne!(pus.pu(0).0 / 4, pus.pu(1).0 / 4, "{pus}");
     assert!((chosen.rate.unwrap() - 100.0).abs() < 0.1);
-    // The first candidate is what ran already during the initialisation: it needs no warm-up.
+    // The first candidate is what ran already during the initialisation, the program as it is: it needs no warm-up.
     assert_eq!(log.probes()[0].0, 45.0);
 }
 

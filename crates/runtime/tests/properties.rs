@@ -3,7 +3,7 @@
 mod common;
 
 use common::{run, schedule, script, topology};
-use pinfold_core::{PuId, PuSet};
+use pinfold_core::{Pinning, PuId, PuSet};
 use pinfold_policy::{Autopin, Candidates, Options, OptionsError, Search, Times, Watch};
 use pinfold_runtime::Record;
 use pinfold_sim::Scripted;
@@ -69,7 +69,7 @@ proptest! {
         let mut log = (common::Log::default(), Record::new(&machine, "autopin"));
         pinfold_runtime::run(&mut machine, &mut Autopin::new(options), &mut log).unwrap();
         for (_, configuration, _) in &log.0.applied {
-            for &pu in configuration.pinning.as_ref().unwrap().pus() {
+            for &pu in configuration.pinning.iter().flat_map(Pinning::pus) {
                 prop_assert!(allowed.contains(pu), "CPU {} is not in {}", pu, allowed);
             }
         }

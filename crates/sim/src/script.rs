@@ -70,6 +70,8 @@ pub(crate) struct Phase {
     pub(crate) start: Seconds,
     /// Steps a second of each working thread where no pinning below applies.
     pub(crate) rate: Amount,
+    /// Steps a second of each working thread that is not pinned; `rate` where it is absent.
+    pub(crate) unpinned: Option<Amount>,
     /// The factor on that rate for each other working thread in the same last-level-cache domain.
     #[serde(default = "one")]
     pub(crate) llc_sharing: Amount,

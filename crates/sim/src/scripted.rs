@@ -147,7 +147,9 @@ impl Scripted {
             if let Some(exact) = exact {
                 return exact.rate.0;
             }
-            let Some(pu) = task.pu else { return phase.rate.0 };
+            let Some(pu) = task.pu else {
+                return phase.unpinned.unwrap_or(phase.rate).0;
+            };
             let domain = self.llc_domains.iter().find(|domain| domain.contains(pu));
             let neighbours = working
                 .iter()

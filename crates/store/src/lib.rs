@@ -17,4 +17,4 @@ mod store;
 
 pub use program::{Machine, ProgramKey, shape};
 pub use schema::{Opened, StoreError};
-pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store};
+pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store, hint_text};

@@ -26,9 +26,10 @@ pub struct SampleRow {
     pub threads: usize,
     /// When, in seconds since 1970.
     pub at: i64,
-    /// The hint that gave the placement.
-    pub hint: AffinityHint,
-    /// The PUs by rank, as a list.
+    /// The hint that gave the placement; `None` where threads were left to the operating system.
+    pub hint: Option<AffinityHint>,
+    /// The PUs by rank, as a list: where they were pinned, or of threads that were not where they were last seen. Empty where
+    /// that is not known.
     pub pus: String,
     /// For how long it was observed, in seconds.
     pub lasted: f64,
@@ -75,8 +76,9 @@ impl From<&Observed> for ObservedRow {
 pub struct Choice {
     /// How many threads had ranks.
     pub threads: usize,
-    /// The hint in which it ended: that of the rules, or the one before where the rate fell.
-    pub hint: AffinityHint,
+    /// The hint in which it ended: that of the rules, or the one before where the rate fell; `None` where threads were left to
+    /// the operating system.
+    pub hint: Option<AffinityHint>,
     /// The version of the rules that were asked; `None` where there were none.
     pub rules: Option<String>,
     /// Which rule, and the values that made it fire.
@@ -94,8 +96,8 @@ pub struct Choice {
 /// A hint that is known for a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownHint {
-    /// The hint.
-    pub hint: AffinityHint,
+    /// The hint; `None` for threads that are left to the operating system.
+    pub hint: Option<AffinityHint>,
     /// When it was chosen, in seconds since 1970.
     pub at: i64,
     /// Whether it is what the rules said; otherwise it is where the program fared better.
@@ -196,7 +198,7 @@ impl Store {
                 program,
                 sample.threads,
                 sample.at,
-                sample.hint.to_string(),
+                hint_text(sample.hint),
                 sample.pus,
                 sample.lasted,
                 sample.metric,
@@ -220,7 +222,7 @@ impl Store {
             params![
                 program,
                 choice.threads,
-                choice.hint.to_string(),
+                hint_text(choice.hint),
                 choice.rules,
                 choice.why,
                 choice.before,
@@ -374,8 +376,21 @@ fn find_or_add(connection: &Connection, key: &ProgramKey) -> Result<i64, rusqlit
     Ok(connection.last_insert_rowid())
 }
 
-fn hint(row: &Row<'_>, column: usize) -> Result<AffinityHint, rusqlite::Error> {
+/// What stands for threads that were left to the operating system.
+const UNPINNED: &str = "unpinned";
+
+/// A hint as the database has it.
+pub fn hint_text(hint: Option<AffinityHint>) -> String {
+    hint.map_or_else(|| UNPINNED.to_owned(), |hint| hint.to_string())
+}
+
+fn hint(row: &Row<'_>, column: usize) -> Result<Option<AffinityHint>, rusqlite::Error> {
     let text: String = row.get(column)?;
+    if text == UNPINNED {
+        return Ok(None);
+    }
     let parsed = text.parse::<AffinityHint>();
-    parsed.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+    parsed
+        .map(Some)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
 }

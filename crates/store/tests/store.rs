@@ -25,7 +25,7 @@ fn sample(at: i64) -> SampleRow {
     SampleRow {
         threads: 8,
         at,
-        hint: AffinityHint::DISTRIBUTED,
+        hint: Some(AffinityHint::DISTRIBUTED),
         pus: "0,6,12".to_owned(),
         lasted: 30.0,
         metric: Some("regions".to_owned()),
@@ -37,7 +37,7 @@ fn sample(at: i64) -> SampleRow {
 fn choice(hint: AffinityHint, rules: Option<&str>, kept: bool) -> Choice {
     Choice {
         threads: 8,
-        hint,
+        hint: Some(hint),
         rules: rules.map(str::to_owned),
         why: "rule 1 of 2".to_owned(),
         before: Some(1.0),
@@ -80,13 +80,35 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn threads_that_were_left_to_the_operating_system_have_no_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder.path().join("behaviour.db"));
+    let unpinned = SampleRow {
+        hint: None,
+        ..sample(1)
+    };
+    store.add_sample(&key("fft"), &unpinned).unwrap();
+    let back = Choice {
+        hint: None,
+        ..choice(AffinityHint::PACKED, None, false)
+    };
+    store.choose(&key("fft"), &back).unwrap();
+    let program = &store.programs(None).unwrap()[0];
+    assert_eq!((&program.samples[0], &program.choices[0]), (&unpinned, &back));
+    assert_eq!(store.known(&key("fft"), None).unwrap()[&8].hint, None);
+}
+
+#[test]
 fn a_hint_is_known_for_the_same_program_machine_and_shape_only() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(&folder.path().join("behaviour.db"));
     store
         .choose(&key("fft"), &choice(AffinityHint::PACKED, None, true))
         .unwrap();
-    assert_eq!(store.known(&key("fft"), None).unwrap()[&8].hint, AffinityHint::PACKED);
+    assert_eq!(
+        store.known(&key("fft"), None).unwrap()[&8].hint,
+        Some(AffinityHint::PACKED)
+    );
     let mut others = [key("fft"), key("fft"), key("fft")];
     others[0].identity = "build-id:other".to_owned();
     others[1].shape = shape(&["--size", "20M"]);

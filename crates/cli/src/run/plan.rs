@@ -157,6 +157,9 @@ impl Plan {
             if arguments.rules.is_some() {
                 bail!("--rules is for --policy hints; add that, or leave --rules out");
             }
+            if arguments.observe.is_some() {
+                bail!("--observe is for --policy hints; add that, or leave --observe out");
+            }
             return Ok(Learner::default());
         }
         // A program that binds its own threads is left to that, and nothing is learned.
@@ -179,6 +182,7 @@ impl Plan {
             metric: self.metric.clone(),
             skip: self.options.skip.clone(),
             threads: self.options.threads,
+            observe: arguments.observe.and_then(|observe| observe.0),
             known: behaviour::known(&mut store, &key, rules.as_ref())?,
             rules: rules.as_ref().map(|learned| learned.rules.clone()),
         };
@@ -188,7 +192,7 @@ impl Plan {
         }
         if options.rules.is_none() {
             self.notes.push(format!(
-                "There are no learned rules in `{}`, so a program that is not known stays distributed. `pinfold db rebuild` makes \
+                "There are no learned rules in `{}`, so a program that is not known stays where it is observed. `pinfold db rebuild` makes \
                  rules of what was observed; --rules names others.",
                 arguments.behaviour.rules_path()?.display()
             ));
@@ -328,7 +332,7 @@ impl Plan {
     /// Where ranks run from the beginning, where anybody decides that.
     pub(super) fn initial(&self) -> Option<Pinning> {
         match (self.kept(), &self.hints) {
-            (None, None) => self.first_pinning(),
+            (None, None) => self.options.candidates.first_pinning(),
             (None, Some(hints)) => hints.first_pinning(&self.topology),
             (Some(kept), _) => kept.first_pinning(&self.topology),
         }
@@ -338,7 +342,11 @@ impl Plan {
     fn kept(&self) -> Option<Kept> {
         match self.policy {
             PolicyName::Autopin | PolicyName::Hints => None,
-            PolicyName::Fixed => Some(self.first_pinning().map_or(Kept::Nothing, Kept::Pinning)),
+            PolicyName::Fixed => {
+                let first = self.options.candidates.first_pinning();
+                let first = first.or_else(|| Pinning::new(candidates::distributed(&self.topology)));
+                Some(first.map_or(Kept::Nothing, Kept::Pinning))
+            }
             PolicyName::Hint(hint) => Some(Kept::Hint {
                 hint,
                 threads: self.options.threads,
@@ -348,12 +356,22 @@ impl Plan {
         }
     }
 
-    /// The first candidate.
-    fn first_pinning(&self) -> Option<Pinning> {
-        match &self.options.candidates {
-            Candidates::Schedule(pinnings) => pinnings.first().cloned(),
-            Candidates::Topology { .. } => Pinning::new(candidates::distributed(&self.topology)),
-        }
+    /// What is pinned from the beginning, and why; `None` where nothing is.
+    pub(super) fn about_pinning(&self) -> Option<String> {
+        let pinning = self.initial()?;
+        let pus: PuSet = pinning.pus().iter().copied().collect();
+        let why = match (self.policy, &self.hints) {
+            (_, Some(hints)) => match hints.expected() {
+                Some(known) => known.why.clone(),
+                None => "--observe asks for it".to_owned(),
+            },
+            (PolicyName::Hint(hint), _) => format!("--policy hint:{hint} asks for it"),
+            (PolicyName::Fixed, _) => "--policy fixed asks for it".to_owned(),
+            _ => "it is the first of the pinnings that were asked for".to_owned(),
+        };
+        Some(format!(
+            "threads are pinned from the start, each to one of the CPUs {pus}: {why}"
+        ))
     }
 }
 

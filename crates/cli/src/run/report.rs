@@ -16,6 +16,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+/// What a user can do where nothing can be measured.
+const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.md), name a function that stands for progress by \
+                      --metric uprobe:SYMBOL, or pin without measuring by --policy fixed";
+
 /// The teller.
 pub(super) struct Report {
     quiet: bool,
@@ -24,11 +28,13 @@ pub(super) struct Report {
     /// The metric that decides, once it is known.
     metric: Option<Metric>,
     without_counters: Option<String>,
-    pinnings: Vec<Pinning>,
+    pinnings: Vec<Option<Pinning>>,
     rates: Vec<Option<f64>>,
     totals: Totals,
     /// The events that a person hears of; `None` for all that are counted.
     events: Option<Vec<String>>,
+    /// Whether threads are pinned.
+    pins: bool,
     /// How often tasks were moved by themselves, by cause.
     moves: BTreeMap<MoveReason, usize>,
 }
@@ -46,6 +52,7 @@ impl Report {
             rates: vec![],
             totals: Totals::default(),
             events: None,
+            pins: false,
             moves: BTreeMap::new(),
         };
         let simulated = if machine.simulated() { "simulated: " } else { "" };
@@ -124,7 +131,15 @@ impl Report {
     fn candidate(&self, candidate: usize) -> String {
         self.pinnings
             .get(candidate)
-            .map_or_else(String::new, Pinning::to_string)
+            .map_or_else(String::new, |pinning| Pinning::text(pinning.as_ref()))
+    }
+
+    /// That nothing can be measured, why, what that means, and what the user can do.
+    fn nothing_measured(&self, why: &str) -> String {
+        let means = if self.pins { "" } else { ", so nothing is pinned" };
+        let counters = self.without_counters.as_ref();
+        let counters = counters.map_or_else(String::new, |counters| format!("\n  {counters}"));
+        format!("nothing is measured{means}: {why}{counters}\n  {REMEDY}")
     }
 }
 
@@ -208,7 +223,8 @@ impl Recorder for Report {
         self.progress.tick(sample.at);
     }
 
-    fn applied(&mut self, _at: Duration, _configuration: &Configuration, applied: &Applied) {
+    fn applied(&mut self, _at: Duration, configuration: &Configuration, applied: &Applied) {
+        self.pins = configuration.pins();
         if let Some(sampled) = &applied.sampled {
             self.say(&format!("accesses: {sampled}"));
         }
@@ -239,10 +255,9 @@ impl Recorder for Report {
                     .iter()
                     .find(|known| Some(&known.name) == metric.as_ref())
                     .cloned();
-                match (&self.metric, &self.without_counters) {
-                    (Some(metric), _) => self.say(&format!("metric: {}: {why}", metric.name)),
-                    (None, Some(counters)) => self.say(&format!("nothing is measured: {why}\n  {counters}")),
-                    (None, None) => self.say(&format!("nothing is measured: {why}")),
+                match &self.metric {
+                    Some(metric) => self.say(&format!("metric: {}: {why}", metric.name)),
+                    None => self.say(&self.nothing_measured(why)),
                 }
             }
             Finding::CandidatesChosen { threads, pinnings, why } => {
@@ -256,7 +271,12 @@ impl Recorder for Report {
                     1 => "1 thread".to_owned(),
                     number => format!("{number} threads"),
                 };
-                self.say(&format!("{candidates} for {threads}: {why}"));
+                let tried = if pinnings.len() > 1 {
+                    "; each is in force while it is measured"
+                } else {
+                    ""
+                };
+                self.say(&format!("{candidates} for {threads}: {why}{tried}"));
             }
             Finding::Heat { candidate, lasts } => self.begin(*candidate, "is looked at", at, *lasts),
             Finding::WarmingUp { candidate, lasts } => self.begin(*candidate, "warms up", at, *lasts),
@@ -294,10 +314,15 @@ impl Recorder for Report {
                     let _ = write!(text, ": {}", self.rate(rate));
                 }
                 let rivals = self.pinnings.len() > 1;
+                let unpinned = self.pinnings.first().is_some_and(Option::is_none);
                 match gain_over_first {
+                    _ if rivals && unpinned && *candidate == 0 => {
+                        text += "; no pinning was better, so nothing is pinned";
+                    }
                     Some(_) if rivals && *candidate == 0 => text += "; it is the first",
                     Some(gain) if rivals => {
-                        let _ = write!(text, "; {}", self::gain(*gain, "the first"));
+                        let first = if unpinned { "unpinned" } else { "the first" };
+                        let _ = write!(text, "; {}", self::gain(*gain, first));
                     }
                     _ => {}
                 }
