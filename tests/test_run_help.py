@@ -17,6 +17,7 @@ OPTIONS = [
     "--json",
     "--keep-pinned",
     "--localalloc",
+    "--log",
     "--machine",
     "--membind",
     "--metric",

@@ -129,6 +129,13 @@ def test_a_program_with_nothing_to_measure_runs_on_pinned_and_that_is_said(
     assert record["metric_why"] in said
 
 
+def test_a_program_too_short_for_a_search_is_told_what_helps(pinfold: Pinfold, workload: Callable[[str], Path]) -> None:
+    run = pinfold.run("--", workload("stream"), "--seconds", "1.5", "--threads", "2")
+    assert run.status == 0
+    assert run.said("The program ended before a metric was chosen. It has 15.0s to initialise. Run it for longer") == 1
+    assert run.said("or measure for shorter times: -t ") == 1
+
+
 def test_a_program_that_sleeps_is_waited_for(pinfold: Pinfold) -> None:
     run = pinfold.record_until("The program is idle; the search begins when its threads run.", *QUICK, "--", "cat")
     assert run.json["metric"] is None

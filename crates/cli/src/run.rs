@@ -6,6 +6,7 @@
 mod binding;
 mod dry_run;
 pub(crate) mod duration;
+mod lines;
 pub(crate) mod number;
 mod pages;
 mod plan;
@@ -21,6 +22,7 @@ use crate::machine::Selected;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use lines::Lines;
 use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
 use pinfold_core::{Machine, PageMapping, Topology};
 use pinfold_linux::machine::LinuxMachine;
@@ -153,6 +155,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the end while
+    /// the program draws on the whole terminal.
+    #[arg(long, value_name = "FILE", conflicts_with = "quiet")]
+    log: Option<PathBuf>,
+
     /// Tell nothing but errors.
     #[arg(short, long)]
     quiet: bool,
@@ -284,9 +291,9 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     }
     let launch = plan.launch(arguments)?;
     plan.notes.extend(arguments.journals.left_behind());
-    let json = json_file(arguments)?;
+    let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::launch(launch)?;
-    drive(arguments, &plan, &mut machine, json, learner)
+    drive(arguments, &plan, &mut machine, outputs, learner)
 }
 
 fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
@@ -302,7 +309,7 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
     }
     let learner = plan.learn(arguments, &plan::Identity::File(file, &[]), Some(script.topology()))?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
-    drive(arguments, &plan, &mut machine, json_file(arguments)?, learner)
+    drive(arguments, &plan, &mut machine, Outputs::open(arguments)?, learner)
 }
 
 /// On a scripted machine the program is the script's.
@@ -328,9 +335,19 @@ fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The file of `--json`, ready to be written.
-fn json_file(arguments: &Arguments) -> Result<Option<Output>> {
-    Output::optional("--json", arguments.json.as_deref())
+/// Where a run writes. It is open before the program starts.
+struct Outputs {
+    json: Option<Output>,
+    lines: Lines,
+}
+
+impl Outputs {
+    fn open(arguments: &Arguments) -> Result<Self> {
+        Ok(Self {
+            json: Output::optional("--json", arguments.json.as_deref())?,
+            lines: Lines::new(arguments.log.as_deref())?,
+        })
+    }
 }
 
 fn read_script(file: &Path) -> Result<Script> {
@@ -364,7 +381,7 @@ fn drive(
     arguments: &Arguments,
     plan: &Plan,
     machine: &mut impl Machine,
-    json: Option<Output>,
+    outputs: Outputs,
     learner: Learner,
 ) -> Result<ExitCode> {
     let mut about = About {
@@ -374,7 +391,7 @@ fn drive(
         ending: simulated::Ending::default(),
         simulation: |_: &_| None,
     };
-    drive_about(arguments, plan, machine, json, &mut about)
+    drive_about(arguments, plan, machine, outputs, &mut about)
 }
 
 /// What differs between a program that really runs and one that is simulated.
@@ -397,13 +414,13 @@ fn drive_about<M: Machine>(
     arguments: &Arguments,
     plan: &Plan,
     machine: &mut M,
-    json: Option<Output>,
+    outputs: Outputs,
     about: &mut About<impl Fn(&M) -> Option<simulated::Simulation>>,
 ) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
     let mut policy = plan.policy();
     let mut record = Record::new(machine, policy.name());
-    let mut report = Report::new(plan, machine, arguments.quiet);
+    let mut report = Report::new(plan, machine, arguments.quiet, outputs.lines);
     if let Some(events) = about.events.take() {
         report.only(events);
     }
@@ -425,7 +442,7 @@ fn drive_about<M: Machine>(
     if let Some(simulation) = &simulation {
         report.say(&simulation.to_string());
     }
-    if let Some(json) = json {
+    if let Some(json) = outputs.json {
         json.write_json(&Document {
             pinfold: env!("CARGO_PKG_VERSION"),
             command: about.command.clone(),

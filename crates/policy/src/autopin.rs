@@ -88,6 +88,8 @@ pub struct Autopin {
     pinned_at: Option<Duration>,
     asked: Asked,
     choice: Option<usize>,
+    /// When the last sample was taken.
+    now: Duration,
     watcher: Watcher,
     told_crowded: bool,
 }
@@ -110,6 +112,7 @@ impl Autopin {
             pinned_at: None,
             asked: Asked::default(),
             choice: None,
+            now: Duration::ZERO,
             watcher: Watcher::new(options.watch.unwrap_or_default()),
             told_crowded: false,
             options,
@@ -131,6 +134,7 @@ impl Policy for Autopin {
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
         let mut findings = vec![];
+        self.now = sample.at;
         let disturbed = self.roster.update(sample);
         if let Some(meter) = &mut self.meter {
             meter.read(sample, |id| !self.roster.is_left_alone(id));
@@ -165,7 +169,7 @@ impl Policy for Autopin {
         let mut findings = vec![];
         let during = match self.phase {
             Phase::Watching { .. } => return findings,
-            Phase::Opening => "before a metric was chosen".to_owned(),
+            Phase::Opening => return self.opening.end(&self.roster, self.pinning.as_ref()),
             Phase::Heat { candidate, .. } => format!("while {} ran its heat", self.text(candidate)),
             Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.text(candidate)),
             Phase::Probing { candidate, .. } => {
@@ -182,10 +186,10 @@ impl Policy for Autopin {
         findings.push(Finding::EndedEarly {
             best: best.map(|(candidate, _)| candidate),
             rate: best.map(|(_, rate)| rate),
-            why: match self.phase {
-                Phase::Opening => format!("The program ended {during}."),
-                _ => format!("The program ended {during}; {measured} of {of} candidates have a rate."),
-            },
+            why: format!(
+                "The program ended {during}; {measured} of {of} candidates have a rate. {}",
+                times::remedy(self.now)
+            ),
         });
         findings
     }

@@ -161,6 +161,8 @@ pub struct Hints {
     asked: Asked,
     phase: Phase,
     sampled: bool,
+    /// When the last sample was taken.
+    now: Duration,
 }
 
 impl Hints {
@@ -178,6 +180,7 @@ impl Hints {
             asked: Asked::default(),
             phase: Phase::Opening,
             sampled: false,
+            now: Duration::ZERO,
             options,
         }
     }
@@ -198,6 +201,7 @@ impl Policy for Hints {
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
         let mut findings = vec![];
+        self.now = sample.at;
         self.roster.update(sample);
         if let Some((meter, _)) = &mut self.meter {
             meter.read(sample, |id| !self.roster.is_left_alone(id));
@@ -233,17 +237,27 @@ impl Policy for Hints {
     }
 
     fn end(&mut self) -> Vec<Finding> {
-        let why = match self.phase {
-            Phase::Watching { .. } => return vec![],
-            Phase::Opening => "The program ended before its threads were known.",
-            Phase::Sampling { .. } => "The program ended before it was sampled, and stayed where it was.",
-            Phase::WarmingUp { .. } | Phase::Checking { .. } => "The program ended before the move could be checked.",
+        let mut findings = vec![];
+        let (why, measurement) = match &self.phase {
+            Phase::Watching { .. } => return findings,
+            Phase::Opening => return self.opening.end(&self.roster, self.pinning.as_ref()),
+            Phase::Sampling { .. } => {
+                let measurement = self.measurement();
+                findings.push(probed(0, &measurement));
+                let why = "The program ended before its sample was complete, and stayed where it was.";
+                (why, measurement)
+            }
+            Phase::WarmingUp { before, .. } | Phase::Checking { before, .. } => (
+                "The program ended before the move could be checked.",
+                before.measurement.clone(),
+            ),
         };
-        vec![Finding::EndedEarly {
-            best: None,
-            rate: None,
-            why: why.to_owned(),
-        }]
+        findings.push(Finding::EndedEarly {
+            best: measurement.rate.map(|_| 0),
+            rate: measurement.rate,
+            why: format!("{why} {}", times::remedy(self.now)),
+        });
+        findings
     }
 }
 

@@ -5,14 +5,15 @@
 //!    metrics are weighed (`metric_choice`): by then a program is more like what it will be.
 //! 2. A program that idles at its end, because it waits for input or sleeps, is waited for, half an `i` at a time. One
 //!    that reports heartbeats is not idle, however little it runs: a server sleeps between requests.
-//! 3. When no metric counts, the run goes on without, and another look is taken after every `t`: a first parallel
+//! 3. Of a program that ends in the meantime the rate is told that it had so far.
+//! 4. When no metric counts, the run goes on without, and another look is taken after every `t`: a first parallel
 //!    region may come late.
 
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
 use crate::roster::{Judgement, Roster};
 use crate::times::{self, Times};
-use pinfold_core::{Finding, Metric, Sample};
+use pinfold_core::{Finding, Metric, Pinning, Sample, Scope};
 use std::time::Duration;
 
 /// A reading should have as many counts as this. That counts are whole then adds 2 % to the spread: the difference of
@@ -34,6 +35,8 @@ pub(crate) struct Opening {
     window_ends: Duration,
     told_idle: bool,
     told_why: Option<String>,
+    /// The last sample in which the program lived.
+    latest: Sample,
 }
 
 /// What a look has shown.
@@ -64,6 +67,7 @@ impl Opening {
             window_ends,
             told_idle: false,
             told_why: None,
+            latest: Sample::default(),
         }
     }
 
@@ -82,6 +86,7 @@ impl Opening {
 
     /// Looks at a sample that `roster` has seen.
     pub(crate) fn look(&mut self, sample: &Sample, roster: &mut Roster, findings: &mut Vec<Finding>) -> Opened {
+        self.latest.clone_from(sample);
         if sample.at < self.window_ends {
             if !self.window_begun && sample.at >= self.times.initialise / 2 {
                 self.begin_window(sample, roster);
@@ -124,6 +129,64 @@ impl Opening {
             meter,
             reading: self.reading(choice.per_second),
         }
+    }
+
+    /// The program has ended before its metric was chosen. Tells what was measured of it so far, where `pinning` was in force,
+    /// and what a user can do to have more.
+    pub(crate) fn end(&self, roster: &Roster, pinning: Option<&Pinning>) -> Vec<Finding> {
+        let mut findings = vec![];
+        let window = self.latest.at.saturating_sub(self.first.at);
+        let whole = Sample::default();
+        // A window that has only begun says little.
+        let first = if window >= self.latest.at / 2 {
+            &self.first
+        } else {
+            &whole
+        };
+        let over = self.latest.at.saturating_sub(first.at);
+        let works = |id| !roster.is_left_alone(id);
+        let choice = self.request.choose(&self.metrics, first, &self.latest, over, works);
+        let rate = choice.metric.map(|metric| {
+            let shares = match self.metrics[metric].scope {
+                Scope::Program => 1,
+                Scope::Task => roster.working().max(1),
+            };
+            findings.push(Finding::MetricChosen {
+                metric: Some(self.metrics[metric].name.clone()),
+                why: choice.why,
+            });
+            findings.push(Finding::CandidatesChosen {
+                threads: roster.working().max(1),
+                pinnings: vec![pinning.cloned()],
+                why: "what ran until the program ended".to_owned(),
+            });
+            let rate = choice.per_second / shares as f64;
+            findings.push(Finding::Probed {
+                candidate: 0,
+                rate: Some(rate),
+                spread: None,
+                measured: over,
+                dropped: false,
+            });
+            rate
+        });
+        let lacked = if self.told_idle {
+            "Its threads hardly ran; a program that sleeps is measured by heartbeats (docs/metrics.md).".to_owned()
+        } else if self.told_why.is_some() {
+            "Nothing had counted.".to_owned()
+        } else {
+            let initialise = self.window_ends;
+            format!(
+                "It has {initialise:.1?} to initialise. {}",
+                times::remedy(self.latest.at)
+            )
+        };
+        findings.push(Finding::EndedEarly {
+            best: rate.map(|_| 0),
+            rate,
+            why: format!("The program ended before a metric was chosen. {lacked}"),
+        });
+        findings
     }
 
     fn begin_window(&mut self, sample: &Sample, roster: &mut Roster) {

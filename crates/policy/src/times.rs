@@ -65,6 +65,18 @@ impl Default for Times {
     }
 }
 
+/// What a user can do whose program ended, after `ran`, before all was measured. A search of eight candidates takes about 13 probes
+/// with their warm-ups.
+pub(crate) fn remedy(ran: Duration) -> String {
+    let fitting = Duration::from_millis(u64::try_from(ran.as_millis() / 20).unwrap_or(u64::MAX));
+    let shorter = match fitting.as_millis() {
+        0..50 => String::new(),
+        milliseconds @ ..1000 => format!(", or measure for shorter times: -t {}ms", milliseconds / 50 * 50),
+        milliseconds => format!(", or measure for shorter times: -t {}s", milliseconds / 1000),
+    };
+    format!("Run it for longer{shorter}.")
+}
+
 /// How long to wait for the next reading, `reading` from now, when the present phase ends at `ends`. A rest that is
 /// too short for a reading of its own is joined to the last.
 pub(crate) fn wait(now: Duration, ends: Duration, reading: Duration) -> Duration {

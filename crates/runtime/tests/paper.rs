@@ -241,12 +241,18 @@ fn a_program_that_ends_during_the_search_leaves_what_was_learned() {
 }
 
 #[test]
-fn a_program_that_ends_during_its_initialisation_leaves_nothing_but_that() {
+fn a_program_that_ends_during_its_initialisation_is_told_the_rate_that_it_had_and_what_helps() {
     let text = THREE.replace("duration = 240.0", "duration = 3.0");
     let (_, record) = run(&text, schedule(&["0,1", "0,4"]));
     let ended = record.ended_early.unwrap();
-    assert_eq!((ended.best, ended.rate), (None, None));
-    assert!(ended.why.contains("before a metric was chosen"), "{}", ended.why);
+    assert_eq!(ended.best, Some(0));
+    assert!((ended.rate.unwrap() - 100.0).abs() < 0.5, "{ended:?}");
+    assert_eq!(record.search.candidates[0].pus, Some(pinning("0,1")));
+    assert_eq!(
+        ended.why,
+        "The program ended before a metric was chosen. It has 15.0s to initialise. Run it for longer, or measure for \
+         shorter times: -t 100ms."
+    );
     assert_eq!(record.exit_status, Some(7));
 }
 

@@ -3,9 +3,9 @@
 //! Lines go to standard error and begin with `pinfold: `, so that they can be told from the program's own. Whether
 //! they can be written makes no difference to the run.
 
+use super::lines::Lines;
 use super::plan::Plan;
 use super::progress::Progress;
-use crate::console;
 use pinfold_core::{
     Applied, Configuration, Finding, Machine, Metric, MetricSource, MoveReason, Pinning, Refusal, Sample, Scope,
     TaskMove,
@@ -23,6 +23,7 @@ const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.m
 /// The teller.
 pub(super) struct Report {
     quiet: bool,
+    lines: Lines,
     progress: Progress,
     metrics: Vec<Metric>,
     /// The metric that decides, once it is known.
@@ -41,10 +42,11 @@ pub(super) struct Report {
 
 impl Report {
     /// Begins with the machine in one line and what the plan has to say.
-    pub(super) fn new(plan: &Plan, machine: &impl Machine, quiet: bool) -> Self {
+    pub(super) fn new(plan: &Plan, machine: &impl Machine, quiet: bool, lines: Lines) -> Self {
         let report = Self {
             quiet,
-            progress: Progress::new(quiet),
+            progress: Progress::new(quiet || !lines.are_shown()),
+            lines,
             metrics: machine.metrics().to_vec(),
             metric: None,
             without_counters: plan.without_counters.clone(),
@@ -73,7 +75,7 @@ impl Report {
         if self.quiet {
             return;
         }
-        self.progress.suspend(|| console::say(text));
+        self.progress.suspend(|| self.lines.say(text));
     }
 
     /// A rate with its unit: `123.4 regions/s`.
@@ -220,7 +222,9 @@ fn time(duration: Duration) -> String {
 impl Recorder for Report {
     fn sample(&mut self, sample: &Sample) {
         self.totals.add(sample);
-        self.progress.tick(sample.at);
+        if !self.lines.are_kept() {
+            self.progress.tick(sample.at);
+        }
     }
 
     fn applied(&mut self, _at: Duration, configuration: &Configuration, applied: &Applied) {
@@ -373,6 +377,7 @@ impl Recorder for Report {
 
     fn ended(&mut self, at: Duration, exit_status: i32) {
         self.progress.finish();
+        self.lines.end();
         if !self.moves.is_empty() {
             let causes: Vec<String> = self
                 .moves

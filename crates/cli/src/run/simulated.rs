@@ -2,7 +2,7 @@
 //! machine.
 
 use super::plan::{self, Plan};
-use super::{About, drive_about, json_file, words};
+use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -224,7 +224,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     }
     let mut plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
     plan.count_on(arguments, &model)?;
-    let json = json_file(arguments)?;
+    let outputs = Outputs::open(arguments)?;
     let parts = match parts(arguments)? {
         Ok(parts) => parts,
         Err(status) => return Ok(super::status(i32::from(status))),
@@ -294,7 +294,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         ending,
         simulation,
     };
-    drive_about(arguments, &plan, &mut machine, json, &mut about)
+    drive_about(arguments, &plan, &mut machine, outputs, &mut about)
 }
 
 /// What is going to run: the recordings that were named, or the program, which is recorded; an exit status where it could

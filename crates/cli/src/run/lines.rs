@@ -1,0 +1,68 @@
+//! Where the lines of a run go: to standard error, or with `--log` to a file.
+//!
+//! A program that draws its screen itself, such as an editor or `top`, takes the terminal out of its line mode (`ICANON`).
+//! Lines would be written into its picture, so they are kept until the terminal is in line mode again, or the program has
+//! ended. A program that draws in line mode is not recognised; `--log` is for that.
+
+use crate::console;
+use crate::output::open_growing;
+use anyhow::{Context, Result};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+/// The way of the lines.
+pub(super) struct Lines {
+    file: Option<File>,
+    kept: RefCell<Vec<String>>,
+    ended: Cell<bool>,
+}
+
+impl Lines {
+    /// To standard error, or to the end of `log`.
+    pub(super) fn new(log: Option<&Path>) -> Result<Self> {
+        let open = |file: &Path| {
+            let opened = open_growing(file, File::options().append(true).create(true));
+            opened.with_context(|| format!("--log {} cannot be written", file.display()))
+        };
+        Ok(Self {
+            file: log.map(open).transpose()?,
+            kept: RefCell::default(),
+            ended: Cell::new(false),
+        })
+    }
+
+    /// Whether they go to standard error.
+    pub(super) fn are_shown(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Whether the program has the terminal for itself at this moment.
+    pub(super) fn are_kept(&self) -> bool {
+        let stderr = io::stderr();
+        let draws = || tcgetattr(&stderr).is_ok_and(|terminal| !terminal.local_flags.contains(LocalFlags::ICANON));
+        self.file.is_none() && !self.ended.get() && stderr.is_terminal() && draws()
+    }
+
+    /// Writes a message, and before it what was kept.
+    pub(super) fn say(&self, text: &str) {
+        if let Some(mut file) = self.file.as_ref() {
+            // The run goes on where a line cannot be written, as with standard error.
+            let _ = file.write_all((text.to_owned() + "\n").as_bytes());
+        } else if self.are_kept() {
+            self.kept.borrow_mut().push(text.to_owned());
+        } else {
+            for kept in self.kept.take() {
+                console::say(kept);
+            }
+            console::say(text);
+        }
+    }
+
+    /// The program has ended: nothing is kept any longer.
+    pub(super) fn end(&self) {
+        self.ended.set(true);
+    }
+}
