@@ -182,7 +182,7 @@ fn shift(set: &mut [u32]) {
     }
 }
 
-/// So many words are moved faster one by one than by the C library.
+/// Up to this number of words, moving them one by one is faster than the C library.
 const FEW: usize = 8;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //!   free. Stores are done in order, so `store_buffer` stores after it dispatch stops until it has completed.
 //!
 //! Which load's address depends on which other load a recording without registers cannot tell. The rule here: a load
-//! whose address could be foretold by its stride depends on nothing. Any other took its address from the nearest load
+//! whose address could be predicted from its stride depends on nothing. Any other took its address from the nearest load
 //! before it, if that is at most `DEPENDENCE_DISTANCE` instructions away: `address = completion of that load`. A pointer
 //! chase is a chain by this rule, a gather through an index array is not (the load before is the index, which streams),
 //! and a random access whose address is computed in many instructions is not. It errs where a short computation gives

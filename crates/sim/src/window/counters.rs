@@ -239,7 +239,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Nothing counted, of so many threads.
+    /// Nothing counted, for `threads` threads.
     pub(crate) fn nothing(threads: usize) -> Self {
         Self {
             seconds: 0.0,
@@ -295,8 +295,8 @@ pub struct WindowResult {
     pub package_joules: f64,
     /// Energy of all memory, in joules.
     pub memory_joules: f64,
-    /// Threads that waited for something that never came, as happens where a recording was cut; they were let go on
-    /// when nobody else could run.
+    /// Threads that waited for an event that the recording does not contain, as happens where it was cut; they were released
+    /// when no other thread could run.
     pub released: u64,
 }
 

@@ -116,7 +116,7 @@ impl Iterator for Bits {
 pub(crate) const BLOCK_LINES: usize = 1 << BLOCK_SHIFT;
 pub(crate) const BLOCK_SHIFT: u32 = 15;
 
-/// An entry of one word has room for so many cores and domains.
+/// An entry of one word has room for these numbers of cores and domains.
 const PACKED_CORES: usize = 32;
 const PACKED_DOMAINS: usize = 16;
 
@@ -129,7 +129,7 @@ pub(crate) struct Directory<const W: usize> {
 }
 
 impl<const W: usize> Directory<W> {
-    /// A directory for so many active cores in so many active domains.
+    /// A directory for these numbers of active cores and active domains.
     pub(crate) fn new(cores: usize, domains: usize) -> Self {
         Self {
             blocks: vec![],

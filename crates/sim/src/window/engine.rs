@@ -1,112 +1,42 @@
 //! The loop that runs the threads of a window against the memory system.
 //!
-//! 1. The PU with the least clock runs its thread, in its time slice, until it is a quantum ahead of the next PU; no
-//!    further than the shortest transfer between caches takes once a line was handed on to it, in this turn or shortly
-//!    before.
+//! 1. The PU with the lowest clock runs its thread, in its time slice, until it is a quantum ahead of the next PU. Once a
+//!    line was handed on to it, in this turn or shortly before, it runs no further ahead than the shortest transfer between
+//!    caches takes.
 //! 2. Each access advances the thread's clock by what its core cannot hide (`core`), after the caches and the directory
 //!    have been changed (`system`).
 //! 3. Prefetchers watch the accesses (`trainer`) and bring lines, which take their share of every bandwidth.
 //!
-//! The quantum keeps the host's caches warm. Where threads fight for a line, it would let each keep the line for longer
-//! than the other's request takes to arrive: then no core can know of another what happened later than a transfer ago, and
-//! so none runs further ahead. In it, a thread may see lines that another thread changes "at the same time"
-//! in the wrong order. The times do not suffer, because a bandwidth is shared by arrival times, not by the order in which
-//! lines are simulated.
+//! The quantum keeps the host's caches warm. Where threads compete for a line, a whole quantum would let each keep the line
+//! for longer than the other's request takes to arrive; so turns are shorter there. Within a quantum, a thread may see the
+//! changes of another thread in the wrong order. The times stay right, because a bandwidth is shared by arrival times, not
+//! by the order in which lines are simulated.
 
-use super::cache::Cache;
+mod accounting;
+
 use super::configuration::{WindowConfiguration, working};
-use super::counters::{Counters, LinkTraffic, Mark, RegionSpan, TeamMarks, WindowResult};
-use super::directory::{BLOCK_SHIFT, DOMAINS};
+use super::counters::{RegionSpan, TeamMarks, WindowResult};
+use super::directory::BLOCK_SHIFT;
 use super::mapping::Mapping;
+use super::options::{Options, WindowError};
 use super::pages::Pages;
+use super::placement::Placement;
 use super::profile::PageProfile;
-use super::runner::{CoreState, Runner, Settings, Stop, Thread};
+use super::runner::{Runner, Stop};
 use super::schedule::{Pu, Queue, State, Waiting};
-use super::server::Server;
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
-use super::time::{Ticks, cycles, ticks};
-use super::totals::{RegionTotals, Snapshot, memory_joules, package_joules};
+use super::thread::{CoreState, Settings, Thread};
+use super::time::{Ticks, ticks};
+use super::totals::{RegionTotals, Snapshot};
 use crate::model::{LINE_BYTES, Latency, Model, Sourced, SystemCosts};
-use pinfold_core::{PageMapping, PuId};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::time::Duration;
 
-/// So many quanta after a line was handed on to it a thread's turns are short: who fights for a line goes on to.
+/// For this many quanta after a line was handed on to it, a thread is taken to compete for lines, and its turns are short.
 const FIGHT: f64 = 10.0;
-
-/// What of the simulation may be set.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// How far a PU runs ahead of the next one, in cycles. More is faster and blurs the order of unordered accesses.
-    pub quantum_cycles: f64,
-    /// How long a thread keeps a PU that others wait for. The default is what Linux gives on machines of more than eight
-    /// PUs (`sched_min_granularity`, and since 6.6 the base slice: 3 ms).
-    pub time_slice: Duration,
-    /// What a change of threads on a PU costs by itself; the caches come on top. The model's own figure goes before this
-    /// one and the next two.
-    pub switch: Duration,
-    /// What a system call costs.
-    pub call: Duration,
-    /// How long a thread that waits for its team polls before it sleeps, where other threads want its PU. libgomp polls a
-    /// hundred times then, with a `pause` between (its `GOMP_SPINCOUNT` where threads outnumber CPUs).
-    pub poll: Duration,
-    /// Where the pseudo-random numbers begin by which the latency of transfers between caches varies.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            quantum_cycles: 200.0,
-            time_slice: Duration::from_millis(3),
-            switch: Duration::from_nanos(1500),
-            // Assumed, as the next: measured on one machine of 2023.
-            call: Duration::from_nanos(150),
-            poll: Duration::from_nanos(1600),
-            seed: 0,
-        }
-    }
-}
-
-/// Why a window cannot be simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WindowError {
-    /// There is nothing to simulate.
-    #[error("there are no threads to simulate")]
-    NoThreads,
-    /// The pinning names a PU that the machine does not have.
-    #[error("PU {pu} does not exist on {machine}, whose PUs are 0 to {last}")]
-    NoSuchPu {
-        /// The PU.
-        pu: PuId,
-        /// The model's name.
-        machine: String,
-        /// The highest PU.
-        last: usize,
-    },
-    /// The page mapping names a node that the machine does not have.
-    #[error("node {node} does not exist on {machine}, whose nodes are 0 to {last}")]
-    NoSuchNode {
-        /// The node.
-        node: u32,
-        /// The model's name.
-        machine: String,
-        /// The highest node.
-        last: usize,
-    },
-    /// `locality` and `balance` without a profile.
-    #[error("the page mapping {0:?} needs to know who accesses which page: make a PageProfile of the streams first")]
-    NoProfile(PageMapping),
-    /// More LLC domains than the directory has bits for.
-    #[error("the threads are on {0} last-level-cache domains, of which {DOMAINS} can be simulated at once")]
-    TooManyDomains(usize),
-    /// More memory than line numbers.
-    #[error("the window touches more than {0} MiB, more than the tags of this model's smallest cache can tell apart")]
-    TooMuchMemory(u64),
-}
 
 /// Simulates `streams`, one a thread, under `configuration` on `model`. `profile` is needed for the page mappings
 /// `Locality` and `Balance` and ignored for the others.
@@ -187,7 +117,7 @@ fn with_engine<S: BuildHasher>(
 enum Ending {
     /// When all threads have.
     Threads,
-    /// When each team has come to so many marks.
+    /// When each team has reached this number of marks.
     Marks(u64),
 }
 
@@ -195,71 +125,11 @@ enum Ending {
 struct Team {
     threads: Range<usize>,
     waiting: Waiting,
-    /// Who has come to the next mark.
+    /// Threads that have reached the next mark.
     at_mark: Vec<usize>,
     marks: TeamMarks,
     /// Threads that waited for something that never came.
     released: u64,
-}
-
-/// Where the threads are.
-struct Placement {
-    /// The cores that have threads, sorted.
-    cores: Vec<usize>,
-    /// By PU that has threads, sorted by core and sibling: the position of its core in `cores`, and its threads.
-    pus: Vec<(usize, Vec<usize>)>,
-    /// By thread.
-    nodes: Vec<usize>,
-}
-
-impl Placement {
-    fn new(
-        model: &Model,
-        configuration: &WindowConfiguration,
-        profile: Option<&PageProfile>,
-        threads: usize,
-    ) -> Result<Self, WindowError> {
-        if threads == 0 {
-            return Err(WindowError::NoThreads);
-        }
-        match configuration.pages {
-            PageMapping::Single(node) if node.0 as usize >= model.nodes() => {
-                return Err(WindowError::NoSuchNode {
-                    node: node.0,
-                    machine: model.name.clone(),
-                    last: model.nodes() - 1,
-                });
-            }
-            mapping @ (PageMapping::Locality | PageMapping::Balance) if profile.is_none() => {
-                return Err(WindowError::NoProfile(mapping));
-            }
-            _ => {}
-        }
-        let mut by_pu: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-        let mut nodes = vec![];
-        for thread in 0..threads {
-            let pu = configuration.pinning.pu(thread);
-            let (core, sibling) = model.core_of_pu(pu.0).ok_or_else(|| WindowError::NoSuchPu {
-                pu,
-                machine: model.name.clone(),
-                last: model.pus() - 1,
-            })?;
-            by_pu.entry((core, sibling)).or_default().push(thread);
-            nodes.push(model.node_of_core(core));
-        }
-        let mut cores: Vec<usize> = by_pu.keys().map(|&(core, _)| core).collect();
-        cores.dedup();
-        let mut domains: Vec<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();
-        domains.dedup();
-        if domains.len() > DOMAINS {
-            return Err(WindowError::TooManyDomains(domains.len()));
-        }
-        let pus = by_pu
-            .into_iter()
-            .map(|((core, _), threads)| (cores.partition_point(|&active| active < core), threads))
-            .collect();
-        Ok(Self { cores, pus, nodes })
-    }
 }
 
 /// What an atomic instruction adds where the model does not tell. Agner Fog's instruction tables give 18 to 20 for Intel's cores
@@ -330,13 +200,6 @@ impl<'a, const W: usize> Engine<'a, W> {
                 pu_of_thread[thread] = pu;
             }
         }
-        let highest_line = system
-            .private
-            .iter()
-            .chain(&system.shared)
-            .map(Cache::highest_line)
-            .min()
-            .unwrap_or(0);
         let pace = model.core.base_cpi.value().0;
         let together = model
             .core
@@ -359,10 +222,10 @@ impl<'a, const W: usize> Engine<'a, W> {
             ),
             serial: model.core.locked_at_once() == 1,
             walk: ticks(model.tlb.walk.value().cycles(frequency)),
-            l1_latency: system.latency[0],
+            l1_latency: system.caches.latency[0],
             fight: ticks(options.quantum_cycles * FIGHT),
-            handed_on_earlier: ticks(options.quantum_cycles).saturating_sub(system.shortest_transfer()),
-            most_blocks: (highest_line as usize + 1) >> BLOCK_SHIFT,
+            handed_on_earlier: ticks(options.quantum_cycles).saturating_sub(system.topology.shortest_transfer()),
+            most_blocks: (system.caches.highest_line() as usize + 1) >> BLOCK_SHIFT,
         };
         let system_cost = |pick: fn(&SystemCosts) -> &Sourced<Latency>, otherwise: Duration| {
             let costs = model.system.as_ref();
@@ -416,7 +279,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         Ok((self.teams.into_iter().map(|team| team.marks).collect(), whole))
     }
 
-    /// Whether the window has come to the end that was asked for. Without one it ends with its last thread.
+    /// Whether the window has reached the requested end. Without one it ends with its last thread.
     fn has_ended(&self) -> bool {
         let Ending::Marks(marks) = self.ending else {
             return false;
@@ -427,8 +290,8 @@ impl<'a, const W: usize> Engine<'a, W> {
             .all(|team| team.marks.number >= marks || team.threads.clone().all(ended))
     }
 
-    /// Where nobody of a team can run, those who wait do so for what the recording does not hold, and go on. Who has come to
-    /// a mark waits for them.
+    /// Where no thread of a team can run, its waiting threads wait for what the recording does not contain, and go on. Threads
+    /// at a mark wait for them.
     fn release_stuck(&mut self, team: usize) {
         let runs = |thread: usize| self.threads[thread].state == State::Ready;
         let team = &mut self.teams[team];
@@ -515,7 +378,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                     if !self.order(thread, event) {
                         break;
                     }
-                    // Others may have been released, who must not be left behind.
+                    // Other threads may have been released, which must not be left behind.
                     limit = limit.min(self.reach(thread));
                 }
             }
@@ -598,7 +461,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         }
     }
 
-    /// A thread has come to a mark; whether it goes on, because it is the last of its team and the window goes on, too.
+    /// A thread has reached a mark; whether it goes on, because it is the last of its team and the window goes on, too.
     fn come_to_mark(&mut self, thread: usize) -> bool {
         let team = &mut self.teams[self.team_of[thread]];
         team.at_mark.push(thread);
@@ -607,7 +470,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             return false;
         }
         let members = std::mem::take(&mut team.at_mark);
-        // Nobody waits, and what was signalled is of no use any more.
+        // No thread waits, and no thread will use what was signalled.
         team.waiting = Waiting::default();
         let clocks = self.threads[team.threads.clone()].iter().map(|thread| thread.clock);
         let last = clocks.max().unwrap_or(0);
@@ -619,43 +482,6 @@ impl<'a, const W: usize> Engine<'a, W> {
         !self.has_ended()
     }
 
-    /// What a team's threads, and the machine, have counted until `time`.
-    fn mark(&self, team: usize, time: Ticks) -> Mark {
-        let team = &self.teams[team];
-        let seconds = cycles(time) / self.model.frequency().0;
-        let all: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
-        let (package_joules, memory_joules) = self.joules(seconds, &all);
-        Mark {
-            seconds,
-            threads: all[team.threads.clone()].to_vec(),
-            package_joules,
-            memory_joules,
-            released: team.released,
-        }
-    }
-
-    /// What a thread has counted by now.
-    fn counters(&self, thread: usize) -> Counters {
-        let mut counters = self.system.counters[thread].clone();
-        let thread = &self.threads[thread];
-        counters.instructions = thread.instructions;
-        counters.stall_cycles = cycles(thread.stalled);
-        counters.busy_cycles = cycles(thread.busy);
-        counters.wait_cycles = cycles(thread.waited);
-        counters.queue_cycles = cycles(thread.queued);
-        counters
-    }
-
-    /// What all packages and all memory have taken in a time of `seconds`.
-    fn joules(&self, seconds: f64, counters: &[Counters]) -> (f64, f64) {
-        let crossings = (served(&self.system.links) + served(&self.system.buses)) as f64;
-        let package = package_joules(self.model, seconds, counters, crossings);
-        (
-            package,
-            memory_joules(self.model, seconds, served(&self.system.memory) as f64),
-        )
-    }
-
     /// A thread keeps its PU busy with something that is not in its stream.
     fn occupy(&mut self, thread: usize, time: Ticks) {
         let state = &mut self.threads[thread];
@@ -663,40 +489,10 @@ impl<'a, const W: usize> Engine<'a, W> {
         state.busy += time;
     }
 
-    /// A thread that has begun to wait polls and then goes to sleep. Where no other thread wants its PU, that is nobody's loss.
+    /// A thread that has begun to wait polls and then goes to sleep. Where no other thread wants its PU, polling costs nothing.
     fn poll(&mut self, thread: usize) {
         if self.pus[self.threads[thread].pu].threads.len() > 1 {
             self.occupy(thread, self.poll + self.call);
-        }
-    }
-
-    fn leave_region(&mut self, region: u64, thread: usize, passage: Range<Ticks>, snapshot: &Snapshot) {
-        let seconds = cycles(passage.end - passage.start) / self.model.frequency().0;
-        let totals = self.snapshot().since(snapshot, seconds, self.model);
-        *self.region_totals.entry(region).or_default() += &totals;
-        self.regions.push(RegionSpan {
-            region,
-            thread,
-            begin: cycles(passage.start),
-            end: cycles(passage.end),
-        });
-    }
-
-    /// Everything that has been counted by now.
-    fn snapshot(&self) -> Snapshot {
-        let mut counters = Counters::default();
-        for (counted, thread) in self.system.counters.iter().zip(&self.threads) {
-            counters += counted;
-            counters.instructions += thread.instructions;
-            counters.stall_cycles += cycles(thread.stalled);
-            counters.busy_cycles += cycles(thread.busy);
-            counters.wait_cycles += cycles(thread.waited);
-            counters.queue_cycles += cycles(thread.queued);
-        }
-        Snapshot {
-            counters,
-            memory_lines: served(&self.system.memory),
-            crossings: served(&self.system.links) + served(&self.system.buses),
         }
     }
 
@@ -757,43 +553,4 @@ impl<'a, const W: usize> Engine<'a, W> {
             self.queue.add(pu, from.max(self.pus[pu].clock));
         }
     }
-
-    /// What has been counted by now.
-    fn result(&self) -> WindowResult {
-        let model = self.model;
-        let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
-        let seconds = cycles(end) / model.frequency().0;
-        let counters: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
-        let (package, memory) = self.joules(seconds, &counters);
-        let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
-        WindowResult {
-            seconds,
-            cycles: cycles(end),
-            ends: self.threads.iter().map(|thread| cycles(thread.clock)).collect(),
-            threads: counters,
-            regions: self.regions.clone(),
-            region_totals: self.region_totals.clone(),
-            memory_bytes: bytes(&self.system.memory),
-            links: model
-                .routes()
-                .links()
-                .iter()
-                .zip(&self.system.links)
-                .map(|(link, server)| LinkTraffic {
-                    from: link.from,
-                    to: link.to,
-                    bytes: server.served() * LINE_BYTES,
-                })
-                .collect(),
-            bus_bytes: bytes(&self.system.buses),
-            package_joules: package,
-            memory_joules: memory,
-            released: self.released,
-        }
-    }
-}
-
-/// Lines that all of these carried.
-fn served(servers: &[Server]) -> u64 {
-    servers.iter().map(Server::served).sum()
 }

@@ -21,7 +21,9 @@ mod engine;
 mod host;
 mod mapping;
 mod misses;
+mod options;
 mod pages;
+mod placement;
 mod profile;
 mod runner;
 mod schedule;
@@ -29,6 +31,7 @@ mod server;
 mod stream;
 pub mod synthetic;
 mod system;
+mod thread;
 mod time;
 mod totals;
 mod trainer;
@@ -38,9 +41,10 @@ pub use counters::{
     Counters, LevelCounters, LinkTraffic, Mark, PrefetchCounters, RegionSpan, Served, ServedCounters, TeamMarks,
     WindowResult,
 };
-pub use engine::{Options, WindowError, simulate, simulate_teams, simulate_with_pages};
+pub use engine::{simulate, simulate_teams, simulate_with_pages};
 pub(crate) use mapping::Mapping;
 pub use misses::{Geometry, MissCounter, Misses, MissesError};
+pub use options::{Options, WindowError};
 pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};

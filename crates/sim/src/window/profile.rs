@@ -41,13 +41,13 @@ impl PageProfile {
             .add(page * PAGE_BYTES, PAGE_BYTES, thread as u32, accesses);
     }
 
-    /// Where each page is on a machine of so many nodes, with threads on these.
+    /// Where each page is on a machine with `nodes` nodes and threads on these.
     pub(crate) fn by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> PagePlaces {
         let node_of = |thread: u32| Some(NodeId(node_of_thread[thread as usize] as u32));
         self.accesses.by_locality(&all(nodes), node_of)
     }
 
-    /// Where each page is on a machine of so many nodes.
+    /// Where each page is on a machine with `nodes` nodes.
     pub(crate) fn by_balance(&self, nodes: usize) -> PagePlaces {
         self.accesses.by_balance(&all(nodes))
     }

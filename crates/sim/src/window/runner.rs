@@ -3,169 +3,18 @@
 //! Most accesses go to the line of the access before and end at one comparison. The others are translated, looked up in
 //! the L1, and only when they miss there reach the rest of the memory system.
 
+mod look_ahead;
+mod prefetching;
+
 use super::cache::{DIRTY, PREFETCH, PREFETCH_SHIFT, WRITABLE};
-use super::core::{DEPENDENCE_DISTANCE, FillBuffers, InFlight, Pending};
-use super::pages::{PAGE_LINES, TranslationBuffer};
-use super::schedule::State;
-use super::stream::{Batch, Event, EventKind, Stream};
-use super::system::{Coming, System};
+use super::core::DEPENDENCE_DISTANCE;
+use super::pages::PAGE_LINES;
+use super::stream::{Event, EventKind};
+use super::system::System;
+use super::thread::{CoreState, Settings, Thread};
 use super::time::Ticks;
-use super::trainer::{Step, Streamer, Strides};
-use crate::model::{LINE_BYTES, Model, Prefetcher};
-
-/// Events of a chunk. What the accesses of a chunk need is fetched into the host's caches while the two chunks before it
-/// run: long enough for the host's memory, and little enough to be still there.
-const CHUNK: usize = 64;
-/// Lines that a chunk must have brought into the L1 so that looking ahead is worth its time.
-const WORTH: u64 = 3;
-
-/// What is the same for all turns.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) prefetchers: [bool; 4],
-    /// Of one instruction, on a core with one PU running, and with more.
-    pub(crate) pace: Ticks,
-    pub(crate) shared_pace: Ticks,
-    pub(crate) reorder_buffer: u64,
-    pub(crate) store_buffer: u64,
-    /// Of an atomic instruction, beyond its access.
-    pub(crate) locked: Ticks,
-    /// An atomic instruction waits for everything before it, and everything after it waits for it.
-    pub(crate) serial: bool,
-    pub(crate) walk: Ticks,
-    pub(crate) l1_latency: Ticks,
-    pub(crate) most_blocks: usize,
-    /// By how much a turn ends earlier when a line was handed on.
-    pub(crate) handed_on_earlier: Ticks,
-    /// How long after a line was handed on to it a thread is taken to fight for lines.
-    pub(crate) fight: Ticks,
-}
-
-/// What a core has besides its caches.
-pub(crate) struct CoreState {
-    translations: TranslationBuffer,
-    buffers: FillBuffers,
-    /// Of the lines that atomic instructions wait for.
-    locked: FillBuffers,
-    in_flight: InFlight,
-    streamer: Streamer,
-    /// Its PUs that have a thread that can run.
-    pub(crate) running: u32,
-}
-
-impl CoreState {
-    pub(crate) fn new(model: &Model) -> Self {
-        Self {
-            translations: TranslationBuffer::new(model.tlb.entries.value().0, model.tlb.ways.value().0),
-            buffers: FillBuffers::new(model.core.line_fill_buffers.value().0 as usize),
-            locked: FillBuffers::new(model.core.locked_at_once()),
-            in_flight: InFlight::new(model.prefetch.in_flight.value().0 as usize),
-            streamer: Streamer::new(model.prefetch.streamer_distance.value().0),
-            running: 0,
-        }
-    }
-}
-
-/// One thread between its turns.
-pub(crate) struct Thread<'a> {
-    stream: Box<dyn Stream + 'a>,
-    batch: Batch,
-    next: usize,
-    pub(crate) clock: Ticks,
-    pub(crate) state: State,
-    pub(crate) pu: usize,
-    /// Until when its turns are short, because others may want its lines.
-    pub(crate) fights_until: Ticks,
-    pub(crate) instructions: u64,
-    stores: u64,
-    pending_loads: Pending,
-    pending_stores: Pending,
-    strides: Strides,
-    /// The instructions before the event `next` of the batch have been executed, and the event has not been.
-    came_to_event: bool,
-    /// The line of the last access, by virtual address, while it is certain to be in the L1.
-    pub(crate) last_line: u64,
-    /// Whether it may be written there without telling anyone.
-    last_written: bool,
-    /// When the last load's value is there.
-    last_value: Ticks,
-    pub(crate) stalled: Ticks,
-    pub(crate) busy: Ticks,
-    pub(crate) waited: Ticks,
-    pub(crate) queued: Ticks,
-    /// Regions that it has entered, and when.
-    pub(crate) open_regions: Vec<(u64, Ticks)>,
-    ahead: Ahead,
-}
-
-/// What is known of the accesses to come.
-#[derive(Default)]
-struct Ahead {
-    /// The event at which the next chunk begins.
-    chunk: usize,
-    /// What is known of the misses of the next chunk.
-    coming: Vec<Coming>,
-    /// Misses and prefetches so far, and at the begin of the chunk.
-    brought: u64,
-    brought_before: u64,
-}
-
-impl<'a> Thread<'a> {
-    pub(crate) fn new(stream: Box<dyn Stream + 'a>, pu: usize) -> Self {
-        Self {
-            stream,
-            batch: Batch::default(),
-            next: 0,
-            clock: 0,
-            state: State::Ready,
-            pu,
-            fights_until: 0,
-            instructions: 0,
-            stores: 0,
-            pending_loads: Pending::default(),
-            pending_stores: Pending::default(),
-            strides: Strides::default(),
-            came_to_event: false,
-            last_line: u64::MAX,
-            last_written: false,
-            last_value: 0,
-            stalled: 0,
-            busy: 0,
-            waited: 0,
-            queued: 0,
-            open_regions: vec![],
-            ahead: Ahead::default(),
-        }
-    }
-
-    /// Executes instructions that are no accesses.
-    #[inline]
-    fn pass_instructions(&mut self, number: u32, pace: Ticks) {
-        self.instructions += u64::from(number);
-        self.clock += u64::from(number) * pace;
-        if self.instructions >= self.pending_loads.next_block() {
-            let until = self.pending_loads.advance(self.instructions, self.clock);
-            self.stall_until(until);
-        }
-    }
-
-    #[inline]
-    fn stall_until(&mut self, until: Ticks) {
-        if until > self.clock {
-            self.stalled += until - self.clock;
-            self.clock = until;
-        }
-    }
-
-    /// A hit of the L1 whose address comes from the load before: it has its value so much later, and the reorder buffer
-    /// cannot run ahead of it any further than it is long.
-    #[inline]
-    fn dependent_hit(&mut self, settings: &Settings) {
-        self.last_value = self.last_value.max(self.clock) + settings.l1_latency;
-        let ahead = settings.reorder_buffer * settings.pace;
-        self.stall_until(self.last_value.saturating_sub(ahead));
-    }
-}
+use super::trainer::Step;
+use crate::model::Prefetcher;
 
 /// Why a turn stopped.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +38,7 @@ struct Hits {
     stalled: bool,
     /// The last one was to the line of the one before, and reached the limit.
     ahead: bool,
-    /// The L1's prefetchers are to be told of the last one: its line, and what it was to those before.
+    /// The L1's prefetchers follow the last one: its line, and its step from those before.
     follow: Option<(u32, Step)>,
 }
 
@@ -412,48 +261,6 @@ impl<const W: usize> Runner<'_, '_, W> {
         hits
     }
 
-    /// Has the host fetch what the accesses of the next chunks will need, in two steps. Where the last chunk brought
-    /// nothing into the L1, the next ones are taken to bring nothing either.
-    #[inline(never)]
-    fn look_ahead(&mut self, events: &[Event], next: usize) {
-        let ahead = &mut self.thread.ahead;
-        let first = ahead.chunk == 0;
-        let idle = ahead.brought < ahead.brought_before + WORTH;
-        ahead.brought_before = ahead.brought;
-        ahead.chunk = next + CHUNK;
-        for coming in ahead.coming.drain(..) {
-            self.system.warm_holders(self.index, coming);
-        }
-        if idle {
-            return;
-        }
-        let from = if first { next } else { next + CHUNK };
-        let end = (next + 2 * CHUNK).min(events.len());
-        let adjacent = self.settings.prefetchers[Prefetcher::Adjacent as usize];
-        let mut seen = [u64::MAX; 16];
-        for event in events.get(from..end).unwrap_or_default() {
-            let line = event.payload / LINE_BYTES;
-            let place = &mut seen[(line / u64::from(PAGE_LINES)) as usize % 16];
-            if *place == line {
-                continue;
-            }
-            let stream = line.abs_diff(*place) == 1;
-            *place = line;
-            if stream {
-                continue;
-            }
-            let Some(line) = self.system.pages.glance(line) else {
-                continue;
-            };
-            if let Some(coming) = self.system.warm_sets(self.index, line) {
-                ahead.coming.push(coming);
-                if adjacent {
-                    ahead.coming.extend(self.system.warm_sets(self.index, line ^ 1));
-                }
-            }
-        }
-    }
-
     /// An atomic instruction can begin.
     fn begin_locked(&mut self) {
         self.written = 0;
@@ -512,7 +319,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.system.counters[self.number].levels[0].hits += 1;
             if event.kind == EventKind::Locked {
                 // It may still be on its way from another core.
-                let arrival = self.system.arrival(line);
+                let arrival = self.system.transit.arrival(line);
                 self.thread.stall_until(arrival);
             }
             if dependent {
@@ -535,7 +342,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     /// An access that is more than a hit of the L1; whether it is the line's first use there.
     #[inline(never)]
     fn unusual(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) -> bool {
-        if self.system.still_has(self.index, line, self.thread.clock) {
+        if self.system.transit.still_has(self.index, line, self.thread.clock) {
             self.system.counters[self.number].levels[0].hits += 1;
             self.thread.clock += walk;
             self.thread.last_value = self.thread.clock;
@@ -560,22 +367,10 @@ impl<const W: usize> Runner<'_, '_, W> {
         flags & PREFETCH != 0
     }
 
-    /// What the L1's prefetchers do about a load of `line`.
-    fn follow(&mut self, line: u32, step: Step, fresh: bool) {
-        let prefetchers = self.settings.prefetchers;
-        let time = self.thread.clock;
-        if prefetchers[Prefetcher::DcuIp as usize] && step.stride != 0 {
-            self.prefetch(line, line.wrapping_add_signed(step.stride), Prefetcher::DcuIp, time);
-        }
-        if fresh && step.ascending && prefetchers[Prefetcher::Dcu as usize] {
-            self.prefetch(line, line + 1, Prefetcher::Dcu, time);
-        }
-    }
-
     /// A page that the translation buffer does not hold; `None` where there is no room for it.
     fn translate(&mut self, page: u64) -> Option<u32> {
         self.system.counters[self.number].tlb_misses += 1;
-        let node = self.system.node_of_core(self.index);
+        let node = self.system.topology.node_of_core(self.index);
         let before = self.system.pages.blocks();
         let number = self.system.pages.number(page, node);
         if self.system.pages.blocks() > before {
@@ -652,53 +447,5 @@ impl<const W: usize> Runner<'_, '_, W> {
         self.thread.stall_until(issue);
         let blocks = self.thread.stores + self.settings.store_buffer;
         self.thread.pending_stores.add(blocks, completion);
-    }
-
-    /// What the L2's prefetchers do about a line that the L1 asked for.
-    fn request(&mut self, line: u32, beyond: bool, time: Ticks) {
-        let prefetchers = self.settings.prefetchers;
-        if beyond && prefetchers[Prefetcher::Adjacent as usize] {
-            self.prefetch(line, line ^ 1, Prefetcher::Adjacent, time);
-        }
-        if prefetchers[Prefetcher::Streamer as usize]
-            && let Some((first, number, downwards)) = self.core.streamer.request(line)
-        {
-            for ahead in 0..number {
-                let target = if downwards { first - ahead } else { first + ahead };
-                self.prefetch(line, target, Prefetcher::Streamer, time);
-            }
-        }
-    }
-
-    /// Brings `target`, where it is in the page of `line`, nobody has brought it and not too much is under way.
-    fn prefetch(&mut self, line: u32, target: u32, prefetcher: Prefetcher, time: Ticks) {
-        if target / PAGE_LINES != line / PAGE_LINES {
-            return;
-        }
-        let to = match prefetcher {
-            Prefetcher::DcuIp | Prefetcher::Dcu => 0,
-            Prefetcher::Adjacent | Prefetcher::Streamer => 1,
-        };
-        if self.system.is_near(self.index, target, to) {
-            return;
-        }
-        if !self.core.in_flight.room(time) {
-            self.system.counters[self.number].dropped_prefetches += 1;
-            return;
-        }
-        let Some((latency, from_memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time)
-        else {
-            return;
-        };
-        self.thread.ahead.brought += 1;
-        let counters = &mut self.system.counters[self.number];
-        counters.prefetches[prefetcher] += 1;
-        counters.prefetches_from_memory += u64::from(from_memory);
-        let arrival = self.core.in_flight.arrival(target).max(time + latency);
-        self.core.in_flight.add(target, arrival);
-        if to == 0 {
-            // The prefetches of the L1 are requests like any other to the L2.
-            self.request(target, from_memory, time);
-        }
     }
 }

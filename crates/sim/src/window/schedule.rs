@@ -106,7 +106,7 @@ enum Token {
 }
 
 impl Waiting {
-    /// A thread arrives at a barrier; all who wait there, itself included, when it is the last.
+    /// A thread arrives at a barrier; all threads that wait there, itself included, when it is the last.
     pub(crate) fn arrive(&mut self, barrier: u64, members: usize, thread: usize) -> Option<Vec<usize>> {
         let waiting = self.barriers.entry(barrier).or_default();
         waiting.push(thread);
@@ -136,7 +136,7 @@ impl Waiting {
         }
     }
 
-    /// Everybody who waits for anything, lowest first; nobody does afterwards.
+    /// Releases all waiting threads; their numbers, lowest first.
     pub(crate) fn release_all(&mut self) -> Vec<usize> {
         let mut threads: Vec<usize> = self.barriers.drain().flat_map(|(_, threads)| threads).collect();
         for token in self.tokens.values_mut() {

@@ -1,6 +1,6 @@
 //! Something with a bandwidth: the memory of a node, one direction of a link, a bus.
 //!
-//! Time is cut into slots, and a slot can serve only so many lines. A line that arrives is served in the slot of its
+//! Time is cut into slots, and a slot can serve a limited number of lines. A line that arrives is served in the slot of its
 //! arrival, or in the first later one that is not full: the wait until then is the queueing of a saturated server, whose
 //! bandwidth is exact. To that comes the wait behind others within a slot, by the formula of Pollaczek and Khinchine for
 //! Poisson arrivals and constant service (M/D/1): service x load / (2 (1 - load)), with the load of the slot before.
@@ -30,7 +30,7 @@ pub(crate) struct Server {
     width: Ticks,
     /// Lines served in each remembered slot; slot `s` is at `s % SLOTS`.
     taken: Vec<u32>,
-    /// The M/D/1 wait after a slot with so many lines.
+    /// The M/D/1 wait after a slot with `lines` lines.
     waits: Vec<Ticks>,
     /// The oldest remembered slot.
     oldest: u64,
@@ -102,7 +102,7 @@ impl Server {
         self.occupy(time)
     }
 
-    /// Serves a line that is written, for which nobody waits. What it takes longer than a read is added up, and takes the
+    /// Serves a line that is written, for which no thread waits. What it takes longer than a read is added up, and takes the
     /// place of a line when it is as long as one.
     pub(crate) fn serve_write(&mut self, time: Ticks) {
         self.serve(time);

@@ -140,7 +140,7 @@ pub struct Recorded {
     next: usize,
 }
 
-/// Events of a batch: so many that fetching one costs nothing beside simulating it, and few enough for the host's L2.
+/// Events of a batch: enough that fetching it costs little beside simulating it, and few enough for the host's L2.
 pub const BATCH_EVENTS: usize = 4096;
 
 impl Recorded {

@@ -28,10 +28,10 @@ struct Slot {
 /// What an access is to the accesses before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// It could have been foretold: it goes on with a stride that was seen three times, or stays in the page's last line.
+    /// It could have been predicted: it goes on with a stride that was seen three times, or stays in the page's last line.
     /// Less would take one in fifty steps of a random walk through a page for regular.
     pub(crate) regular: bool,
-    /// The lines to the next access, where it can be foretold with confidence; otherwise 0.
+    /// The lines to the next access, where it can be predicted with confidence; otherwise 0.
     pub(crate) stride: i32,
     /// It is the line after the one before.
     pub(crate) ascending: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Strides {
     sites: Box<[Slot; SITES]>,
 }
 
-/// Instructions that can be told apart.
+/// Instructions that can be distinguished.
 const SITES: usize = 1 << u8::BITS;
 
 impl Default for Strides {
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stride_is_foretold_after_three_equal_steps() {
+    fn a_stride_is_predicted_after_three_equal_steps() {
         let mut strides = Strides::default();
         let steps: Vec<i32> = [0, 3, 6, 9, 12].map(|line| strides.step(line, 0).stride).to_vec();
         assert_eq!(steps, [0, 0, 0, 3, 3]);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_that_walk_through_one_page_are_told_apart() {
+    fn instructions_that_walk_through_one_page_are_distinguished() {
         let mut strides = Strides::default();
         let mut last = vec![];
         for step in 0..6 {

@@ -1,0 +1,118 @@
+//! What has been counted: by a team until a mark, by all threads in a region, and by the whole window.
+
+use super::Engine;
+use crate::model::LINE_BYTES;
+use crate::window::counters::{Counters, LinkTraffic, Mark, RegionSpan, WindowResult};
+use crate::window::server::Server;
+use crate::window::time::{Ticks, cycles};
+use crate::window::totals::{Snapshot, memory_joules, package_joules};
+use std::ops::Range;
+
+impl<const W: usize> Engine<'_, W> {
+    /// What a team's threads, and the machine, have counted until `time`.
+    pub(super) fn mark(&self, team: usize, time: Ticks) -> Mark {
+        let team = &self.teams[team];
+        let seconds = cycles(time) / self.model.frequency().0;
+        let all: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
+        let (package_joules, memory_joules) = self.joules(seconds, &all);
+        Mark {
+            seconds,
+            threads: all[team.threads.clone()].to_vec(),
+            package_joules,
+            memory_joules,
+            released: team.released,
+        }
+    }
+
+    /// What a thread has counted by now.
+    fn counters(&self, thread: usize) -> Counters {
+        let mut counters = self.system.counters[thread].clone();
+        let thread = &self.threads[thread];
+        counters.instructions = thread.instructions;
+        counters.stall_cycles = cycles(thread.stalled);
+        counters.busy_cycles = cycles(thread.busy);
+        counters.wait_cycles = cycles(thread.waited);
+        counters.queue_cycles = cycles(thread.queued);
+        counters
+    }
+
+    /// What all packages and all memory have taken in a time of `seconds`.
+    fn joules(&self, seconds: f64, counters: &[Counters]) -> (f64, f64) {
+        let crossings = (served(&self.system.traffic.links) + served(&self.system.traffic.buses)) as f64;
+        let package = package_joules(self.model, seconds, counters, crossings);
+        (
+            package,
+            memory_joules(self.model, seconds, served(&self.system.traffic.memory) as f64),
+        )
+    }
+
+    /// A thread leaves a region that it has been in for the time of `passage`.
+    pub(super) fn leave_region(&mut self, region: u64, thread: usize, passage: Range<Ticks>, snapshot: &Snapshot) {
+        let seconds = cycles(passage.end - passage.start) / self.model.frequency().0;
+        let totals = self.snapshot().since(snapshot, seconds, self.model);
+        *self.region_totals.entry(region).or_default() += &totals;
+        self.regions.push(RegionSpan {
+            region,
+            thread,
+            begin: cycles(passage.start),
+            end: cycles(passage.end),
+        });
+    }
+
+    /// Everything that has been counted by now.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut counters = Counters::default();
+        for (counted, thread) in self.system.counters.iter().zip(&self.threads) {
+            counters += counted;
+            counters.instructions += thread.instructions;
+            counters.stall_cycles += cycles(thread.stalled);
+            counters.busy_cycles += cycles(thread.busy);
+            counters.wait_cycles += cycles(thread.waited);
+            counters.queue_cycles += cycles(thread.queued);
+        }
+        Snapshot {
+            counters,
+            memory_lines: served(&self.system.traffic.memory),
+            crossings: served(&self.system.traffic.links) + served(&self.system.traffic.buses),
+        }
+    }
+
+    /// What has been counted by now.
+    pub(super) fn result(&self) -> WindowResult {
+        let model = self.model;
+        let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
+        let seconds = cycles(end) / model.frequency().0;
+        let counters: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
+        let (package, memory) = self.joules(seconds, &counters);
+        let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
+        WindowResult {
+            seconds,
+            cycles: cycles(end),
+            ends: self.threads.iter().map(|thread| cycles(thread.clock)).collect(),
+            threads: counters,
+            regions: self.regions.clone(),
+            region_totals: self.region_totals.clone(),
+            memory_bytes: bytes(&self.system.traffic.memory),
+            links: model
+                .routes()
+                .links()
+                .iter()
+                .zip(&self.system.traffic.links)
+                .map(|(link, server)| LinkTraffic {
+                    from: link.from,
+                    to: link.to,
+                    bytes: server.served() * LINE_BYTES,
+                })
+                .collect(),
+            bus_bytes: bytes(&self.system.traffic.buses),
+            package_joules: package,
+            memory_joules: memory,
+            released: self.released,
+        }
+    }
+}
+
+/// Lines that all of these carried.
+fn served(servers: &[Server]) -> u64 {
+    servers.iter().map(Server::served).sum()
+}

@@ -1,0 +1,190 @@
+//! The memory system that the cores share: private caches, last-level caches, the directory, memory and links, and the
+//! protocol that keeps them coherent.
+//!
+//! The steps of an access that misses the L1:
+//!
+//! 1. The core's further private caches. A hit costs that level's latency.
+//! 2. The directory's entry of the line tells who serves. In this order: the core that owns the line (E, M or O), where
+//!    it has modified it or may forward clean lines; the own LLC; an LLC of another domain that has the newest data; any
+//!    cache that may forward a clean line; memory.
+//! 3. A store invalidates all other copies; a load makes an owner share the line.
+//! 4. The line enters the LLC and the private caches by their inclusion policies. What they evict goes outwards: to the next
+//!    level, where that is a victim cache or the line is modified, and in the end to memory. An inclusive level evicts the
+//!    line from the nearer levels, too.
+//!
+//! Transfers occupy the memory of the line's node, every link of the route and the packages' buses, where there are any.
+//! Data only: requests, probes and acknowledgements take latency, which is in the model's figures, but no bandwidth.
+//! The route from the requesting core to the line's home node and on to the owner is taken to be as long as the direct one.
+
+mod caches;
+mod fill;
+mod look_ahead;
+mod protocol;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod traffic;
+mod transit;
+
+pub(super) use look_ahead::Coming;
+
+use super::cache::{Cache, DIRTY, PREFETCH, PREFETCH_SHIFT, WRITABLE};
+use super::counters::{Counters, Served};
+use super::directory::{DOMAINS, Directory, Entry};
+use super::pages::Pages;
+use super::time::Ticks;
+use crate::model::{Inclusion, Model, Protocol};
+use caches::Caches;
+use topology::Topology;
+use traffic::Traffic;
+use transit::Transit;
+
+/// A hit or a miss beyond the L1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    /// From load to use, queueing included.
+    pub(crate) latency: Ticks,
+    /// The prefetcher that had brought the line to where it was found, where this is its first use.
+    pub(crate) prefetched: Option<usize>,
+    /// The private caches did not hold it.
+    pub(crate) beyond: bool,
+    /// Another core's cache handed the line on.
+    pub(crate) handed_on: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct System<const W: usize> {
+    pub(crate) caches: Caches,
+    pub(crate) directory: Directory<W>,
+    pub(crate) pages: Pages,
+    pub(crate) topology: Topology<W>,
+    protocol: Protocol,
+    pub(crate) traffic: Traffic,
+    pub(crate) transit: Transit,
+    /// By thread.
+    pub(crate) counters: Vec<Counters>,
+    /// By active core: the thread that runs on it now, for the counters.
+    pub(crate) thread_on_core: Vec<usize>,
+}
+
+impl<const W: usize> System<W> {
+    /// The system with caches for these cores, which are sorted.
+    pub(crate) fn new(model: &Model, cores: &[usize], threads: usize, pages: Pages, seed: u64) -> Self {
+        let topology = Topology::new(model, cores);
+        let domains = topology.domains();
+        assert!(domains <= DOMAINS && cores.len() <= W * 64, "checked by the caller");
+        Self {
+            caches: Caches::new(model, cores.len(), domains),
+            directory: Directory::new(cores.len(), domains),
+            pages,
+            topology,
+            protocol: model.coherence.protocol.value(),
+            traffic: Traffic::new(model),
+            transit: Transit::new(cores.len(), seed),
+            counters: vec![Counters::default(); threads],
+            thread_on_core: vec![0; cores.len()],
+        }
+    }
+
+    /// The core's first-level cache.
+    #[inline]
+    pub(crate) fn l1(&mut self, core: usize) -> &mut Cache {
+        self.caches.level(core, 0)
+    }
+
+    /// Whether a prefetch into level `to` has nothing to do.
+    #[inline]
+    pub(crate) fn is_near(&self, core: usize, line: u32, to: usize) -> bool {
+        self.caches.is_near(core, line, to)
+    }
+
+    /// The demand access of `core` to a line that its L1 does not hold. Afterwards it does.
+    pub(crate) fn miss(&mut self, core: usize, line: u32, write: bool, time: Ticks) -> Access {
+        let thread = self.thread_on_core[core];
+        let stored = if write { DIRTY | WRITABLE } else { 0 };
+        for level in 1..self.caches.levels {
+            let Some(flags) = self.caches.take(core, level, line) else {
+                self.counters[thread].levels[level].misses += 1;
+                continue;
+            };
+            self.counters[thread].levels[level].hits += 1;
+            let mut latency = self.caches.latency[level];
+            if write && flags & WRITABLE == 0 {
+                latency += self.upgrade(core, line, time);
+            }
+            let kept = self.caches.taken_along(level);
+            self.fill(core, line, flags & kept | stored, 0, level, time);
+            let prefetched = (flags & PREFETCH).checked_sub(1 << PREFETCH_SHIFT);
+            return Access {
+                latency,
+                prefetched: prefetched.map(|tag| (tag >> PREFETCH_SHIFT) as usize),
+                beyond: false,
+                handed_on: false,
+            };
+        }
+        let fetched = self.fetch(core, line, write, time, true);
+        let counters = &mut self.counters[thread];
+        if fetched.in_shared {
+            counters.levels[self.caches.levels].hits += 1;
+        } else {
+            counters.levels[self.caches.levels].misses += 1;
+        }
+        if let Some(served) = fetched.served {
+            counters.served[served] += 1;
+        }
+        self.fill(core, line, fetched.flags | stored, 0, self.caches.levels, time);
+        Access {
+            latency: fetched.latency,
+            prefetched: fetched.prefetched,
+            beyond: true,
+            handed_on: !matches!(fetched.served, None | Some(Served::LocalMemory | Served::RemoteMemory)),
+        }
+    }
+
+    /// Brings a line, which is not near, into the private caches from level `to` outwards; its latency, and whether memory served it. `None`
+    /// where it is there already.
+    pub(crate) fn prefetch(
+        &mut self,
+        core: usize,
+        line: u32,
+        to: usize,
+        prefetcher: usize,
+        time: Ticks,
+    ) -> Option<(Ticks, bool)> {
+        let mark = (prefetcher as u32 + 1) << PREFETCH_SHIFT;
+        if to == self.caches.levels {
+            return self.prefetch_shared(core, line, mark, time);
+        }
+        // A victim cache is filled only by what the level before it evicts.
+        let to = (0..=to)
+            .rev()
+            .find(|&level| self.caches.inclusion[level] != Inclusion::Victim)
+            .unwrap_or(0);
+        for level in to + 1..self.caches.levels {
+            if let Some(flags) = self.caches.take(core, level, line) {
+                let kept = self.caches.taken_along(level);
+                let latency = self.caches.latency[level];
+                self.fill(core, line, flags & kept | mark, to, level, time);
+                return Some((latency, false));
+            }
+        }
+        let fetched = self.fetch(core, line, false, time, false);
+        self.fill(core, line, fetched.flags | mark, to, self.caches.levels, time);
+        let from_memory = matches!(fetched.served, Some(Served::LocalMemory | Served::RemoteMemory));
+        Some((fetched.latency, from_memory))
+    }
+
+    /// Brings a line that no cache has into the LLC.
+    fn prefetch_shared(&mut self, core: usize, line: u32, mark: u32, time: Ticks) -> Option<(Ticks, bool)> {
+        let domain = self.topology.domain_of_core[core];
+        let mut entry = self.directory.get(line);
+        if entry != Entry::EMPTY {
+            return None;
+        }
+        let (_, latency) = self.read_memory(domain, line, time);
+        entry.add_domain(domain);
+        self.directory.set(line, entry);
+        self.insert_shared(core, domain, line, mark, time);
+        Some((latency, true))
+    }
+}

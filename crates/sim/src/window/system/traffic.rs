@@ -1,0 +1,63 @@
+//! What transfers occupy: the memory of each node, the links between nodes, and the packages' buses.
+
+use crate::model::{LINE_BYTES, Model};
+use crate::window::server::Server;
+use crate::window::time::{Ticks, ticks};
+
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    /// By node.
+    pub(crate) memory: Vec<Server>,
+    /// By link.
+    pub(crate) links: Vec<Server>,
+    /// By package; empty where there are no buses.
+    pub(crate) buses: Vec<Server>,
+}
+
+impl Traffic {
+    /// No traffic yet.
+    pub(super) fn new(model: &Model) -> Self {
+        let bus = model.memory.front_side_bus.as_ref();
+        Self {
+            memory: vec![memory_server(model); model.nodes()],
+            links: model
+                .routes()
+                .links()
+                .iter()
+                .map(|link| Server::new(line_service(link.bandwidth, model)))
+                .collect(),
+            buses: bus.map_or(vec![], |bus| {
+                vec![Server::new(line_service(bus.value().0, model)); model.packages()]
+            }),
+        }
+    }
+
+    /// Occupies the links of a route with a line; the wait for them.
+    #[inline]
+    pub(super) fn cross(&mut self, route: &[usize], time: Ticks) -> Ticks {
+        let mut wait = 0;
+        for &link in route {
+            wait += self.links[link].serve(time);
+        }
+        wait
+    }
+
+    /// Occupies a package's bus, if it has one, with a line; the wait for it.
+    #[inline]
+    pub(super) fn cross_bus(&mut self, package: usize, time: Ticks) -> Ticks {
+        self.buses.get_mut(package).map_or(0, |bus| bus.serve(time))
+    }
+}
+
+/// How long a line occupies what has this bandwidth.
+fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
+    ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
+}
+
+fn memory_server(model: &Model) -> Server {
+    let server = Server::new(line_service(model.memory.bandwidth.value().0, model));
+    match &model.memory.write_cost {
+        Some(cost) => server.with_write_cost(cost.value().0),
+        None => server,
+    }
+}

@@ -1,0 +1,158 @@
+//! What a thread and its core keep between two turns.
+
+use super::core::{FillBuffers, InFlight, Pending};
+use super::pages::TranslationBuffer;
+use super::schedule::State;
+use super::stream::{Batch, Stream};
+use super::system::Coming;
+use super::time::Ticks;
+use super::trainer::{Streamer, Strides};
+use crate::model::Model;
+
+/// What is the same for all turns.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) prefetchers: [bool; 4],
+    /// Of one instruction, on a core with one PU running, and with more.
+    pub(crate) pace: Ticks,
+    pub(crate) shared_pace: Ticks,
+    pub(crate) reorder_buffer: u64,
+    pub(crate) store_buffer: u64,
+    /// Of an atomic instruction, beyond its access.
+    pub(crate) locked: Ticks,
+    /// An atomic instruction waits for everything before it, and everything after it waits for it.
+    pub(crate) serial: bool,
+    pub(crate) walk: Ticks,
+    pub(crate) l1_latency: Ticks,
+    pub(crate) most_blocks: usize,
+    /// By how much a turn ends earlier when a line was handed on.
+    pub(crate) handed_on_earlier: Ticks,
+    /// For how long after a line was handed on to it a thread is taken to compete for lines.
+    pub(crate) fight: Ticks,
+}
+
+/// What a core has besides its caches.
+pub(crate) struct CoreState {
+    pub(crate) translations: TranslationBuffer,
+    pub(crate) buffers: FillBuffers,
+    /// Of the lines that atomic instructions wait for.
+    pub(crate) locked: FillBuffers,
+    pub(crate) in_flight: InFlight,
+    pub(crate) streamer: Streamer,
+    /// Its PUs that have a thread that can run.
+    pub(crate) running: u32,
+}
+
+impl CoreState {
+    pub(crate) fn new(model: &Model) -> Self {
+        Self {
+            translations: TranslationBuffer::new(model.tlb.entries.value().0, model.tlb.ways.value().0),
+            buffers: FillBuffers::new(model.core.line_fill_buffers.value().0 as usize),
+            locked: FillBuffers::new(model.core.locked_at_once()),
+            in_flight: InFlight::new(model.prefetch.in_flight.value().0 as usize),
+            streamer: Streamer::new(model.prefetch.streamer_distance.value().0),
+            running: 0,
+        }
+    }
+}
+
+/// One thread between its turns.
+pub(crate) struct Thread<'a> {
+    pub(crate) stream: Box<dyn Stream + 'a>,
+    pub(crate) batch: Batch,
+    pub(crate) next: usize,
+    pub(crate) clock: Ticks,
+    pub(crate) state: State,
+    pub(crate) pu: usize,
+    /// Until when its turns are short, because others may want its lines.
+    pub(crate) fights_until: Ticks,
+    pub(crate) instructions: u64,
+    pub(crate) stores: u64,
+    pub(crate) pending_loads: Pending,
+    pub(crate) pending_stores: Pending,
+    pub(crate) strides: Strides,
+    /// The instructions before the event `next` of the batch have been executed, and the event has not been.
+    pub(crate) came_to_event: bool,
+    /// The line of the last access, by virtual address, while it is certain to be in the L1.
+    pub(crate) last_line: u64,
+    /// Whether it may be written there without asking another cache.
+    pub(crate) last_written: bool,
+    /// When the last load's value is there.
+    pub(crate) last_value: Ticks,
+    pub(crate) stalled: Ticks,
+    pub(crate) busy: Ticks,
+    pub(crate) waited: Ticks,
+    pub(crate) queued: Ticks,
+    /// Regions that it has entered, and when.
+    pub(crate) open_regions: Vec<(u64, Ticks)>,
+    pub(crate) ahead: Ahead,
+}
+
+/// What is known of the accesses to come.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// The event at which the next chunk begins.
+    pub(crate) chunk: usize,
+    /// What is known of the misses of the next chunk.
+    pub(crate) coming: Vec<Coming>,
+    /// Misses and prefetches so far, and at the begin of the chunk.
+    pub(crate) brought: u64,
+    pub(crate) brought_before: u64,
+}
+
+impl<'a> Thread<'a> {
+    pub(crate) fn new(stream: Box<dyn Stream + 'a>, pu: usize) -> Self {
+        Self {
+            stream,
+            batch: Batch::default(),
+            next: 0,
+            clock: 0,
+            state: State::Ready,
+            pu,
+            fights_until: 0,
+            instructions: 0,
+            stores: 0,
+            pending_loads: Pending::default(),
+            pending_stores: Pending::default(),
+            strides: Strides::default(),
+            came_to_event: false,
+            last_line: u64::MAX,
+            last_written: false,
+            last_value: 0,
+            stalled: 0,
+            busy: 0,
+            waited: 0,
+            queued: 0,
+            open_regions: vec![],
+            ahead: Ahead::default(),
+        }
+    }
+
+    /// Executes instructions that are no accesses.
+    #[inline]
+    pub(crate) fn pass_instructions(&mut self, number: u32, pace: Ticks) {
+        self.instructions += u64::from(number);
+        self.clock += u64::from(number) * pace;
+        if self.instructions >= self.pending_loads.next_block() {
+            let until = self.pending_loads.advance(self.instructions, self.clock);
+            self.stall_until(until);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stall_until(&mut self, until: Ticks) {
+        if until > self.clock {
+            self.stalled += until - self.clock;
+            self.clock = until;
+        }
+    }
+
+    /// A hit of the L1 whose address comes from the load before: its value is there one latency after that load's, and the
+    /// core runs ahead of it by no more instructions than the reorder buffer holds.
+    #[inline]
+    pub(crate) fn dependent_hit(&mut self, settings: &Settings) {
+        self.last_value = self.last_value.max(self.clock) + settings.l1_latency;
+        let ahead = settings.reorder_buffer * settings.pace;
+        self.stall_until(self.last_value.saturating_sub(ahead));
+    }
+}
