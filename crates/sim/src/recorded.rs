@@ -6,11 +6,12 @@
 //!
 //! 1. Once, the whole recording is read for its events and for who touches each page first.
 //! 2. `order` decides, event by event, what the simulation does in its place.
-//! 3. Every stream reads its thread's part of the file anew and puts these in.
+//! 3. Every stream reads its thread's part of the file again and puts these in.
 //!
 //! Of a recording with windows, what lies between them takes no time.
 
 mod order;
+mod synchronisation;
 
 use crate::model::PAGE_BYTES;
 use crate::timeline::Program;

@@ -1,25 +1,30 @@
-//! What orders the threads of a recording, put into the simulator's words: barriers, and tokens that one thread signals
-//! and others wait for.
+//! What orders the threads of a recording, as events of the simulator: barriers, and tokens that one thread signals and
+//! others wait for.
 //!
 //! - A thread begins when its creator has created it.
 //! - A futex wait that slept ends with the wake that ended it: the first one on that address after the wait began, or, if
-//!   the wake was noted just before, the last one before the wait's end. A thread's end wakes those who join it.
-//! - A barrier of a team: those who are in one when the first of them leaves it are its members. What a thread does in it
-//!   is waiting, and left out. In its place each member adds to a counter, the last one to come changes a flag on another
-//!   line, and all others read that: what libgomp does without its spinning (config/linux/bar.h).
-//! - A region's threads begin their shares when it has begun. It ends when all shares have. What its first thread does
-//!   between the region's begin and its own share's, where the team assembles, and between its share's end and the
-//!   region's, and what others do between two shares, is waiting too, and left out.
+//!   the wake was recorded just before, the last one before the wait's end. A thread's end wakes the threads that join it.
+//! - A barrier of a team: its members are the threads that are in a barrier when the first of them leaves it. What a thread
+//!   does in a barrier is waiting, and left out. In its place each member adds to a counter, the last one to arrive changes a
+//!   flag on another line, and all others read the flag: what libgomp does without its spinning (config/linux/bar.h).
+//! - The threads of a region begin their shares when the region has begun. The region ends when all shares have ended.
+//!   Three intervals are waiting too, and left out: of the region's first thread, from the region's begin to that of its own
+//!   share, where the team assembles, and from its share's end to the region's end; of the others, between two shares.
 //! - Calls that wake others take the time of a system call wherever they are: libgomp's barriers make one each time.
+//!
+//! `synchronisation` finds in the recording who waited for whom. Here each thread's events go through a state machine:
+//! its state says whether the thread works or waits, and each event changes the state and is replaced by events of the
+//! simulator.
 //!
 //! Known limits: a lock that was handed on without a futex orders nothing, so that threads may hold it at once; teams that
 //! meet at barriers at the same time are taken for one; a team whose workers were released by spinning alone is ordered
 //! only where the agent marked the region.
 
+use super::synchronisation::{Arrival, Synchronisation};
 use crate::model::LINE_BYTES;
 use crate::window::{Event, EventKind};
 use pinfold_trace::{Event as RecordedEvent, EventKind as Kind};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashSet;
 
 /// Where the counter of all barriers is, which no program's memory is; the flag is on the next line.
 const BARRIER_COUNTER: u64 = 1 << 60;
@@ -27,15 +32,6 @@ const BARRIER_FLAG: u64 = BARRIER_COUNTER + LINE_BYTES;
 
 /// Instructions that a thread needs at a barrier beside its accesses. Assumed.
 const BARRIER_INSTRUCTIONS: u32 = 20;
-
-/// One thread's arrival at a barrier.
-#[derive(Clone, Copy)]
-struct Arrival {
-    barrier: u64,
-    members: u16,
-    /// It came last when the program was recorded.
-    last: bool,
-}
 
 /// The events of one thread.
 pub(super) struct ThreadEvents {
@@ -66,149 +62,202 @@ impl Orders {
     }
 }
 
-/// A region from its first thread's begin to its end.
-struct RegionRun {
-    region: u64,
-    begin: u64,
-    end: u64,
-    thread: usize,
+/// Orders of all threads. `windowed` says that the recording begins outside its windows.
+pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
+    let synchronisation = Synchronisation::of(threads);
+    let mut all: Vec<Orders> = threads
+        .iter()
+        .enumerate()
+        .map(|(number, thread)| Translation::new(&synchronisation, number, windowed).translate(thread))
+        .collect();
+    remove_endless_waits(&mut all);
+    all
 }
 
-/// Orders of all threads. `windowed` tells that the recording begins outside its windows.
-pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
-    let barriers = barriers(threads);
-    let wakes = wakes(threads);
-    let runs = region_runs(threads);
-    let shares_ended = shares_ended(threads);
-    let created: HashMap<u64, u64> = threads
-        .iter()
-        .flat_map(|thread| &thread.events)
-        .filter_map(|event| match event.kind {
-            Kind::ThreadCreate { thread } => Some((thread, event.sequence)),
-            _ => None,
-        })
+/// A wake that was itself left out wakes no thread, so no thread waits for it.
+fn remove_endless_waits(all: &mut [Orders]) {
+    let signals = all.iter().flat_map(|orders| &orders.events);
+    let signalled: HashSet<u64> = signals
+        .filter(|event| event.kind == EventKind::Signal)
+        .map(|event| event.payload)
         .collect();
-    let mut all: Vec<Orders> = vec![];
-    let mut signalled = BTreeSet::new();
-    for (number, thread) in threads.iter().enumerate() {
-        let mut orders = Orders::default();
-        let leads = runs.iter().any(|run| run.thread == number);
-        let (mut in_barrier, mut between_shares, mut outside) = (false, false, windowed);
-        let mut assembling = false;
-        let mut slept_since = None;
-        orders.begins.push(0);
+    for event in all.iter_mut().flat_map(|orders| &mut orders.events) {
+        if event.kind == EventKind::Wait && !signalled.contains(&event.payload) {
+            *event = Event::instructions(0);
+        }
+    }
+}
+
+/// Where a thread is in the parallel regions of its team.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// It does its share, or is in no region.
+    Working,
+    /// It has begun a region, and its own share of the region has not begun.
+    Assembling,
+    /// Its share has ended, and neither the region nor the next share has.
+    Ended,
+}
+
+/// The translation of one thread's events into orders, and the thread's state in it.
+struct Translation<'a> {
+    synchronisation: &'a Synchronisation,
+    /// The thread's number.
+    number: usize,
+    /// The thread begins regions.
+    leads: bool,
+    share: Share,
+    in_barrier: bool,
+    outside_windows: bool,
+    /// The last futex wait that began.
+    slept_since: Option<u64>,
+    orders: Orders,
+}
+
+impl<'a> Translation<'a> {
+    fn new(synchronisation: &'a Synchronisation, number: usize, windowed: bool) -> Self {
+        Self {
+            synchronisation,
+            number,
+            leads: synchronisation.leads(number),
+            share: Share::Working,
+            in_barrier: false,
+            outside_windows: windowed,
+            slept_since: None,
+            orders: Orders::default(),
+        }
+    }
+
+    fn translate(mut self, thread: &ThreadEvents) -> Orders {
+        self.orders.begins.push(0);
         for (place, event) in thread.events.iter().enumerate() {
-            let silent = in_barrier || between_shares || assembling || outside;
-            orders.silent.push(silent);
-            let mut put = |event: Event| {
-                if event.kind == EventKind::Signal {
-                    signalled.insert(event.payload);
-                }
-                orders.events.push(event);
-            };
-            let run_at = |region: u64| {
-                let earlier = &runs[..runs.partition_point(|run| run.begin < event.sequence)];
-                earlier.iter().rfind(|run| run.region == region)
-            };
-            match event.kind {
-                Kind::ThreadBegin { .. } => {
-                    if let Some(&sequence) = created.get(&u64::from(thread.number)) {
-                        put(wait(sequence));
-                    }
-                }
-                Kind::ThreadCreate { .. } | Kind::ThreadEnd { .. } => put(signal(event.sequence)),
-                Kind::FutexWake { .. } => {
-                    // Whoever ends the waiting of others asks the kernel to wake them, asleep or not.
-                    if !outside {
-                        put(Event::mark(EventKind::SystemCall, 0));
-                    }
-                    if !silent || outside {
-                        put(signal(event.sequence));
-                    }
-                }
-                Kind::FutexWait { .. } => {
-                    slept_since = Some(event.sequence);
-                    if !silent {
-                        put(Event::mark(EventKind::SystemCall, 0));
-                    }
-                }
-                Kind::FutexWaitEnd { address, error: 0 } if !silent || outside => {
-                    if let Some(wake) = slept_since
-                        .take()
-                        .and_then(|since| wake(&wakes, address, since, event.sequence))
-                    {
-                        put(wait(wake));
-                    }
-                }
-                Kind::RegionBegin { region, .. } => {
-                    put(Event::mark(EventKind::RegionBegin, region));
-                    put(signal(event.sequence));
-                    assembling = begins_share(&thread.events[place + 1..], region);
-                }
-                Kind::WorkBegin { region } => {
-                    (between_shares, assembling) = (false, false);
-                    if let Some(run) = run_at(region).filter(|run| run.thread != number) {
-                        put(poll(run.begin));
-                    }
-                }
-                Kind::WorkEnd { region } => {
-                    put(signal(event.sequence));
-                    between_shares = !leads || run_at(region).is_some_and(|run| run.thread == number);
-                }
-                Kind::RegionEnd { region } => {
-                    between_shares = false;
-                    if let Some(run) = run_at(region) {
-                        let shares = shares_ended.get(&region).map_or(&[][..], Vec::as_slice);
-                        let first = shares.partition_point(|&(sequence, _)| sequence < run.begin);
-                        for &(sequence, worker) in &shares[first..] {
-                            if sequence > event.sequence {
-                                break;
-                            }
-                            if worker != number {
-                                put(poll(sequence));
-                            }
-                        }
-                    }
-                    put(Event::mark(EventKind::RegionEnd, region));
-                }
-                Kind::BarrierBegin {} => {
-                    if let Some(&arrival) = barriers.get(&(number, place)) {
-                        in_barrier = true;
-                        pass(arrival).into_iter().for_each(put);
-                    }
-                }
-                Kind::BarrierEnd {} => in_barrier = false,
-                Kind::WindowBegin {} => outside = false,
-                Kind::WindowEnd {} => outside = true,
-                // A page keeps its place in a simulation, and a simulated machine has no address spaces.
-                Kind::FutexWaitEnd { .. }
-                | Kind::Compute {}
-                | Kind::Unmap { .. }
-                | Kind::Discard { .. }
-                | Kind::Map { .. }
-                | Kind::Protect { .. }
-                | Kind::Remap { .. }
-                | Kind::Break { .. }
-                | Kind::Stack { .. } => {}
-            }
-            orders
-                .begins
-                .push(u32::try_from(orders.events.len()).unwrap_or(u32::MAX));
+            self.orders.silent.push(self.is_silent());
+            self.step(thread, place, event);
+            let end = u32::try_from(self.orders.events.len()).unwrap_or(u32::MAX);
+            self.orders.begins.push(end);
         }
-        orders
-            .silent
-            .push(in_barrier || between_shares || assembling || outside);
-        all.push(orders);
+        self.orders.silent.push(self.is_silent());
+        self.orders
     }
-    // A wake that was itself left out wakes nobody.
-    for orders in &mut all {
-        for event in &mut orders.events {
-            if event.kind == EventKind::Wait && !signalled.contains(&event.payload) {
-                *event = Event::instructions(0);
-            }
+
+    /// Whether what the thread does now is left out.
+    fn is_silent(&self) -> bool {
+        self.in_barrier || self.outside_windows || self.share != Share::Working
+    }
+
+    /// Goes over one event of the thread.
+    fn step(&mut self, thread: &ThreadEvents, place: usize, event: &RecordedEvent) {
+        let sequence = event.sequence;
+        match event.kind {
+            Kind::ThreadBegin { .. } => self.begin_thread(thread.number),
+            Kind::ThreadCreate { .. } | Kind::ThreadEnd { .. } => self.put(signal(sequence)),
+            Kind::FutexWake { .. } => self.wake(sequence),
+            Kind::FutexWait { .. } => self.begin_futex_wait(sequence),
+            Kind::FutexWaitEnd { address, error: 0 } => self.end_futex_wait(address, sequence),
+            Kind::RegionBegin { region, .. } => self.begin_region(region, sequence, &thread.events[place + 1..]),
+            Kind::RegionEnd { region } => self.end_region(region, sequence),
+            Kind::WorkBegin { region } => self.begin_share(region, sequence),
+            Kind::WorkEnd { region } => self.end_share(region, sequence),
+            Kind::BarrierBegin {} => self.arrive_at_barrier(place),
+            Kind::BarrierEnd {} => self.in_barrier = false,
+            Kind::WindowBegin {} => self.outside_windows = false,
+            Kind::WindowEnd {} => self.outside_windows = true,
+            // A wait that failed ended by itself. A page keeps its place in a simulation, and a simulated machine has no
+            // address spaces.
+            Kind::FutexWaitEnd { .. }
+            | Kind::Compute {}
+            | Kind::Unmap { .. }
+            | Kind::Discard { .. }
+            | Kind::Map { .. }
+            | Kind::Protect { .. }
+            | Kind::Remap { .. }
+            | Kind::Break { .. }
+            | Kind::Stack { .. } => {}
         }
     }
-    all
+
+    fn put(&mut self, event: Event) {
+        self.orders.events.push(event);
+    }
+
+    /// `thread` is the recording's number of the thread.
+    fn begin_thread(&mut self, thread: u32) {
+        if let Some(creation) = self.synchronisation.creation(thread) {
+            self.put(wait(creation));
+        }
+    }
+
+    fn wake(&mut self, sequence: u64) {
+        // A thread that ends the waiting of others asks the kernel to wake them, asleep or not.
+        if !self.outside_windows {
+            self.put(Event::mark(EventKind::SystemCall, 0));
+        }
+        if !self.is_silent() || self.outside_windows {
+            self.put(signal(sequence));
+        }
+    }
+
+    fn begin_futex_wait(&mut self, sequence: u64) {
+        self.slept_since = Some(sequence);
+        if !self.is_silent() {
+            self.put(Event::mark(EventKind::SystemCall, 0));
+        }
+    }
+
+    fn end_futex_wait(&mut self, address: u64, sequence: u64) {
+        if self.is_silent() && !self.outside_windows {
+            return;
+        }
+        if let Some(since) = self.slept_since.take()
+            && let Some(wake) = self.synchronisation.wake(address, since, sequence)
+        {
+            self.put(wait(wake));
+        }
+    }
+
+    /// `later` are the thread's events after the region's begin.
+    fn begin_region(&mut self, region: u64, sequence: u64, later: &[RecordedEvent]) {
+        self.put(Event::mark(EventKind::RegionBegin, region));
+        self.put(signal(sequence));
+        if begins_share(later, region) {
+            self.share = Share::Assembling;
+        }
+    }
+
+    fn begin_share(&mut self, region: u64, sequence: u64) {
+        self.share = Share::Working;
+        if let Some(run) = self.synchronisation.run_at(region, sequence)
+            && run.thread != self.number
+        {
+            self.put(poll(run.begin));
+        }
+    }
+
+    fn end_share(&mut self, region: u64, sequence: u64) {
+        self.put(signal(sequence));
+        let run = self.synchronisation.run_at(region, sequence);
+        let waits = !self.leads || run.is_some_and(|run| run.thread == self.number);
+        self.share = if waits { Share::Ended } else { Share::Working };
+    }
+
+    fn end_region(&mut self, region: u64, sequence: u64) {
+        self.share = Share::Working;
+        if let Some(run) = self.synchronisation.run_at(region, sequence) {
+            for &(ended, worker) in self.synchronisation.shares_ended(region, run.begin, sequence) {
+                if worker != self.number {
+                    self.put(poll(ended));
+                }
+            }
+        }
+        self.put(Event::mark(EventKind::RegionEnd, region));
+    }
+
+    fn arrive_at_barrier(&mut self, place: usize) {
+        if let Some(arrival) = self.synchronisation.arrival(self.number, place) {
+            self.in_barrier = true;
+            self.orders.events.extend(pass(arrival));
+        }
+    }
 }
 
 /// Whether the thread that has begun a region does its share of it next, of what these events tell of the region.
@@ -249,118 +298,6 @@ fn poll(sequence: u64) -> Event {
         size: 1,
         ..wait(sequence)
     }
-}
-
-/// The barriers that opened, by thread and place of its arrival.
-fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), Arrival> {
-    let mut marks: Vec<(u64, usize, usize, bool)> = vec![];
-    for (number, thread) in threads.iter().enumerate() {
-        for (place, event) in thread.events.iter().enumerate() {
-            match event.kind {
-                Kind::BarrierBegin {} => marks.push((event.sequence, number, place, true)),
-                Kind::BarrierEnd {} => marks.push((event.sequence, number, place, false)),
-                _ => {}
-            }
-        }
-    }
-    marks.sort_unstable();
-    let mut found = HashMap::new();
-    // Who has come since the last barrier opened, and where.
-    let mut arrived: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut newest = 0;
-    let mut barrier = 0;
-    for (_, thread, place, begins) in marks {
-        if begins {
-            arrived.insert(thread, place);
-            newest = thread;
-        } else if arrived.contains_key(&thread) {
-            barrier += 1;
-            let members = u16::try_from(arrived.len()).unwrap_or(u16::MAX);
-            for (member, place) in std::mem::take(&mut arrived) {
-                let arrival = Arrival {
-                    barrier,
-                    members,
-                    last: member == newest,
-                };
-                found.insert((member, place), arrival);
-            }
-        }
-    }
-    found
-}
-
-/// By futex: the numbers of the events that wake its waiters, in order.
-fn wakes(threads: &[ThreadEvents]) -> HashMap<u64, Vec<u64>> {
-    let mut wakes: HashMap<u64, Vec<u64>> = HashMap::new();
-    for event in threads.iter().flat_map(|thread| &thread.events) {
-        match event.kind {
-            Kind::FutexWake { address, .. } | Kind::ThreadEnd { futex: address } if address != 0 => {
-                wakes.entry(address).or_default().push(event.sequence);
-            }
-            _ => {}
-        }
-    }
-    for sequences in wakes.values_mut() {
-        sequences.sort_unstable();
-    }
-    wakes
-}
-
-/// The wake that ended a wait.
-fn wake(wakes: &HashMap<u64, Vec<u64>>, address: u64, since: u64, end: u64) -> Option<u64> {
-    let wakes = wakes.get(&address)?;
-    let after = wakes.partition_point(|&wake| wake < since);
-    let within = wakes.get(after).filter(|&&wake| wake < end);
-    within.or_else(|| wakes[..after].last()).copied()
-}
-
-/// All regions, by their begins.
-fn region_runs(threads: &[ThreadEvents]) -> Vec<RegionRun> {
-    let mut runs = vec![];
-    for (number, thread) in threads.iter().enumerate() {
-        let mut open: Vec<(u64, u64)> = vec![];
-        for event in &thread.events {
-            match event.kind {
-                Kind::RegionBegin { region, .. } => open.push((region, event.sequence)),
-                Kind::RegionEnd { region } => {
-                    if let Some(place) = open.iter().rposition(|&(begun, _)| begun == region) {
-                        let (region, begin) = open.remove(place);
-                        runs.push(RegionRun {
-                            region,
-                            begin,
-                            end: event.sequence,
-                            thread: number,
-                        });
-                    }
-                }
-                _ => {}
-            }
-        }
-        runs.extend(open.into_iter().map(|(region, begin)| RegionRun {
-            region,
-            begin,
-            end: u64::MAX,
-            thread: number,
-        }));
-    }
-    runs.sort_unstable_by_key(|run| (run.begin, run.end));
-    runs
-}
-
-/// By region: when which thread ended its share.
-fn shares_ended(threads: &[ThreadEvents]) -> HashMap<u64, Vec<(u64, usize)>> {
-    let mut ended: HashMap<u64, Vec<(u64, usize)>> = HashMap::new();
-    for (number, thread) in threads.iter().enumerate() {
-        for event in &thread.events {
-            if let Kind::WorkEnd { region } = event.kind {
-                ended.entry(region).or_default().push((event.sequence, number));
-            }
-        }
-    }
-    for shares in ended.values_mut() {
-        shares.sort_unstable();
-    }
-    ended
 }
 
 #[cfg(test)]
