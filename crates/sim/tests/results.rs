@@ -1,105 +1,134 @@
 //! The results of the window engine, all their numbers, over many kinds of streams, machines and configurations.
 //!
-//! Whoever makes the engine faster must change none of these. Whoever changes what is modelled changes them on purpose,
-//! and puts what the failing test prints into `results/expected.txt`. The machines are made up and small, so that little
-//! work fills every cache and a corrected number in `machines/` changes nothing here.
+//! A change that makes the engine faster must change none of these. A change of the model changes them on purpose: then copy
+//! the file that the failing test names to `results/expected.txt`, and read the difference. The machines are made up and
+//! small, so that little work fills every cache and a corrected number in `machines/` changes nothing here.
 
 use pinfold_core::{NodeId, Pinning, PuId};
 use pinfold_sim::model::{Model, Prefetcher};
 use pinfold_sim::window::{
-    Event, EventKind, Generated, Options, PageMapping, PageProfile, Prefetchers, Served, Stream, WindowConfiguration,
-    WindowResult, simulate, synthetic,
+    Counters, Event, EventKind, Generated, Options, PageMapping, PageProfile, Prefetchers, Served, Stream,
+    WindowConfiguration, WindowResult, simulate, synthetic,
 };
-use std::fmt::Write;
+use std::fmt::Display;
 use std::time::Duration;
 
-/// A line a case: its name, the cycles of the window, rounded down, and the digest of all its numbers.
+/// For each case a line with its name, and indented lines of named numbers.
 const EXPECTED: &str = include_str!("results/expected.txt");
 
-/// The 64-bit FNV-1a hash (Fowler, Noll, Vo) of numbers.
-struct Digest(u64);
+/// Where the test writes what it found.
+const FOUND: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/expected.txt");
 
-impl Digest {
-    fn number(&mut self, number: u64) {
-        for byte in number.to_le_bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn float(&mut self, number: f64) {
-        self.number(number.to_bits());
-    }
+/// Numbers with their names, after what they are of.
+fn line(of: &str, numbers: &[(&str, &dyn Display)]) -> String {
+    let named: Vec<String> = numbers
+        .iter()
+        .map(|(name, number)| format!("{name} {number}"))
+        .collect();
+    format!("  {of}: {}\n", named.join(", "))
 }
 
-fn digest(result: &WindowResult) -> u64 {
-    let mut digest = Digest(0xcbf2_9ce4_8422_2325);
-    digest.float(result.seconds);
-    digest.float(result.cycles);
-    for &end in &result.ends {
-        digest.float(end);
+/// Numbers in the order of threads, nodes, links or packages.
+fn list<T: Display>(of: &str, numbers: impl IntoIterator<Item = T>) -> String {
+    let numbers: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
+    if numbers.is_empty() {
+        return String::new();
     }
-    for thread in &result.threads {
-        let counts = [
-            thread.instructions,
-            thread.reads,
-            thread.writes,
-            thread.upgrades,
-            thread.invalidations_sent,
-            thread.invalidations_received,
-            thread.back_invalidations,
-            thread.memory_writes,
-            thread.late_prefetches,
-            thread.prefetches_from_memory,
-            thread.dropped_prefetches,
-            thread.tlb_misses,
-            thread.switches,
-        ];
-        let levels = thread.levels.iter().flat_map(|level| [level.hits, level.misses]);
-        let served = Served::ALL.map(|served| thread.served[served]);
-        let prefetches = Prefetcher::ALL.map(|prefetcher| thread.prefetches[prefetcher]);
-        let useful = Prefetcher::ALL.map(|prefetcher| thread.useful_prefetches[prefetcher]);
-        let all = counts.into_iter().chain(levels).chain(served);
-        for count in all.chain(prefetches).chain(useful) {
-            digest.number(count);
-        }
-        for cycles in [
-            thread.stall_cycles,
-            thread.busy_cycles,
-            thread.wait_cycles,
-            thread.queue_cycles,
-        ] {
-            digest.float(cycles);
-        }
-    }
-    for span in &result.regions {
-        digest.number(span.region);
-        digest.number(span.thread as u64);
-        digest.float(span.begin);
-        digest.float(span.end);
-    }
-    let links = result.links.iter().map(|link| link.bytes);
-    for bytes in result
-        .memory_bytes
+    format!("  {of}: {}\n", numbers.join(" "))
+}
+
+/// What all threads counted together, but for the levels of the caches.
+fn totals(total: &Counters) -> String {
+    line(
+        "cycles of all threads",
+        &[
+            ("busy", &total.busy_cycles),
+            ("stalled", &total.stall_cycles),
+            ("waiting", &total.wait_cycles),
+            ("queued", &total.queue_cycles),
+        ],
+    ) + &line(
+        "accesses",
+        &[
+            ("instructions", &total.instructions),
+            ("reads", &total.reads),
+            ("writes", &total.writes),
+            ("TLB misses", &total.tlb_misses),
+            ("switches", &total.switches),
+        ],
+    ) + &line(
+        "coherence",
+        &[
+            ("upgrades", &total.upgrades),
+            ("invalidations sent", &total.invalidations_sent),
+            ("received", &total.invalidations_received),
+            ("back-invalidations", &total.back_invalidations),
+            ("lines written to memory", &total.memory_writes),
+        ],
+    ) + &line(
+        "prefetches used or not",
+        &[
+            ("late", &total.late_prefetches),
+            ("from memory", &total.prefetches_from_memory),
+            ("dropped", &total.dropped_prefetches),
+        ],
+    )
+}
+
+/// All numbers of a result. What happened to each thread shows in its end.
+fn report(name: &str, result: &WindowResult) -> String {
+    let total = result.total();
+    let mut text = format!("{name}\n") + &totals(&total);
+    for (number, level) in total
+        .levels
         .iter()
-        .chain(&result.bus_bytes)
-        .copied()
-        .chain(links)
+        .enumerate()
+        .filter(|(_, level)| level.hits + level.misses > 0)
     {
-        digest.number(bytes);
+        let level: [(&str, &dyn Display); 2] = [("hits", &level.hits), ("misses", &level.misses)];
+        text += &line(&format!("L{}", number + 1), &level);
     }
-    for (&region, totals) in &result.region_totals {
-        digest.number(region);
-        digest.number(totals.executions);
-        digest.number(totals.memory_bytes);
-        digest.number(totals.counters.instructions);
-        for float in [totals.seconds, totals.package_joules, totals.memory_joules] {
-            digest.float(float);
-        }
+    for served in Served::ALL.into_iter().filter(|&served| total.served[served] > 0) {
+        text += &list(&format!("served by {served:?}"), [total.served[served]]);
     }
-    digest.float(result.package_joules);
-    digest.float(result.memory_joules);
-    digest.number(result.released);
-    digest.0
+    for prefetcher in Prefetcher::ALL
+        .into_iter()
+        .filter(|&prefetcher| total.prefetches[prefetcher] > 0)
+    {
+        let (sent, useful) = (total.prefetches[prefetcher], total.useful_prefetches[prefetcher]);
+        text += &line(
+            &format!("prefetches of {prefetcher:?}"),
+            &[("sent", &sent), ("useful", &useful)],
+        );
+    }
+    text += &list("ends of threads", &result.ends);
+    text += &list("bytes of each memory", &result.memory_bytes);
+    text += &list("bytes of each link", result.links.iter().map(|link| link.bytes));
+    text += &list("bytes of each bus", &result.bus_bytes);
+    for (region, totals) in &result.region_totals {
+        let spans = result.regions.iter().filter(|span| span.region == *region);
+        let cycles: f64 = spans.map(|span| span.end - span.begin).sum();
+        text += &line(
+            &format!("region {region}"),
+            &[
+                ("executions", &totals.executions),
+                ("cycles", &cycles),
+                ("seconds", &totals.seconds),
+                ("instructions", &totals.counters.instructions),
+                ("bytes", &totals.memory_bytes),
+                ("package joules", &totals.package_joules),
+                ("memory joules", &totals.memory_joules),
+            ],
+        );
+    }
+    let whole: [(&str, &dyn Display); 5] = [
+        ("cycles", &result.cycles),
+        ("seconds", &result.seconds),
+        ("package joules", &result.package_joules),
+        ("memory joules", &result.memory_joules),
+        ("released", &result.released),
+    ];
+    text + &line("window", &whole)
 }
 
 /// Four exclusive dies of two levels and a victim LLC each, MOESI, eight nodes, 48 cores.
@@ -248,20 +277,39 @@ fn cases() -> Vec<(String, WindowResult)> {
     cases
 }
 
+/// The lines that differ, each with the case that it is of.
+fn differences(expected: &str, found: &str) -> Vec<String> {
+    let mut case = "";
+    let mut differences = vec![];
+    let (mut expected, mut found) = (expected.lines(), found.lines());
+    loop {
+        let (expected, found) = (expected.next(), found.next());
+        if expected.is_none() && found.is_none() {
+            return differences;
+        }
+        let (expected, found) = (expected.unwrap_or("nothing"), found.unwrap_or("nothing"));
+        if !found.starts_with(' ') {
+            case = found;
+        }
+        if expected != found {
+            differences.push(format!(
+                "{case}\n  expected {}\n  found    {}",
+                expected.trim(),
+                found.trim()
+            ));
+        }
+    }
+}
+
 #[test]
 fn no_number_of_any_result_has_changed() {
-    let mut found = String::new();
-    for (name, result) in cases() {
-        writeln!(
-            found,
-            "{name}: {:.0} cycles, {:016x}",
-            result.cycles.floor(),
-            digest(&result)
-        )
-        .unwrap();
-    }
+    let found: String = cases().iter().map(|(name, result)| report(name, result)).collect();
+    std::fs::write(FOUND, &found).unwrap();
+    let differences = differences(EXPECTED, &found);
     assert!(
-        found == EXPECTED,
-        "the results are no longer those of crates/sim/tests/results/expected.txt, but\n{found}"
+        differences.is_empty(),
+        "{} lines differ from crates/sim/tests/results/expected.txt; the new results are in {FOUND}:\n{}",
+        differences.len(),
+        differences.join("\n")
     );
 }
