@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// A program of working threads, and its file.
 struct Program {
@@ -85,6 +86,33 @@ fn until_it_works(watcher: &mut Watcher, thread: i32) -> (TaskId, HostSample) {
     found.unwrap()
 }
 
+/// A program with one working thread, which is watched and has been seen to work.
+struct Watched {
+    watcher: Watcher,
+    /// The directory of the journal.
+    journals: TempDir,
+    program: Program,
+    thread: i32,
+    task: TaskId,
+}
+
+impl Watched {
+    fn task() -> Self {
+        let program = Program::start(1);
+        let thread = program.numbers(2)[1];
+        let journals = tempfile::tempdir().unwrap();
+        let mut watcher = watch(journals.path(), program.process());
+        let (task, _) = until_it_works(&mut watcher, thread);
+        Self {
+            watcher,
+            journals,
+            program,
+            thread,
+            task,
+        }
+    }
+}
+
 fn mask(thread: i32) -> PuSet {
     CpuMask::of_thread(thread).unwrap().to_set()
 }
@@ -101,31 +129,24 @@ fn standing(sample: &HostSample, task: TaskId) -> &pinfold_core::Standing {
 #[test]
 fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
     let Some([first, second]) = two_pus() else { return };
-    let program = Program::start(1);
-    let thread = program.numbers(2)[1];
-    let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
-    let (task, _) = until_it_works(&mut watcher, thread);
-    assert_eq!(watcher.place(task, first), Placed::Done);
-    assert_eq!(mask(thread), only(first));
-    assert_eq!(watcher.place(task, second), Placed::Done);
-    let sample = until_it_works(&mut watcher, thread).1;
-    assert_eq!(standing(&sample, task).pinned, Some(second));
-    let undoing = watcher.end();
+    let mut watched = Watched::task();
+    assert_eq!(watched.watcher.place(watched.task, first), Placed::Done);
+    assert_eq!(mask(watched.thread), only(first));
+    assert_eq!(watched.watcher.place(watched.task, second), Placed::Done);
+    let sample = until_it_works(&mut watched.watcher, watched.thread).1;
+    assert_eq!(standing(&sample, watched.task).pinned, Some(second));
+    let undoing = watched.watcher.end();
     assert_eq!((undoing.calls.len(), undoing.problems()), (1, vec![]));
-    assert_eq!(mask(thread), allowed());
-    drop(watcher);
-    assert_eq!(fs::read_dir(journals.path()).unwrap().count(), 0);
+    assert_eq!(mask(watched.thread), allowed());
+    drop(watched.watcher);
+    assert_eq!(fs::read_dir(watched.journals.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn a_panic_gives_everything_back() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
-    let thread = program.numbers(2)[1];
-    let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
-    let (task, _) = until_it_works(&mut watcher, thread);
+    let watched = Watched::task();
+    let (mut watcher, thread, task) = (watched.watcher, watched.thread, watched.task);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         assert_eq!(watcher.place(task, first), Placed::Done);
         assert_eq!(mask(thread), only(first));
@@ -250,44 +271,36 @@ fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
 #[test]
 fn a_mask_that_changes_after_ours_is_never_overwritten() {
     let Some([first, second]) = two_pus() else { return };
-    let program = Program::start(1);
-    let thread = program.numbers(2)[1];
-    let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
-    let (task, _) = until_it_works(&mut watcher, thread);
-    watcher.place(task, first);
-    CpuMask::single(second).give_to(thread).unwrap();
+    let mut watched = Watched::task();
+    watched.watcher.place(watched.task, first);
+    CpuMask::single(second).give_to(watched.thread).unwrap();
     // Before it was observed, and after.
     for _ in 0..2 {
-        let Placed::Refused(why) = watcher.place(task, first) else {
+        let Placed::Refused(why) = watched.watcher.place(watched.task, first) else {
             panic!("a mask that is another's was overwritten");
         };
         assert!(why.contains(&second.to_string()), "{why}");
-        let sample = until_it_works(&mut watcher, thread).1;
-        assert_eq!(standing(&sample, task).left_alone, Some(LeftAlone::OwnMask));
+        let sample = until_it_works(&mut watched.watcher, watched.thread).1;
+        assert_eq!(standing(&sample, watched.task).left_alone, Some(LeftAlone::OwnMask));
     }
-    assert_eq!(watcher.statistics().changed_by_others, 1);
-    assert_eq!(watcher.take_notes().len(), 1);
-    drop(watcher);
-    assert_eq!(mask(thread), only(second));
+    assert_eq!(watched.watcher.statistics().changed_by_others, 1);
+    assert_eq!(watched.watcher.take_notes().len(), 1);
+    drop(watched.watcher);
+    assert_eq!(mask(watched.thread), only(second));
 }
 
 #[test]
 fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
     let Some([first, _]) = two_pus() else { return };
-    let program = Program::start(1);
-    let thread = program.numbers(2)[1];
-    let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
-    let (task, _) = until_it_works(&mut watcher, thread);
-    watcher.place(task, first);
-    CpuMask::from(&allowed()).give_to(thread).unwrap();
-    let sample = until_it_works(&mut watcher, thread).1;
-    let standing = standing(&sample, task);
+    let mut watched = Watched::task();
+    watched.watcher.place(watched.task, first);
+    CpuMask::from(&allowed()).give_to(watched.thread).unwrap();
+    let sample = until_it_works(&mut watched.watcher, watched.thread).1;
+    let standing = standing(&sample, watched.task);
     assert_eq!(standing.pinned, None);
     if fs::read_to_string("/sys/devices/system/cpu/online").unwrap().trim() == allowed().to_string() {
         assert_eq!(standing.left_alone, None);
-        assert_eq!(watcher.place(task, first), Placed::Done);
+        assert_eq!(watched.watcher.place(watched.task, first), Placed::Done);
     }
 }
 
@@ -306,18 +319,17 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
 
 #[test]
 fn a_task_that_dies_between_observing_and_placing_is_gone() {
-    let program = Program::start(1);
-    let thread = program.numbers(2)[1];
-    let journals = tempfile::tempdir().unwrap();
-    let mut watcher = watch(journals.path(), program.process());
-    let (task, _) = until_it_works(&mut watcher, thread);
-    drop(program);
+    let mut watched = Watched::task();
+    drop(watched.program);
     let pu = allowed().first().unwrap();
-    assert_eq!(watcher.place(task, pu), Placed::Gone);
-    let sample = watcher.observe();
+    assert_eq!(watched.watcher.place(watched.task, pu), Placed::Gone);
+    let sample = watched.watcher.observe();
     assert!(sample.sample.tasks.is_empty());
-    watcher.observe();
-    assert_eq!((watcher.observe().watched, watcher.statistics().ended), (0, 2));
+    watched.watcher.observe();
+    assert_eq!(
+        (watched.watcher.observe().watched, watched.watcher.statistics().ended),
+        (0, 2)
+    );
 }
 
 /// The calling thread, and no other, becomes a user without privileges.

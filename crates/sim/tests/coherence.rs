@@ -1,11 +1,12 @@
 //! Who serves a miss, in every case that the protocols tell apart.
 
-use pinfold_core::{Pinning, PuId};
+mod common;
+
+use common::{configuration, recorded};
 use pinfold_sim::model::{Latency, Model, Sourced, builtin};
 use pinfold_sim::window::synthetic::counter;
 use pinfold_sim::window::{
-    Counters, Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Served, Stream, WindowConfiguration,
-    WindowResult, simulate,
+    Counters, Event, EventKind, Options, PageMapping, Prefetchers, Served, WindowResult, simulate,
 };
 
 /// Runs steps strictly one after the other: (PU, whether it stores, line).
@@ -26,16 +27,9 @@ fn run(model: &Model, steps: &[(u32, bool, u64)]) -> (WindowResult, Vec<u32>) {
         });
         mine.push(Event::mark(EventKind::Signal, index as u64));
     }
-    let streams = events
-        .into_iter()
-        .map(|events| Box::new(Recorded::new(events)) as Box<dyn Stream>)
-        .collect();
-    let configuration = WindowConfiguration {
-        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
-        pages: PageMapping::FirstTouch,
-        prefetchers: Prefetchers::NONE,
-    };
-    let result = simulate(model, &configuration, None, streams, &Options::default()).unwrap();
+    let streams = events.into_iter().map(|events| recorded(events)).collect();
+    let configuration = configuration(&pus, PageMapping::FirstTouch, Prefetchers::NONE);
+    let result = common::run(model, &configuration, streams);
     (result, pus)
 }
 
@@ -171,13 +165,9 @@ fn a_store_to_a_line_that_nobody_else_holds_asks_nobody() {
 fn a_line_that_is_fought_for_is_under_way_most_of_the_time_however_near_its_users_are() {
     let model = builtin("e5-2660v2x2").unwrap();
     let under_way = |pus: [u32; 2], transfer: &Option<Sourced<Latency>>| {
-        let configuration = WindowConfiguration {
-            pinning: Pinning::new(pus.map(PuId).to_vec()).unwrap(),
-            pages: PageMapping::FirstTouch,
-            prefetchers: Prefetchers::NONE,
-        };
+        let configuration = configuration(&pus, PageMapping::FirstTouch, Prefetchers::NONE);
         let streams = (0..2).map(|thread| counter(64 * 100 + 8 * thread, 20_000, 4)).collect();
-        let result = simulate(&model, &configuration, None, streams, &Options::default()).unwrap();
+        let result = common::run(&model, &configuration, streams);
         let transfer = transfer.as_ref().unwrap().value().cycles(model.frequency());
         result.total().served.sum() as f64 * transfer / result.cycles
     };
@@ -216,30 +206,20 @@ fn atomic_instructions_on_different_lines_overlap_only_where_the_model_says_so()
     );
 }
 
-/// Runs what `events` gives for each thread, on a model on which atomic instructions wait for so many lines at once.
+/// Runs what `events` gives for each thread, on a model whose atomic instructions wait for `locked` lines at once.
 fn locked(at_once: u32, pus: &[u32], events: &dyn Fn(u64) -> Vec<Event>) -> WindowResult {
     let key = format!("[core]\nlocked_misses = {{ count = {at_once}, source = \"assumed\" }}");
     let text = include_str!("../../../machines/e5-2660v2x2.toml").replacen("[core]", &key, 1);
     let model = Model::parse("e5-2660v2x2", &text).unwrap();
-    let configuration = WindowConfiguration {
-        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
-        pages: PageMapping::FirstTouch,
-        prefetchers: Prefetchers::NONE,
-    };
-    let streams = (0..pus.len() as u64)
-        .map(|thread| Box::new(Recorded::new(events(thread))) as Box<dyn Stream>)
-        .collect();
-    simulate(&model, &configuration, None, streams, &Options::default()).unwrap()
+    let configuration = configuration(pus, PageMapping::FirstTouch, Prefetchers::NONE);
+    let streams = (0..pus.len() as u64).map(|thread| recorded(events(thread))).collect();
+    common::run(&model, &configuration, streams)
 }
 
 #[test]
 fn threads_that_compute_for_long_before_they_share_a_line_compute_at_the_same_time() {
     let model = builtin("e5-2660v2x2").unwrap();
-    let configuration = WindowConfiguration {
-        pinning: Pinning::new(vec![PuId(0), PuId(1)]).unwrap(),
-        pages: PageMapping::FirstTouch,
-        prefetchers: Prefetchers::NONE,
-    };
+    let configuration = configuration(&[0, 1], PageMapping::FirstTouch, Prefetchers::NONE);
     // Both touch the line when they begin and when they end.
     let streams = (0..2)
         .map(|_| {
@@ -248,10 +228,10 @@ fn threads_that_compute_for_long_before_they_share_a_line_compute_at_the_same_ti
                 Event::write(64 * 100, 8, 1),
                 Event::write(64 * 100, 8, 1_000_000),
             ];
-            Box::new(Recorded::new(events)) as Box<dyn Stream>
+            recorded(events)
         })
         .collect();
-    let result = simulate(&model, &configuration, None, streams, &Options::default()).unwrap();
+    let result = common::run(&model, &configuration, streams);
     let alone = 1e6 * model.core.base_cpi.value().0;
     assert!(
         result.cycles < 1.01 * alone,
@@ -262,11 +242,7 @@ fn threads_that_compute_for_long_before_they_share_a_line_compute_at_the_same_ti
 
 /// Two threads that each add to a counter at an address of its own, with this seed.
 fn counting(addresses: [u64; 2], seed: u64) -> WindowResult {
-    let configuration = WindowConfiguration {
-        pinning: Pinning::new(vec![PuId(0), PuId(12)]).unwrap(),
-        pages: PageMapping::FirstTouch,
-        prefetchers: Prefetchers::NONE,
-    };
+    let configuration = configuration(&[0, 12], PageMapping::FirstTouch, Prefetchers::NONE);
     let options = Options {
         seed,
         ..Options::default()

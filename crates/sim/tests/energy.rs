@@ -1,36 +1,14 @@
 //! The energy that a simulated machine shows as Linux shows RAPL's.
 
+#[path = "common/computing.rs"]
+mod computing;
+
+use computing::Computing;
 use pinfold_core::{Machine, MetricSource, Scope};
-use pinfold_sim::window::{Event, Recorded, Stream};
-use pinfold_sim::{COUNTS_OF_A_JOULE, Energy, NamedProgram, Program, Repeat, Run, SimulatedMachine, model};
+use pinfold_sim::{COUNTS_OF_A_JOULE, Energy, NamedProgram, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// One thread that executes instructions and touches no memory.
-struct Computing;
-
-impl Program for Computing {
-    fn threads(&self) -> usize {
-        1
-    }
-
-    fn stream(&self, _thread: usize) -> Box<dyn Stream + '_> {
-        Box::new(Recorded::new(vec![Event::instructions(100_000_000)]))
-    }
-
-    fn regions(&self) -> Option<u64> {
-        None
-    }
-
-    fn page_owners(&self) -> &[(u64, u32)] {
-        &[]
-    }
-
-    fn error(&self) -> Option<String> {
-        None
-    }
-}
 
 fn computing_on(name: &str) -> SimulatedMachine {
     let model = model::builtin(name).unwrap();
@@ -41,7 +19,7 @@ fn computing_on(name: &str) -> SimulatedMachine {
         seed: 0,
     };
     let name = "computing".to_owned();
-    let program = Arc::new(Computing);
+    let program = Arc::new(Computing(100_000_000));
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)
 }
 

@@ -1,27 +1,19 @@
 //! Machines without NUMA: two private-L1 cores to a shared L2, several of these to a package, a bus a package.
 
-use pinfold_core::{Pinning, PuId};
+mod common;
+
+use common::{configuration, recorded};
 use pinfold_sim::model::{Model, Prefetcher};
-use pinfold_sim::window::{
-    Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Served, Stream, WindowConfiguration, WindowResult,
-    simulate, synthetic,
-};
+use pinfold_sim::window::{Event, EventKind, PageMapping, Prefetchers, Served, Stream, WindowResult, synthetic};
 
 const MIB: u64 = 1 << 20;
 
 fn run(cores: &[usize], prefetchers: Prefetchers, streams: Vec<Box<dyn Stream>>) -> WindowResult {
     let model = Model::parse("buses.toml", include_str!("buses.toml")).unwrap();
     let pu_of = |core| (0..8).find(|&pu| model.core_of_pu(pu) == Some((core, 0))).unwrap();
-    let configuration = WindowConfiguration {
-        pinning: Pinning::new(cores.iter().map(|&core| PuId(pu_of(core))).collect()).unwrap(),
-        pages: PageMapping::FirstTouch,
-        prefetchers,
-    };
-    simulate(&model, &configuration, None, streams, &Options::default()).unwrap()
-}
-
-fn events(events: Vec<Event>) -> Box<dyn Stream> {
-    Box::new(Recorded::new(events))
+    let pus: Vec<u32> = cores.iter().map(|&core| pu_of(core)).collect();
+    let configuration = configuration(&pus, PageMapping::FirstTouch, prefetchers);
+    common::run(&model, &configuration, streams)
 }
 
 #[test]
@@ -38,7 +30,7 @@ fn one_bus_and_then_memory_limit_the_bandwidth() {
     let bandwidth = |cores: &[usize]| {
         let streams = (1..=cores.len() as u64)
             .map(|thread| {
-                events(
+                recorded(
                     (0..60_000)
                         .map(|line| Event::read((thread << 32) + line * 64, 8, 4))
                         .collect(),
@@ -67,7 +59,7 @@ fn a_modified_line_comes_from_the_pair_that_has_it() {
     ] {
         let writer = vec![Event::write(64, 8, 1), Event::mark(EventKind::Signal, 1)];
         let reader = vec![Event::mark(EventKind::Wait, 1), Event::read(64, 8, 1)];
-        let result = run(&[0, core], Prefetchers::NONE, vec![events(writer), events(reader)]);
+        let result = run(&[0, core], Prefetchers::NONE, vec![recorded(writer), recorded(reader)]);
         assert_eq!(result.threads[1].served[served], 1, "{core}");
     }
 }

@@ -88,7 +88,7 @@ fn what_the_shape_excludes_is_not_measured() {
 }
 
 #[test]
-fn the_difference_is_told_in_percent_of_what_was_published() {
+fn the_difference_is_given_in_percent_of_what_was_published() {
     let model = square();
     let row = Row {
         measure: model.published[0].measure,

@@ -1,7 +1,11 @@
 //! Several programs side by side on a simulated machine.
 
+#[path = "common/computing.rs"]
+mod computing;
+
+use computing::Computing;
 use pinfold_core::{Configuration, Machine, Pinning, PuSet, Wait};
-use pinfold_sim::window::{Recorded, Stream, synthetic};
+use pinfold_sim::window::{Stream, synthetic};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, ProgramProgress, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -22,31 +26,6 @@ impl Program for Streaming {
 
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
         synthetic::streaming((thread as u64 + 1) << 32, self.bytes, 1, 0)
-    }
-
-    fn regions(&self) -> Option<u64> {
-        None
-    }
-
-    fn page_owners(&self) -> &[(u64, u32)] {
-        &[]
-    }
-
-    fn error(&self) -> Option<String> {
-        None
-    }
-}
-
-/// A program that computes and touches no memory.
-struct Computing;
-
-impl Program for Computing {
-    fn threads(&self) -> usize {
-        1
-    }
-
-    fn stream(&self, _thread: usize) -> Box<dyn Stream + '_> {
-        Box::new(Recorded::new(vec![pinfold_sim::window::Event::instructions(1_000_000)]))
     }
 
     fn regions(&self) -> Option<u64> {
@@ -104,11 +83,14 @@ fn pinned(programs: &[(&str, Arc<dyn Program>)], pus: &str) -> Vec<ProgramProgre
 
 #[test]
 fn each_program_goes_on_at_its_own_rate() {
-    let quick: Arc<dyn Program> = Arc::new(Computing);
+    let quick: Arc<dyn Program> = Arc::new(Computing(1_000_000));
     let alone = pinned(&[("quick", Arc::clone(&quick))], "0");
     let both = pinned(&[("quick", quick), ("slow", streaming(1, 16))], "0,10");
     let gone = (both[0].repetitions / alone[0].repetitions - 1.0).abs();
-    assert!(gone < 1e-3, "computing on a package of its own minds nobody: {gone}");
+    assert!(
+        gone < 1e-3,
+        "computing on a package of its own slows no other program: {gone}"
+    );
     assert!(
         both[1].repetitions > 1.0 && both[1].repetitions < both[0].repetitions / 2.0,
         "{both:?}"
@@ -143,13 +125,13 @@ fn each_program_is_a_process_with_threads_and_counts_of_its_own() {
         .position(|metric| metric.name == "event:instructions")
         .unwrap();
     let counted: u64 = three.iter().map(|task| task.counts[instructions].unwrap().value).sum();
-    let told = progress[1]
+    let reported = progress[1]
         .events
         .iter()
         .find(|(name, _)| name == "instructions")
         .unwrap()
         .1;
-    assert!((told - counted as f64).abs() <= 3.0, "{told} and {counted}");
+    assert!((reported - counted as f64).abs() <= 3.0, "{reported} and {counted}");
 }
 
 #[test]

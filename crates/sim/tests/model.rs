@@ -1,4 +1,4 @@
-//! What a model file may say, and how it is told where it is wrong.
+//! What a model file may say, and how errors name the place where it is wrong.
 
 use pinfold_core::{ObjectKind, PuId};
 use pinfold_sim::model::{Model, builtin, builtin_names};
@@ -86,7 +86,7 @@ fn a_latency_that_the_shape_needs_must_be_there_and_one_that_it_excludes_must_no
 }
 
 #[test]
-fn an_assumption_is_told_from_a_published_number() {
+fn an_assumption_is_distinguished_from_a_published_number() {
     let model = Model::parse("m.toml", OPTERON).unwrap();
     assert!(model.core.base_cpi.source().is_assumed());
     assert!(!model.core.frequency.source().is_assumed());

@@ -1,26 +1,17 @@
 //! Simulated microbenchmarks: the times, bandwidths and traffic that follow from a model.
 
-use pinfold_core::{NodeId, Pinning, PuId};
+mod common;
+
+use common::{configuration, recorded, run};
+use pinfold_core::NodeId;
 use pinfold_sim::model::{Model, Prefetcher, builtin, builtin_names};
 use pinfold_sim::window::{
-    Event, EventKind, Options, PageMapping, PageProfile, Prefetchers, Recorded, Served, Stream, WindowConfiguration,
-    WindowError, WindowResult, simulate, synthetic,
+    Event, EventKind, Options, PageMapping, PageProfile, Prefetchers, Recorded, Served, Stream, WindowError, simulate,
+    synthetic,
 };
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-
-fn configuration(pus: &[u32], pages: PageMapping, prefetchers: Prefetchers) -> WindowConfiguration {
-    WindowConfiguration {
-        pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),
-        pages,
-        prefetchers,
-    }
-}
-
-fn run(model: &Model, configuration: &WindowConfiguration, streams: Vec<Box<dyn Stream>>) -> WindowResult {
-    simulate(model, configuration, None, streams, &Options::default()).unwrap()
-}
 
 fn opteron() -> Model {
     builtin("opteron-6164x4").unwrap()
@@ -39,7 +30,7 @@ fn lines(base: u64, bytes: u64) -> Box<dyn Stream> {
     let events = (0..bytes / 64)
         .map(|line| Event::read(base + line * 64, 8, 4))
         .collect();
-    Box::new(Recorded::new(events))
+    recorded(events)
 }
 
 #[test]
@@ -152,10 +143,7 @@ fn pages_are_where_the_mapping_puts_them() {
     let bytes = 4 * MIB;
     let run = |pages, profile: Option<&PageProfile>| {
         // Thread 0 touches all of it first, thread 1 on node 2 reads it three times as often.
-        let streams = vec![
-            Box::new(Recorded::new(vec![])) as Box<dyn Stream>,
-            synthetic::streaming(1 << 30, bytes, 1, 0),
-        ];
+        let streams = vec![recorded(vec![]), synthetic::streaming(1 << 30, bytes, 1, 0)];
         let configuration = configuration(&[0, 16], pages, Prefetchers::NONE);
         let result = simulate(&model, &configuration, profile, streams, &Options::default()).unwrap();
         result.memory_bytes
@@ -245,7 +233,7 @@ fn prefetchers_do_not_make_random_accesses_faster() {
 #[test]
 fn threads_on_one_pu_take_turns_and_as_long_as_one_after_the_other() {
     let model = opteron();
-    let work = || Box::new(Recorded::new(vec![Event::instructions(1_000_000); 40])) as Box<dyn Stream>;
+    let work = || recorded(vec![Event::instructions(1_000_000); 40]);
     let alone = run(
         &model,
         &configuration(&[0], PageMapping::FirstTouch, Prefetchers::ALL),
@@ -263,7 +251,7 @@ fn threads_on_one_pu_take_turns_and_as_long_as_one_after_the_other() {
 #[test]
 fn siblings_share_their_core() {
     let model = builtin("e5-2660v2x2").unwrap();
-    let work = || Box::new(Recorded::new(vec![Event::instructions(1000); 2000])) as Box<dyn Stream>;
+    let work = || recorded(vec![Event::instructions(1000); 2000]);
     let time = |pus: &[u32]| {
         let configuration = configuration(pus, PageMapping::FirstTouch, Prefetchers::ALL);
         run(&model, &configuration, pus.iter().map(|_| work()).collect()).seconds
@@ -281,7 +269,7 @@ fn siblings_share_their_core() {
         }
         events.extend((0..64).map(|line| Event::read((1 << 30) + line * 64, 8, 1)));
         events.push(Event::mark(EventKind::Signal, 1 + u64::from(after)));
-        Box::new(Recorded::new(events)) as Box<dyn Stream>
+        recorded(events)
     };
     let result = run(&model, &configuration, vec![reader(false), reader(true)]);
     assert_eq!(result.threads[1].levels[0].misses, 0);
@@ -297,7 +285,7 @@ fn all_wait_at_a_barrier_for_the_last() {
             Event::barrier(1, 3),
             Event::mark(EventKind::RegionEnd, 9),
         ];
-        Box::new(Recorded::new(events)) as Box<dyn Stream>
+        recorded(events)
     };
     let configuration = configuration(&[0, 1, 12], PageMapping::FirstTouch, Prefetchers::ALL);
     let result = run(&model, &configuration, vec![thread(1000), thread(90_000), thread(20)]);
@@ -320,7 +308,7 @@ fn all_wait_at_a_barrier_for_the_last() {
 fn who_waits_for_what_never_comes_is_let_go_and_counted() {
     let events = vec![Event::mark(EventKind::Wait, 1), Event::read(0, 8, 1)];
     let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::ALL);
-    let result = run(&opteron(), &configuration, vec![Box::new(Recorded::new(events))]);
+    let result = run(&opteron(), &configuration, vec![recorded(events)]);
     assert_eq!((result.released, result.threads[0].reads), (1, 1));
 }
 
@@ -405,7 +393,7 @@ fn energy_grows_with_time_and_with_traffic() {
     let idle = run(
         &model,
         &configuration,
-        vec![Box::new(Recorded::new(vec![Event::instructions(3_000_000)]))],
+        vec![recorded(vec![Event::instructions(3_000_000)])],
     );
     let busy = run(
         &model,
@@ -423,7 +411,7 @@ fn atomic_instructions_go_one_after_the_other_and_add_their_own_cost() {
     let model = sandy_bridge();
     let chain = |make: fn(u64, u16, u32) -> Event| -> f64 {
         let events = (0..1000).map(|line| make(line % 4 * 64, 8, 1)).collect();
-        let stream: Box<dyn Stream> = Box::new(Recorded::new(events));
+        let stream: Box<dyn Stream> = recorded(events);
         let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);
         run(&model, &configuration, vec![stream]).cycles
     };
@@ -435,8 +423,8 @@ fn atomic_instructions_go_one_after_the_other_and_add_their_own_cost() {
 fn an_access_after_a_long_computation_does_not_come_before_what_others_do_in_its_course() {
     let model = sandy_bridge();
     // Both write the same line: one at once and again and again, the other after a long time.
-    let busy: Box<dyn Stream> = Box::new(Recorded::new(vec![Event::write(0, 8, 100); 100]));
-    let late: Box<dyn Stream> = Box::new(Recorded::new(vec![Event::write(0, 8, 10_000_000)]));
+    let busy: Box<dyn Stream> = recorded(vec![Event::write(0, 8, 100); 100]);
+    let late: Box<dyn Stream> = recorded(vec![Event::write(0, 8, 10_000_000)]);
     let configuration = configuration(&[0, 1], PageMapping::FirstTouch, Prefetchers::NONE);
     let result = run(&model, &configuration, vec![busy, late]);
     let expected = 100.0 * 100.0 * model.core.base_cpi.value().0;
@@ -447,7 +435,7 @@ fn an_access_after_a_long_computation_does_not_come_before_what_others_do_in_its
 fn a_system_call_and_polling_keep_a_pu_busy() {
     let model = sandy_bridge();
     let alone = |event: Event| {
-        let stream: Box<dyn Stream> = Box::new(Recorded::new(vec![Event::instructions(1), event]));
+        let stream: Box<dyn Stream> = recorded(vec![Event::instructions(1), event]);
         let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);
         run(&model, &configuration, vec![stream]).seconds
     };
