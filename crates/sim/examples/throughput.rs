@@ -1,6 +1,6 @@
 //! How many data accesses a second the window engine simulates, on one core of the host.
 //!
-//! Each row has so many threads on a model with so many cores, which stream through their own memory, read random words
+//! Each row has a number of threads on a model with that number of cores, which stream through their own memory, read random words
 //! of it, now and then update words that they share, sweep a stencil together, or do one of these each (mixed); all with
 //! coherence, prefetchers and NUMA. The processor time counts, with the making of the accesses. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
 

@@ -25,10 +25,11 @@ impl EndSwitch {
     }
 }
 
-/// How often a program does its piece.
+/// How often a program repeats its region of interest.
 #[derive(Clone, Debug)]
 pub enum Repeat {
-    /// So many times; of several programs side by side each at least so many, and none ends before the others.
+    /// This number of times. Of several programs side by side each does at least this number, and none ends before the
+    /// others.
     Times(NonZeroU64),
     /// Until somebody asks it to end, or a virtual day has passed.
     UntilAsked(EndSwitch),
@@ -96,7 +97,7 @@ pub struct SimulatedMachine {
     /// By program: the repetition with which it ends, once it was asked to.
     last: Option<Vec<f64>>,
     notes: Vec<String>,
-    told_released: bool,
+    reported_released: bool,
     /// The clock of the run, in whole nanoseconds as policies see it.
     now: Duration,
     ended: bool,
@@ -176,7 +177,7 @@ impl SimulatedMachine {
             run,
             last: None,
             notes,
-            told_released: false,
+            reported_released: false,
             now: Duration::ZERO,
             ended: false,
         }
@@ -395,10 +396,10 @@ impl Machine for SimulatedMachine {
             }
             self.ended = ran.map_err(|error| MachineError(error.to_string()))?;
             let released = self.timeline.released();
-            if released > 0 && !self.told_released {
-                self.told_released = true;
+            if released > 0 && !self.reported_released {
+                self.reported_released = true;
                 self.notes.push(format!(
-                    "{released} times a thread waited for what the recording does not hold, and went on when nobody else \
+                    "{released} times a thread waited for what the recording does not contain, and went on when no other \
                      could: the order of threads is not that of the program there."
                 ));
             }

@@ -3,7 +3,7 @@
 //!
 //! - **Latency of a cache**: follows a pointer chain through half of the cache, in random order within each page, often
 //!   enough that the first, cold pass does not count.
-//! - **Latency of memory**: follows such a chain through memory that nobody has touched, placed on one node.
+//! - **Latency of memory**: follows such a chain through memory that no thread has touched, placed on one node.
 //! - **Latency of another core's cache**: that core reads or writes a quarter of its private caches; then core 0 follows a
 //!   chain through it. The memory behind it is on the other core's node.
 //! - **Exchange**: two cores write the same word in turn, as with compare-and-swap; half the time of a round.
@@ -227,7 +227,7 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
             Cores::Machine => true,
         })
         .collect();
-    // Arrays, of which the first so many are read; which is written; arrays' worths of bytes that count.
+    // Arrays; how many of them, from the first, are read; which one is written; how many arrays' bytes count.
     let (arrays, reads, written, counted) = match mix {
         Mix::Reads => (1, 1, None, 1),
         Mix::Copy => (2, 1, Some(1), 2),

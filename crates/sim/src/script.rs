@@ -268,7 +268,7 @@ impl FromStr for Script {
 }
 
 impl Script {
-    /// The machine's shape, as `--machine` takes it; whoever can read such a text makes a `Topology` of it.
+    /// The machine's shape, as `--machine` takes it; the caller makes a `Topology` of it.
     pub fn topology(&self) -> &str {
         &self.topology
     }

@@ -208,7 +208,7 @@ fn share(model: &Model, cores: [usize; 2], instructions: u32) -> Result<Counted,
     run(model, &cores, &HashMap::new(), streams)
 }
 
-/// One of two threads that take turns: a token stands for the ticket lock that goes to who has waited.
+/// One of two threads that take turns: a token stands for a ticket lock, which goes to the waiting thread.
 fn accesses(thread: u64, instructions: u32) -> Box<dyn Stream> {
     const LOCK: u64 = BASE;
     const DATA: u64 = BASE + 2 * LINE_BYTES;

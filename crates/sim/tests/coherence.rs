@@ -206,7 +206,7 @@ fn atomic_instructions_on_different_lines_overlap_only_where_the_model_says_so()
     );
 }
 
-/// Runs what `events` gives for each thread, on a model whose atomic instructions wait for `locked` lines at once.
+/// Runs what `events` gives for each thread, on a model whose atomic instructions wait for `at_once` lines at once.
 fn locked(at_once: u32, pus: &[u32], events: &dyn Fn(u64) -> Vec<Event>) -> WindowResult {
     let key = format!("[core]\nlocked_misses = {{ count = {at_once}, source = \"assumed\" }}");
     let text = include_str!("../../../machines/e5-2660v2x2.toml").replacen("[core]", &key, 1);

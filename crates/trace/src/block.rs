@@ -1,7 +1,7 @@
 //! What one access is, and the code words that encoder and decoder share.
 //!
 //! A block holds consecutive accesses and events of one thread. It is a sequence of tokens, each a varint
-//! `run * 4 + kind`: `run` accesses came as predicted ([`crate::predictor`]), and then something that did not, told
+//! `run * 4 + kind`: `run` accesses came as predicted ([`crate::predictor`]), and then something that did not, given
 //! by `kind`. Every block starts with empty predictions, so that it can be read without those before it.
 
 /// One data access.

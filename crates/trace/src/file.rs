@@ -57,7 +57,7 @@ pub enum Window {
     Region {
         /// Which region.
         region: Region,
-        /// One in so many of its executions, the first among them.
+        /// One in this number of its executions, the first among them.
         every: u64,
     },
 }

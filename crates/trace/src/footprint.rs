@@ -36,7 +36,7 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// Nothing is touched yet by any of so many threads. A line has `1 << shift` bytes.
+    /// Nothing is touched yet by any of `threads` threads. A line has `1 << shift` bytes.
     pub(crate) fn new(shift: u32, threads: usize) -> Self {
         Self {
             shift,
@@ -123,7 +123,7 @@ impl Footprint {
         self.scaled(self.lines.len())
     }
 
-    /// The lines that each of so many threads has touched.
+    /// The lines that each of `threads` threads has touched.
     pub(crate) fn lines_by_thread(&self, threads: usize) -> Vec<u64> {
         let mut counts = vec![0; threads];
         for (readers, writers) in self.each() {

@@ -61,7 +61,7 @@ impl Predictor {
         (self.next, self.next_instructions)
     }
 
-    /// So many addresses came, one at least, each the one that was to come.
+    /// This number of addresses came, one at least, each as predicted.
     #[inline]
     pub(crate) fn observe_predicted(&mut self, times: u64) {
         self.last = self.last.wrapping_add(self.stride.wrapping_mul(times));

@@ -2,7 +2,7 @@
 //! fewer, fully associative and with LRU replacement, misses (Mattson et al., IBM Systems Journal 9(2), 1970).
 //!
 //! Time is counted in uses. A Fenwick tree holds a one at the time of each line's last use, so the distance is the sum
-//! over the times since. When time reaches the tree's end, the lines' times are numbered anew. Beyond a number of
+//! over the times since. When time reaches the tree's end, the lines' times are renumbered. Beyond a number of
 //! lines only a sample is followed, and distances are scaled up (SHARDS, FAST 2015; see `footprint.rs`).
 
 #![expect(clippy::cast_possible_truncation, reason = "times are at most TIMES")]
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_numbered_anew_without_a_change() {
+    fn times_are_renumbered_without_a_change() {
         let mut distances = ReuseDistances::new();
         for use_of_lines in 0..TIMES as u64 + 100 {
             distances.touch(use_of_lines % 5);

@@ -1,5 +1,5 @@
 //! The memory that `pinfold record` shares with the plugin: what to do, what became of it, and the blocks in the
-//! making. When the recorded program is gone, however it went, pinfold finds them here.
+//! making. When the recorded program has ended, by itself or by a kill, pinfold finds them here.
 //!
 //! | bytes from | what |
 //! |---|---|
@@ -19,7 +19,7 @@ pub const SLOTS_BEGIN: usize = 68 << 10;
 pub const SLOT: usize = size_of::<Output>().next_multiple_of(4096);
 /// Threads that can live at one time.
 pub const SLOTS: usize = 4096;
-/// All of it. Pages that nobody writes take no memory.
+/// All of it. Pages that are never written take no memory.
 pub const SIZE: usize = SLOTS_BEGIN + SLOTS * SLOT;
 
 /// The mark that the agent makes for the plugin: a system call of this number, which no kernel has, so that it does

@@ -96,9 +96,9 @@ pub struct Core {
     pub store_buffer: Sourced<Count>,
     /// Misses of the L1 that may be under way at once.
     pub line_fill_buffers: Sourced<Count>,
-    /// What an atomic instruction on a line that the L1 holds adds; where it is not told, 20 cycles.
+    /// What an atomic instruction on a line that the L1 holds adds; 20 cycles where the model does not say it.
     pub locked: Option<Sourced<Cycles>>,
-    /// Lines that atomic instructions may wait for at once. Where it is not told, 1: each waits for everything before it,
+    /// Lines that atomic instructions may wait for at once. 1 where the model does not say it: each waits for everything before it,
     /// as was found of four processors of 2012 to 2015 (Schweizer, Besta, Hoefler: "Evaluating the cost of atomic operations
     /// on modern architectures", PACT 2015, section 5).
     pub locked_misses: Option<Sourced<Count>>,

@@ -21,7 +21,7 @@ use toml::Spanned;
 pub enum Source {
     /// A paper, a data sheet, a published measurement.
     Published(String),
-    /// Nobody published it, or nobody was found who did; why this value, where that was said.
+    /// No published figure is known; why this value, where that was said.
     Assumed(String),
 }
 

@@ -1,11 +1,11 @@
 //! One program in one configuration: time and counters, of the whole program and of each of its parallel regions.
 //!
-//! 1. The piece is simulated twice in a row. The first repetition finds empty caches and pages that were just placed.
+//! 1. The region of interest is simulated twice in a row. The first repetition finds empty caches and pages that were just placed.
 //! 2. The second one finds what the first left: this is what `Part`s are of. The papers measure programs that go on
-//!    for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3); a recorded piece that
-//!    is done once would mostly show its cold misses.
+//!    for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3); a region of
+//!    interest that is done once would mostly show its cold misses.
 //!
-//! Pages are where their mapping puts them from the beginning. Where that depends on who touches a page first, it is the
+//! Pages are where their mapping puts them from the beginning. Where that depends on the thread that touches a page first, it is the
 //! thread that did so when the program was recorded, as in `pinfold run`.
 
 use super::point::Point;

@@ -21,7 +21,7 @@ pub struct Metrics {
     events: Vec<EventDefinition>,
 }
 
-/// What of a part, on a machine with so many levels of cache and with so many threads, is shown besides events. `None` where
+/// What is shown of a part besides events, on a machine with `levels` levels of cache and for `threads` threads. `None` where
 /// there is nothing to divide by.
 type Formula = fn(&Part, levels: usize) -> Option<f64>;
 
@@ -96,7 +96,7 @@ impl Metrics {
         common.chain(events).collect()
     }
 
-    /// The values of a part of a program of so many threads, one for each column. Events are rates per second and thread,
+    /// The values of a part of a program of `threads` threads, one for each column. Events are rates per second and thread,
     /// as `pinfold run` tells them and as `AutoFinity` takes them (2012, section 3.1).
     pub fn values(&self, model: &Model, threads: usize, part: &Part) -> Vec<Option<f64>> {
         let levels = model.caches.len();

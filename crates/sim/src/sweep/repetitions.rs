@@ -1,4 +1,4 @@
-//! A program's piece twice, with marks by which the window engine counts each repetition apart.
+//! A program's region of interest twice, with marks by which the window engine counts each repetition apart.
 //!
 //! All threads meet before and after each repetition; between two meetings the first thread enters or leaves a region
 //! that stands for the repetition, while the others wait. So the counts are exact. Regions of the program in the first
@@ -88,7 +88,7 @@ impl Stream for Repetitions<'_> {
                 }
                 Step::Warm => {
                     if self.stream.next_batch(batch) {
-                        anew(batch);
+                        restart(batch);
                         return true;
                     }
                     self.next = Step::End;
@@ -108,7 +108,7 @@ impl Stream for Repetitions<'_> {
 const IDENTITIES: u64 = 1 << 48;
 
 /// Gives what orders threads the identities of the second repetition.
-fn anew(batch: &mut Batch) {
+fn restart(batch: &mut Batch) {
     for event in &mut batch.events {
         if matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait) {
             event.payload += IDENTITIES;

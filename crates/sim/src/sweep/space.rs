@@ -80,7 +80,7 @@ pub(super) fn every_prefetcher_setting() -> Vec<Prefetchers> {
     (0..16).filter_map(|bits| format!("{bits:04b}").parse().ok()).collect()
 }
 
-/// Over how many nodes so many threads can be spread: powers of two and all nodes, as far as every used node gets a
+/// Over how many nodes `threads` threads can be spread: powers of two and all nodes, as far as every used node gets a
 /// thread and every thread a core; where that cannot be, a PU; where that cannot be either, all nodes.
 fn node_counts(model: &Model, threads: usize) -> Vec<usize> {
     let nodes = model.nodes();

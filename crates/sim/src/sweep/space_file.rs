@@ -79,7 +79,7 @@ impl SpaceFile {
         })
     }
 
-    /// The points of the space for so many threads on a machine, in the order of the file, each once.
+    /// The points of the space for `threads` threads on a machine, in the order of the file, each once.
     pub fn points(&self, model: &Model, threads: usize) -> Result<Vec<Point>, SpaceError> {
         let mut points = vec![];
         for entry in &self.entries {

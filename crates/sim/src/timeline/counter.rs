@@ -54,7 +54,7 @@ impl Counter {
     /// How many there are.
     pub(crate) const NUMBER: usize = Self::PrefetchesFromMemory as usize + 1;
 
-    /// Those of one thread in a window, in the order of this type, on a machine with so many levels of cache.
+    /// Those of one thread in a window, in the order of this type, on a machine with `levels` levels of cache.
     pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
         let last = &counters.levels[levels - 1];
         let served = |served: &[Served]| served.iter().map(|&served| counters.served[served]).sum::<u64>() as f64;

@@ -1,4 +1,4 @@
-//! A run's time line: repetitions of programs' pieces, fast-forwarded with the rates of simulated windows.
+//! A run's time line: repetitions of programs' regions of interest, fast-forwarded with the rates of simulated windows.
 //!
 //! One program or several run, each at its own rate and in its own process. Time advances in stretches within which nothing
 //! changes, however many repetitions they hold:
@@ -9,11 +9,11 @@
 //! 3. From then on, at those of a warm one.
 //! 4. Where tasks are not pinned, the scheduler looks every balancing interval whether to move one.
 //!
-//! Counts grow evenly within a repetition. Everything follows from the model, the pieces and the seed.
+//! Counts grow evenly within a repetition. Everything follows from the model, the regions of interest and the seed.
 //!
 //! Known limits: after a change of a single thread all caches of its program are taken to be cold; threads keep their places
 //! while they wait; what the kernel itself does takes no time; a thread lives for the whole run, though each repetition begins
-//! and ends it anew; while the pages of all programs are moved the machine takes the energy of an idle one, and while those of
+//! and ends it; while the pages of all programs are moved the machine takes the energy of an idle one, and while those of
 //! some are, what it takes when all go on.
 
 mod counter;
@@ -180,7 +180,7 @@ impl Timeline {
         self.prefetchers
     }
 
-    /// Pins tasks, or lets them go, and has pages and prefetchers be so. Who is let go stays until the scheduler moves it.
+    /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays until the scheduler moves it.
     pub(crate) fn configure(&mut self, wanted: Wanted) {
         let before = self.assignment.clone();
         for (place, pin) in self.assignment.iter_mut().zip(&wanted.pins) {
@@ -251,8 +251,8 @@ impl Timeline {
         self.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
     }
 
-    /// Programs that begin at the same time create their tasks side by side: each in its order, and chance decides which
-    /// program's comes next.
+    /// Programs that begin at the same time create their tasks side by side: each in its order, and a random choice decides
+    /// which program's comes next.
     fn order_of_creation(&mut self) -> Vec<usize> {
         let mut coming: Vec<Range<usize>> = self.mix.threads().to_vec();
         let mut order = vec![];
@@ -275,7 +275,7 @@ impl Timeline {
     }
 
     /// Lets the programs run until the clock shows `until`, or until each has done its number of `repetitions`; whether they
-    /// have. Who has goes on beside the others.
+    /// have. A program that has done them goes on beside the others.
     pub(crate) fn run(&mut self, until: f64, repetitions: &[f64]) -> Result<bool, WindowError> {
         if self.homes.nodes.is_empty() {
             self.begin();

@@ -32,7 +32,7 @@ pub(crate) struct Pages {
     routes: Routes,
     /// Of one node's memory, in bytes a second.
     memory_bandwidth: f64,
-    /// Who accesses what, once a mapping has asked for it.
+    /// Which threads access which pages, once a mapping has asked for it.
     profile: OnceCell<PageProfile>,
 }
 

@@ -1,8 +1,8 @@
-//! What a simulated machine runs: a piece of a program, again and again.
+//! What a simulated machine runs: repetitions of a program's region of interest.
 
 use crate::window::{Batch, Event, EventKind, PageProfile, Stream};
 
-/// A piece of a program: some threads, and for each of them what it does. Every repetition does the same.
+/// A program's region of interest: some threads, and for each of them what it does. Every repetition does the same.
 pub trait Program: Send + Sync {
     /// How many threads it has, at least one, in the order of their creation.
     fn threads(&self) -> usize;

@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// The program stands still for so many seconds.
+    /// The program stands still for `seconds` seconds.
     pub(crate) fn pause(&mut self, seconds: f64) {
         self.pause_left += seconds;
         self.paused += seconds;

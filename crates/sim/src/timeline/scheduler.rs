@@ -1,13 +1,13 @@
-//! Where the operating system runs tasks that nobody pinned: what of Linux's scheduler decides which cores are busy.
+//! Where the operating system runs tasks that are not pinned: the parts of Linux's scheduler that decide which cores are busy.
 //!
 //! - A new task goes to the group with the fewest tasks, from the outermost groups inwards, and there to an idle core; the
 //!   idle sibling of a busy core comes last (`select_idle_core`; Documentation/scheduler/sched-domains.rst: balancing on
-//!   fork and exec looks for the idlest group and then for the idlest CPU in it). Between equals chance decides.
+//!   fork and exec looks for the idlest group and then for the idlest CPU in it). Between equals a random choice decides.
 //! - Every balancing interval the kernel looks for imbalance. A busy machine of `n` CPUs does so every `16 n` ms
 //!   (`sd_init` in kernel/sched/topology.c: the interval of a domain is its weight in milliseconds, times the busy
 //!   factor 16). Tasks that share a core while another is idle are spread then.
 //! - Tasks on a balanced machine still move: wake-ups find their PU taken by something else. Per interval one task does so
-//!   with `MOVE_CHANCE`, which is assumed; nobody publishes it.
+//!   with `MOVE_CHANCE`, which is assumed; no figure is published.
 //!
 //! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs.
 

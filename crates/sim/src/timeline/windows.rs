@@ -1,9 +1,9 @@
 //! Rates of configurations, each simulated once, when it is first needed.
 //!
 //! For one configuration the window engine runs all programs from cold caches, each of them again and again, until each has
-//! done its piece twice. Between two repetitions a program's threads wait for each other: what it has counted until it has
-//! done the first is its cold repetition. What came after that, divided by how often it has done its piece meanwhile, is its
-//! warm one: a program that is quicker than the others has done it more often. One that runs alone is done after the second.
+//! done two repetitions. Between two repetitions a program's threads wait for each other: what it has counted by the end of
+//! the first is its cold repetition. What it counts later, divided by its further repetitions, is its warm one: a program
+//! that is quicker than the others has done more of them. A program that runs alone is done after the second.
 
 use super::counter::{Counter, Energy};
 use super::mix::Mix;
@@ -25,7 +25,7 @@ pub(crate) struct Setting {
     pub(crate) prefetchers: Prefetchers,
 }
 
-/// One repetition of a program's piece.
+/// One repetition of a program's region of interest.
 #[derive(Clone, Debug)]
 pub(crate) struct Repetition {
     /// How long it takes, above 0.
@@ -137,10 +137,10 @@ fn simulated(
     })
 }
 
-/// So often a program does its piece at least.
+/// Each program does at least this number of repetitions.
 const REPETITIONS: u64 = 2;
 
-/// No repetition is shorter, in seconds: a piece without any instruction would be repeated for ever in no time.
+/// No repetition is shorter, in seconds: a region of interest without instructions would be repeated for ever in no time.
 const SHORTEST: f64 = 1e-9;
 
 /// What came of one program in a window.
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Programs that run until each has come to so many marks.
+    /// Programs that run until each has reached `marks` marks.
     fn run(programs: &[Reading], marks: u64) -> Vec<TeamMarks> {
         let model = builtin("opteron-6164x4").unwrap();
         let programs: Vec<Arc<dyn Program>> = programs.iter().map(|program| Arc::new(*program) as _).collect();

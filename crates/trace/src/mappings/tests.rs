@@ -40,9 +40,9 @@ fn mapped(changes: &[EventKind], accesses: &[(u32, u64)]) -> Mappings {
 }
 
 /// Where areas are, and what backs them from where.
-fn told(mappings: &Mappings) -> Vec<(u64, u64, String, u64)> {
-    let told = |area: &Area| (area.start, area.end, area.backing.to_string(), area.offset);
-    mappings.areas.iter().map(told).collect()
+fn shown(mappings: &Mappings) -> Vec<(u64, u64, String, u64)> {
+    let area_of = |area: &Area| (area.start, area.end, area.backing.to_string(), area.offset);
+    mappings.areas.iter().map(area_of).collect()
 }
 
 fn area(start: u64, end: u64, backing: &str, offset: u64) -> (u64, u64, String, u64) {
@@ -64,7 +64,7 @@ fn a_program_has_its_file_the_zeroes_behind_it_heap_and_stack() {
         &[],
     );
     assert_eq!(
-        told(&mappings),
+        shown(&mappings),
         [
             area(0x40_0000, 0x40_2000, "/bin/program", 0x1000),
             area(0x40_2000, 0x40_5000, "zeroed data of /bin/program", 0),
@@ -80,7 +80,7 @@ fn what_the_kernel_puts_behind_a_file_is_not_the_files_and_what_the_program_does
     let library = map(0x1000, 0x1000, Backing::FILES + 1, 0);
     let mappings = mapped(&[library, map(0x2000, 0x1000, FIXED, 0)], &[]);
     assert_eq!(
-        told(&mappings)[1],
+        shown(&mappings)[1],
         area(0x2000, 0x3000, "zeroed data of /lib/library", 0)
     );
     let mappings = mapped(
@@ -90,7 +90,7 @@ fn what_the_kernel_puts_behind_a_file_is_not_the_files_and_what_the_program_does
         ],
         &[],
     );
-    assert_eq!(told(&mappings)[1], area(0x2000, 0x3000, "anonymous", 0));
+    assert_eq!(shown(&mappings)[1], area(0x2000, 0x3000, "anonymous", 0));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn parts_keep_their_place_in_what_they_are_parts_of() {
     ];
     let mappings = mapped(&events, &[(0, 0x10_2000)]);
     // The access was to what is gone: the best moment is that before the hole.
-    assert_eq!(told(&mappings), [area(0x10_0000, 0x11_0000, "/bin/program", 0x4000)]);
+    assert_eq!(shown(&mappings), [area(0x10_0000, 0x11_0000, "/bin/program", 0x4000)]);
     let mappings = mapped(&events, &[(0, 0x10_f000)]);
     let accessible: Vec<(u64, bool, u64)> = mappings
         .areas
@@ -142,7 +142,7 @@ fn a_mapping_that_grows_elsewhere_is_there_with_its_backing() {
         ],
         &[(0, 0x20_7000)],
     );
-    assert_eq!(told(&mappings), [area(0x20_0000, 0x20_8000, "anonymous", 0)]);
+    assert_eq!(shown(&mappings), [area(0x20_0000, 0x20_8000, "anonymous", 0)]);
 }
 
 #[test]
