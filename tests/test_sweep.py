@@ -245,7 +245,7 @@ def test_a_space_of_the_users_own_is_swept(sweep: Sweep) -> None:
         (("--machine", "barcelonna", "--space", "numa"), "did you mean `barcelona`?"),
         (("--machine", "synthetic:core:2 pu:1", "--space", "numa"), "a sweep needs a model"),
         (("--machine", "barcelona,barcelona", "--space", "numa"), "name each once"),
-        (("--machine", "barcelona", "--space", "numa", "--limit", "3"), "--limit is about"),
+        (("--machine", "barcelona", "--space", "numa", "--limit", "3"), "--limit is for"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_with_a_remedy(sweep: Sweep, arguments: tuple[str, ...], part: str) -> None:

@@ -1,13 +1,12 @@
 //! Where the behaviour database is, by what a program is known in it, and what a run of `--policy hints` adds.
 
-use crate::sweep::hash;
 use crate::{console, rebuild};
 use anyhow::{Context, Result};
 use clap::Args;
 use nix::unistd::geteuid;
 use object::Object;
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{Finding, Pinning, Topology};
+use pinfold_core::{Finding, Pinning, Topology, content_hash};
 use pinfold_policy::{Known, Rules};
 use pinfold_runtime::Recorder;
 use pinfold_store::{Choice, Machine, ObservedRow, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
@@ -96,7 +95,7 @@ pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<Le
 
 /// By what rules are told from others: a hash of their file.
 pub(crate) fn version(text: &str) -> String {
-    format!("{:032x}", hash(text.as_bytes()))
+    format!("{:032x}", content_hash(text.as_bytes()))
 }
 
 /// The machine as the database knows it; `simulated` is what `--machine` is for one that is simulated.
@@ -109,7 +108,7 @@ pub(crate) fn machine(topology: &Topology, simulated: Option<&str>) -> Result<Ma
         simulated.is_some(),
     ))?;
     Ok(Machine {
-        fingerprint: format!("{:032x}", hash(shape.as_bytes())),
+        fingerprint: format!("{:032x}", content_hash(shape.as_bytes())),
         name: simulated.unwrap_or(topology.name()).to_owned(),
         simulated: simulated.is_some(),
     })
@@ -124,7 +123,7 @@ pub(crate) fn program_key(file: &Path, command: &[String], machine: Machine) -> 
         Some(id) => id
             .iter()
             .fold("build-id:".to_owned(), |text, byte| text + &format!("{byte:02x}")),
-        None => format!("xxh3:{:032x}", hash(&bytes)),
+        None => format!("xxh3:{:032x}", content_hash(&bytes)),
     };
     Ok(ProgramKey {
         identity,

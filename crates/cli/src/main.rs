@@ -18,7 +18,6 @@ mod machines;
 mod output;
 mod page_mapping;
 mod pages;
-mod parquet_table;
 mod placements;
 mod profile;
 mod rebuild;

@@ -6,24 +6,15 @@
 use crate::behaviour::Arguments;
 use crate::learn;
 use crate::output::Output;
-use crate::parquet_table::{self, Values};
-use crate::sweep::DATA_SET_VERSION;
 use anyhow::{Context, Result, bail};
 use pinfold_policy::Rules;
 use pinfold_store::{Program, SampleRow, Store};
-use serde::Serialize;
+use pinfold_sweep::data_set::{DataSet, MetricColumn, Row};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-
-/// The name of a metric in the file's metadata.
-#[derive(Serialize)]
-struct MetricEntry<'a> {
-    name: &'a str,
-    unit: &'a str,
-}
 
 /// Makes rules of everything that was observed, and of `data`, which is kept for the next time; what there is to tell.
 pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Path>) -> Result<String> {
@@ -81,56 +72,50 @@ fn beside(behaviour: &Arguments, extension: &str) -> Result<PathBuf> {
 /// Writes the samples as a data set, in which a row is a sample; how many.
 pub(crate) fn export(programs: &[Program], file: &Path) -> Result<usize> {
     let rows: Vec<(&Program, &SampleRow)> = programs.iter().flat_map(comparable).collect();
-    let text = |value: &dyn Fn(&Program, &SampleRow) -> String| {
-        Values::Text(rows.iter().map(|(program, sample)| value(program, sample)).collect())
-    };
-    let times = rows.iter().filter_map(|(_, sample)| Some(1.0 / sample.rate?)).collect();
-    let threads = rows
-        .iter()
-        .map(|(_, sample)| i32::try_from(sample.threads).unwrap_or(i32::MAX));
-    let mut columns = vec![
-        ("machine", text(&|program, _| program.key.machine.name.clone())),
-        ("program", text(&|program, _| program.key.name.clone())),
-        ("region", Values::OptionalText(vec![None; rows.len()])),
-        ("num_threads", Values::Number(threads.collect())),
-        ("page_map", text(&|_, _| "first_touch".to_owned())),
-        ("prefetch", text(&|_, _| "0000".to_owned())),
-        ("time_s", Values::Float(times)),
-        ("pinning", text(&|_, sample| sample.pus.clone())),
-        (
-            "simulated",
-            Values::Flag(rows.iter().map(|(program, _)| program.key.machine.simulated).collect()),
-        ),
-        (
-            "command",
-            text(&|program, _| format!("{} {}", program.key.name, program.key.shape)),
-        ),
-        ("recording", text(&|program, _| program.key.identity.clone())),
-    ]
-    .into_iter()
-    .map(|(name, values)| (name.to_owned(), values))
-    .collect::<Vec<_>>();
     let mut units: BTreeMap<&str, &str> = BTreeMap::new();
     for observed in rows.iter().flat_map(|(_, sample)| &sample.observed) {
         if observed.name.starts_with("event:") || observed.name == "ipc" {
             units.insert(&observed.name, &observed.unit);
         }
     }
-    for &name in units.keys() {
-        let value = |sample: &SampleRow| sample.observed.iter().find(|one| one.name == name)?.value;
-        let values = rows.iter().map(|(_, sample)| value(sample)).collect();
-        columns.push((name.to_owned(), Values::OptionalFloat(values)));
-    }
-    let metrics: Vec<MetricEntry<'_>> = units.iter().map(|(name, unit)| MetricEntry { name, unit }).collect();
-    let simulated = rows.iter().any(|(program, _)| program.key.machine.simulated);
-    let metadata = vec![
-        ("dataset", DATA_SET_VERSION.to_owned()),
-        ("simulated", simulated.to_string()),
-        ("models", "{}".to_owned()),
-        ("metrics", serde_json::to_string(&metrics)?),
-    ];
-    parquet_table::write(Output::open("--data", file)?, "samples", &columns, metadata)?;
-    Ok(rows.len())
+    let data_set = DataSet {
+        schema: "samples",
+        metrics: units
+            .iter()
+            .map(|(&name, &unit)| MetricColumn {
+                name: name.to_owned(),
+                unit: unit.to_owned(),
+            })
+            .collect(),
+        models: BTreeMap::new(),
+        rows: rows
+            .iter()
+            .filter_map(|(program, sample)| row(program, sample, &units))
+            .collect(),
+    };
+    Output::open("--data", file)?.write_with(|file| data_set.write(file))?;
+    Ok(data_set.rows.len())
+}
+
+/// A sample as a row, with these metrics; `None` for one without a rate.
+fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
+    let key = &program.key;
+    let value = |name: &&str| sample.observed.iter().find(|one| one.name == *name)?.value;
+    Some(Row {
+        machine: key.machine.name.clone(),
+        program: key.name.clone(),
+        region: None,
+        num_threads: sample.threads,
+        layout: None,
+        page_map: "first_touch".to_owned(),
+        prefetch: "0000".to_owned(),
+        time_s: 1.0 / sample.rate?,
+        pinning: sample.pus.clone(),
+        simulated: key.machine.simulated,
+        command: format!("{} {}", key.name, key.shape),
+        recording: key.identity.clone(),
+        metrics: metrics.keys().map(value).collect(),
+    })
 }
 
 /// A program's samples that can be compared with each other: those with a rate, of the metric that most of them have, and with

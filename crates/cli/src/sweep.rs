@@ -1,33 +1,26 @@
 //! `pinfold sweep`: recordings through spaces of configurations on simulated machines, into one data set.
 //!
-//! 1. Read the recordings, or make one of a program, and lay out all jobs (`plan`, `spaces`).
-//! 2. Open the journal, which has what was done before (`journal`), and do the rest on all cores (`workers`).
-//! 3. Write the data set in the order of the plan (`dataset`), and remove the journal.
+//! 1. Read the recordings, or make one of a program, and lay out all jobs (`pinfold_sweep::Plan`).
+//! 2. Open the journal, which has what was done before (`Journal`), and do the rest on all cores.
+//! 3. Write the data set in the order of the plan (`data_set`), and remove the journal.
 //!
 //! The same inputs give the same file, byte by byte: all threads are pinned, and the latency of transfers between caches varies
 //! with a fixed seed.
 
-mod dataset;
-mod journal;
-mod plan;
 mod progress;
-mod spaces;
-mod workers;
 
-pub(crate) use dataset::VERSION as DATA_SET_VERSION;
-pub(crate) use plan::hash;
-
-use crate::output::Output;
+use crate::machine::Selected;
+use crate::output::{Output, open_growing};
 use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use journal::{Journal, Key, Outcome};
+use pinfold_core::content_hash;
 use pinfold_linux::own::processor_time;
-use plan::{Machine, Plan, Program};
+use pinfold_sweep::data_set::DataSet;
+use pinfold_sweep::{End, Journal, Key, Listener, Machine, Outcome, Plan, Program, Spaces, spaces};
 use progress::Progress;
 use serde::Serialize;
-use spaces::Spaces;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -41,7 +34,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, available_parallelism};
 use std::time::Instant;
-use workers::{End, Listener};
 
 /// Simulate programs in many configurations on all cores, and write a data set.
 ///
@@ -53,10 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MACHINE", required = true, value_delimiter = ',')]
     machine: Vec<String>,
 
-    /// The configurations: `threads` (all placements of the threads), `hints` (those of the eight affinity hints, packed and
-    /// distributed among them), `numa` (nodes, thread maps and page mappings), numa+prefetch (these with all prefetcher
-    /// settings) or a FILE.toml (docs/formats.md). Repeat for more.
-    #[arg(long, value_name = "SPACE", required = true)]
+    #[arg(long, value_name = "SPACE", required = true, help = space_help())]
     space: Vec<String>,
 
     /// The data set.
@@ -104,6 +93,13 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
+fn space_help() -> String {
+    format!(
+        "The configurations: {}, or a FILE.toml (docs/formats.md). Repeat for more",
+        spaces::described()
+    )
+}
+
 impl Arguments {
     fn say(&self, text: impl fmt::Display) {
         if !self.quiet {
@@ -127,7 +123,7 @@ impl Arguments {
         words.extend(variables.into_iter().map(|(_, threads)| threads));
         words.extend(std::env::var_os("OMP_NUM_THREADS"));
         let text: Vec<u8> = words.iter().flat_map(|word| [word.as_bytes(), &[0]].concat()).collect();
-        self.beside(&format!(".{:08x}.pft", plan::hash(&text) >> 96))
+        self.beside(&format!(".{:08x}.pft", content_hash(&text) >> 96))
     }
 
     /// A file beside the output.
@@ -181,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let machines = arguments
         .machine
         .iter()
-        .map(|name| Machine::find(name))
+        .map(|name| machine(name))
         .collect::<Result<Vec<_>>>()?;
     let spaces = Spaces::new(&arguments.space, arguments.limit)?;
     let output = Output::open("--output", &arguments.output)?;
@@ -193,7 +189,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let json = Output::optional("--json", arguments.json.as_deref())?;
     let kept = Output::optional("--keep-recording", arguments.keep_recording.as_deref())?;
-    let (mut journal, found) = Journal::open(&arguments.beside(".partial"))?;
+    let (mut journal, found) = Journal::open(&arguments.beside(".partial"), |path| {
+        let mut options = fs::OpenOptions::new();
+        open_growing(path, options.read(true).write(true).create(true).truncate(false))
+    })?;
     if found.torn > 0 {
         arguments.say("the last result of an earlier run was cut off, and is done again");
     }
@@ -212,7 +211,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let (outcomes, mut summary) = simulate(arguments, &plan, &mut journal, found.outcomes)?;
     let rows: Vec<_> = outcomes.iter().map(|outcome| outcome.rows.as_slice()).collect();
-    summary.rows = dataset::write(&plan, &rows, output)?;
+    let data_set = DataSet::of_sweep(&plan, &rows);
+    output.write_with(|file| data_set.write(file))?;
+    summary.rows = data_set.rows.len();
     journal.remove()?;
     if let Some(file) = own_recording {
         let failure = || format!("the recording {} cannot be moved", file.display());
@@ -232,6 +233,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The machine of this name.
+fn machine(name: &str) -> Result<Machine> {
+    let selected = Selected::parse(name)?;
+    if !matches!(selected, Selected::Builtin(_) | Selected::ModelFile(_)) {
+        bail!(
+            "`{name}` cannot be simulated: a sweep needs a model, which says how fast everything is (`pinfold machines` lists \
+             them)"
+        );
+    }
+    Machine::new(selected.model()?)
+}
+
+/// The program of a recording.
+fn program(file: &Path) -> Result<Program> {
+    Program::new(file, recorded::open(file, false)?)
+}
+
 /// Opens and reads recordings, several at a time.
 fn open(files: &[PathBuf], workers: usize) -> Result<Vec<Program>> {
     let next = AtomicUsize::new(0);
@@ -243,7 +261,7 @@ fn open(files: &[PathBuf], workers: usize) -> Result<Vec<Program>> {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     files.get(number).zip(opened.get(number))
                 } {
-                    let _ = slot.set(Program::open(file));
+                    let _ = slot.set(program(file));
                 }
             });
         }
@@ -321,7 +339,7 @@ fn simulate(
         let plan = Arc::clone(plan);
         move |job| plan.evaluate(job)
     };
-    let end = workers::run(pending, workers, listener, work, |job, outcome| {
+    let end = pinfold_sweep::run(pending, workers, listener, work, |job, outcome| {
         journal.keep(plan.jobs[job].key, &outcome)?;
         outcomes[job] = Some(outcome);
         done += 1;

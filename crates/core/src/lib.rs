@@ -4,6 +4,7 @@
 //! No input or output happens here, and no clock is read: `clippy.toml` beside this crate's manifest enforces it.
 
 mod configuration;
+mod content_hash;
 mod decision;
 pub mod digits;
 pub mod hint;
@@ -24,6 +25,7 @@ mod task_move;
 mod topology;
 
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
+pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed};
 pub use host::{Host, HostSample, LeftAlone, Placed, Standing, Wake};
 pub use id::{NodeId, PuId, TaskId};

@@ -1,8 +1,5 @@
 //! A Parquet file of one row group: columns with their names and values, and the file's own metadata.
-//!
-//! There is never half a table (`output`).
 
-use crate::output::Output;
 use anyhow::{Context, Result};
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type};
@@ -27,15 +24,6 @@ pub(crate) enum Values {
 
 /// Writes a table. The keys of the metadata get `pinfold.` before them.
 pub(crate) fn write(
-    output: Output,
-    name: &str,
-    columns: &[(String, Values)],
-    metadata: Vec<(&str, String)>,
-) -> Result<()> {
-    output.write_with(|file| write_columns(name, columns, metadata, file))
-}
-
-fn write_columns(
     name: &str,
     columns: &[(String, Values)],
     metadata: Vec<(&str, String)>,

@@ -10,13 +10,12 @@
 //!
 //! While it is open, the file is locked.
 
-use crate::output::open_growing;
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
 use pinfold_linux::own::{self, LockedFile};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,31 +30,31 @@ const BETWEEN_SYNCS: Duration = Duration::from_secs(1);
 
 /// What identifies a result: a hash of everything that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key(pub(super) u128);
+pub struct Key(pub u128);
 
 /// The result of one configuration of one program on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// The whole program first, then its regions.
-    pub(super) rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// Waits for what the recording does not hold.
-    pub(super) released: u64,
+    pub released: u64,
 }
 
 /// The whole program or a region of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Row {
+pub struct Row {
     /// The region's identity; `None` for the whole program.
-    pub(super) region: Option<u64>,
+    pub region: Option<u64>,
     /// In seconds.
-    pub(super) time: Exact,
+    pub time: Exact,
     /// The metrics of the machine, in the order of its columns.
-    pub(super) metrics: Vec<Option<Exact>>,
+    pub metrics: Vec<Option<Exact>>,
 }
 
 /// A number that is written as its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Exact(pub(super) f64);
+pub struct Exact(pub f64);
 
 impl Serialize for Exact {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
@@ -77,7 +76,7 @@ struct Record {
 }
 
 /// The open file.
-pub(super) struct Journal {
+pub struct Journal {
     file: LockedFile,
     path: PathBuf,
     /// The end of the last whole record.
@@ -89,20 +88,20 @@ pub(super) struct Journal {
 
 /// What was in the file when it was opened.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Found {
-    pub(super) outcomes: HashMap<Key, Outcome>,
+pub struct Found {
+    /// The results by their keys.
+    pub outcomes: HashMap<Key, Outcome>,
     /// Bytes after the last whole record.
-    pub(super) torn: u64,
+    pub torn: u64,
 }
 
 impl Journal {
-    /// Opens the file, makes it where there is none, and reads it.
-    pub(super) fn open(path: &Path) -> Result<(Self, Found)> {
+    /// Opens the file and reads it. `opened` opens it for reading and writing, and makes it where there is none: the caller
+    /// decides which files may be written.
+    pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, Found)> {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            let file = open_growing(path, &options).with_context(failure)?;
+            let file = opened(path).with_context(failure)?;
             let Some(file) = own::lock(file).with_context(failure)? else {
                 bail!(
                     "another sweep is writing {}: wait for its end, or give this one another output",
@@ -141,7 +140,7 @@ impl Journal {
     }
 
     /// Keeps a result.
-    pub(super) fn keep(&mut self, key: Key, outcome: &Outcome) -> Result<()> {
+    pub fn keep(&mut self, key: Key, outcome: &Outcome) -> Result<()> {
         let record = record(key, outcome)?;
         let failure = || {
             format!(
@@ -163,14 +162,14 @@ impl Journal {
     }
 
     /// Forces everything to the disk.
-    pub(super) fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<()> {
         self.file
             .sync_data()
             .with_context(|| format!("{} cannot be written", self.path.display()))
     }
 
     /// Removes the file: its results are elsewhere.
-    pub(super) fn remove(mut self) -> Result<()> {
+    pub fn remove(mut self) -> Result<()> {
         self.removed = true;
         fs::remove_file(&self.path).with_context(|| format!("{} cannot be removed", self.path.display()))
     }
@@ -233,6 +232,13 @@ fn first_record(bytes: &[u8]) -> Option<(Record, &[u8])> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::OpenOptions;
+
+    fn open(path: &Path) -> Result<(Journal, Found)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        Journal::open(path, |path| Ok(options.open(path)?))
+    }
 
     fn outcome(seed: u64) -> Outcome {
         let row = |region| Row {
@@ -296,7 +302,7 @@ mod tests {
     fn what_was_kept_is_found_again_and_goes_on_after_a_torn_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.partial");
-        let (mut journal, found) = Journal::open(&path).unwrap();
+        let (mut journal, found) = open(&path).unwrap();
         assert_eq!(found, Found::default());
         journal.keep(Key(1), &outcome(1)).unwrap();
         journal.keep(Key(2), &outcome(2)).unwrap();
@@ -309,13 +315,13 @@ mod tests {
             .set_len(length - 1)
             .unwrap();
 
-        let (mut journal, found) = Journal::open(&path).unwrap();
+        let (mut journal, found) = open(&path).unwrap();
         assert_eq!(found.outcomes, HashMap::from([(Key(1), outcome(1))]));
         assert!(found.torn > 0);
         journal.keep(Key(3), &outcome(3)).unwrap();
         drop(journal);
 
-        let (journal, found) = Journal::open(&path).unwrap();
+        let (journal, found) = open(&path).unwrap();
         assert_eq!(
             found.outcomes,
             HashMap::from([(Key(1), outcome(1)), (Key(3), outcome(3))])
@@ -329,12 +335,12 @@ mod tests {
     fn two_sweeps_cannot_have_one_journal_and_another_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.partial");
-        let held = Journal::open(&path).unwrap();
-        let error = Journal::open(&path).err().unwrap().to_string();
+        let held = open(&path).unwrap();
+        let error = open(&path).err().unwrap().to_string();
         assert!(error.contains("another sweep"), "{error}");
         drop(held);
         fs::write(&path, "something else that is long enough").unwrap();
-        let error = Journal::open(&path).err().unwrap().to_string();
+        let error = open(&path).err().unwrap().to_string();
         assert!(error.contains("no partial result"), "{error}");
     }
 }

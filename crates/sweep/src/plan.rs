@@ -1,41 +1,42 @@
 //! What a sweep does: every recording, on every machine, at every point of its space.
 
-use super::journal::{Exact, Key, Outcome, Row};
-use super::spaces::Spaces;
-use crate::machine::Selected;
-use crate::recorded;
+use crate::journal::{Exact, Key, Outcome, Row};
+use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
-use pinfold_core::Topology;
+use pinfold_core::{Topology, content_hash};
 use pinfold_sim::model::Model;
 use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
 use pinfold_sim::{Program as _, RecordedProgram};
+use pinfold_trace::Recording;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use twox_hash::XxHash3_128;
 
 /// A machine of the sweep.
-pub(super) struct Machine {
-    pub(super) model: Model,
-    pub(super) topology: Topology,
+pub struct Machine {
+    /// Its model.
+    pub model: Model,
+    /// Its topology.
+    pub topology: Topology,
     /// A hash of the model.
-    pub(super) content: u128,
-    pub(super) columns: Vec<MetricColumn>,
+    pub content: u128,
+    /// What its counters give.
+    pub columns: Vec<MetricColumn>,
     metrics: Metrics,
 }
 
 /// A recording of the sweep.
-pub(super) struct Program {
+pub struct Program {
     /// The program's file name.
-    pub(super) name: String,
+    pub name: String,
     /// The program and its arguments.
-    pub(super) command: String,
+    pub command: String,
     /// A hash of the recording.
-    pub(super) content: u128,
+    pub content: u128,
     /// Threads that are placed: as many as live at the same time.
-    pub(super) threads: usize,
+    pub threads: usize,
     accesses: u64,
     file: PathBuf,
     recorded: RecordedProgram,
@@ -44,34 +45,34 @@ pub(super) struct Program {
 }
 
 /// One configuration of one program on one machine.
-pub(super) struct Job {
-    pub(super) machine: usize,
-    pub(super) program: usize,
-    pub(super) point: Point,
-    pub(super) key: Key,
+pub struct Job {
+    /// The position of the machine in the plan.
+    pub machine: usize,
+    /// That of the program.
+    pub program: usize,
+    /// The configuration.
+    pub point: Point,
+    /// What identifies the result.
+    pub key: Key,
 }
 
 /// Everything that is to be done, in the order of the data set's rows.
-pub(super) struct Plan {
-    pub(super) machines: Vec<Machine>,
-    pub(super) programs: Vec<Program>,
-    pub(super) jobs: Vec<Job>,
+pub struct Plan {
+    /// The machines.
+    pub machines: Vec<Machine>,
+    /// The programs.
+    pub programs: Vec<Program>,
+    /// The jobs.
+    pub jobs: Vec<Job>,
 }
 
 impl Machine {
-    pub(super) fn find(name: &str) -> Result<Self> {
-        let selected = Selected::parse(name)?;
-        if !matches!(selected, Selected::Builtin(_) | Selected::ModelFile(_)) {
-            bail!(
-                "`{name}` cannot be simulated: a sweep needs a model, which says how fast everything is (`pinfold machines` \
-                 lists them)"
-            );
-        }
-        let model = selected.model()?;
+    /// A machine of this model.
+    pub fn new(model: Model) -> Result<Self> {
         let metrics = Metrics::of(&model);
         Ok(Self {
             topology: model.topology(),
-            content: hash(serde_json::to_string(&model)?.as_bytes()),
+            content: content_hash(serde_json::to_string(&model)?.as_bytes()),
             columns: metrics.columns(),
             model,
             metrics,
@@ -80,9 +81,8 @@ impl Machine {
 }
 
 impl Program {
-    /// Opens and reads a recording.
-    pub(super) fn open(file: &Path) -> Result<Self> {
-        let recording = recorded::open(file, false)?;
+    /// The program of a recording, which was read from this file.
+    pub fn new(file: &Path, recording: Recording) -> Result<Self> {
         let content =
             hash_of_file(file).with_context(|| format!("the recording `{}` cannot be read", file.display()))?;
         let words = &recording.header().command;
@@ -114,7 +114,7 @@ impl Program {
 
 impl Plan {
     /// All points of `spaces` for each program on each machine, each once.
-    pub(super) fn new(machines: Vec<Machine>, programs: Vec<Program>, spaces: &Spaces) -> Result<Self> {
+    pub fn new(machines: Vec<Machine>, programs: Vec<Program>, spaces: &Spaces) -> Result<Self> {
         for (number, machine) in machines.iter().enumerate() {
             if machines[..number]
                 .iter()
@@ -157,7 +157,7 @@ impl Plan {
     }
 
     /// The metrics of all machines with their units: those of the first machine first.
-    pub(super) fn metric_columns(&self) -> Vec<(String, String)> {
+    pub fn metric_columns(&self) -> Vec<(String, String)> {
         let mut columns: Vec<(String, String)> = vec![];
         for column in self.machines.iter().flat_map(|machine| &machine.columns) {
             if columns.iter().all(|(name, _)| *name != column.name) {
@@ -168,12 +168,12 @@ impl Plan {
     }
 
     /// About how long a job takes, in no unit.
-    pub(super) fn cost(&self, job: usize) -> u64 {
+    pub fn cost(&self, job: usize) -> u64 {
         self.programs[self.jobs[job].program].accesses
     }
 
     /// Does one job.
-    pub(super) fn evaluate(&self, job: usize) -> Result<Outcome> {
+    pub fn evaluate(&self, job: usize) -> Result<Outcome> {
         let job = &self.jobs[job];
         let machine = &self.machines[job.machine];
         let program = &self.programs[job.program];
@@ -209,7 +209,7 @@ impl Plan {
     }
 
     /// What a user should know of recordings that do not fit their machines.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![];
         for program in &self.programs {
             for machine in &self.machines {
@@ -228,7 +228,7 @@ impl Plan {
     }
 
     /// What a user should know of the results.
-    pub(super) fn notes_on(&self, outcomes: &[Outcome]) -> Vec<String> {
+    pub fn notes_on(&self, outcomes: &[Outcome]) -> Vec<String> {
         let mut notes = vec![];
         for (number, program) in self.programs.iter().enumerate() {
             let released = self
@@ -288,18 +288,12 @@ fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Poi
         thread_map: _,
     } = point;
     let text = format!("{build:032x} {machine:032x} {program:032x} {threads} {pinning:?} {pages:?} {prefetchers:?}");
-    Key(hash(text.as_bytes()))
+    Key(content_hash(text.as_bytes()))
 }
 
 /// A hash of this binary: another build may compute something else.
 fn build_id() -> Result<u128> {
     hash_of_file(Path::new("/proc/self/exe")).context("this program's own file cannot be read")
-}
-
-/// The first half of XXH3's hash, which has no cryptographic strength: nobody has a reason to forge a recording or a
-/// program here.
-pub(crate) fn hash(bytes: &[u8]) -> u128 {
-    XxHash3_128::oneshot(bytes)
 }
 
 fn hash_of_file(path: &Path) -> std::io::Result<u128> {

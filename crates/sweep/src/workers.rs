@@ -4,7 +4,7 @@
 //! first, so that the end is short. A job runs in one thread. The calling thread keeps the results, as they come, and hears
 //! of signals.
 
-use super::journal::Outcome;
+use crate::journal::Outcome;
 use anyhow::{Context, Result, bail};
 use pinfold_linux::interrupt::Interrupts;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 /// How the work ended.
-pub(super) enum End {
+pub enum End {
     /// Everything was done.
     Done,
     /// By this signal. Workers may still be at a job each.
@@ -27,17 +27,17 @@ enum Message {
 }
 
 /// Hears of the signals that end a sweep, from now on.
-pub(super) struct Listener(Interrupts);
+pub struct Listener(Interrupts);
 
 impl Listener {
     /// To be made before there are other threads.
-    pub(super) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         Ok(Self(Interrupts::hold_back().context("signals cannot be held back")?))
     }
 }
 
 /// Does `jobs` by `work` in `workers` threads, in their order, and gives each result to `keep`. The first error ends it.
-pub(super) fn run(
+pub fn run(
     jobs: Vec<usize>,
     workers: usize,
     listener: Listener,

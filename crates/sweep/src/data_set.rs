@@ -1,0 +1,199 @@
+//! The data set: one Parquet file (docs/formats.md). There is no other writer of it.
+//!
+//! The same rows give the same bytes: no time, place or name of the machine at hand is in it.
+
+use crate::journal::Row as SweptRow;
+use crate::parquet_table::{self, Values};
+use crate::plan::{Job, Plan};
+use anyhow::Result;
+use pinfold_sim::sweep::page_map_name;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Which version of docs/formats.md describes the file.
+pub const VERSION: &str = "1";
+
+/// One program, or one parallel region of it, in one configuration on one machine.
+pub struct Row {
+    /// The machine's name.
+    pub machine: String,
+    /// The program's file name.
+    pub program: String,
+    /// The region's address, as hexadecimal digits; `None` for the whole program.
+    pub region: Option<String>,
+    /// Threads that are placed.
+    pub num_threads: usize,
+    /// On how many nodes, and in which order; `None` for a program that ran, whose threads nobody laid out.
+    pub layout: Option<Layout>,
+    /// Where pages are.
+    pub page_map: String,
+    /// Which prefetchers are off.
+    pub prefetch: String,
+    /// Seconds of a repetition or, of a program that ran, of a unit of its progress.
+    pub time_s: f64,
+    /// The PU of each rank.
+    pub pinning: String,
+    /// Whether it is simulated.
+    pub simulated: bool,
+    /// The program and its arguments.
+    pub command: String,
+    /// What identifies the recording or the binary.
+    pub recording: String,
+    /// By metric of the data set; `None` where it could not be had.
+    pub metrics: Vec<Option<f64>>,
+}
+
+/// How threads are laid out on nodes.
+pub struct Layout {
+    /// The number of nodes.
+    pub num_nodes: usize,
+    /// `compact` or `scatter`, where the threads follow either.
+    pub thread_map: Option<String>,
+}
+
+/// A metric of the data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MetricColumn {
+    /// The column's name.
+    pub name: String,
+    /// The unit of its values.
+    pub unit: String,
+}
+
+/// A data set.
+pub struct DataSet {
+    /// The name of the table's schema.
+    pub schema: &'static str,
+    /// The metrics.
+    pub metrics: Vec<MetricColumn>,
+    /// The hash of each simulated machine's model.
+    pub models: BTreeMap<String, String>,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+impl DataSet {
+    /// The results of all jobs of a plan, in the order of its jobs.
+    pub fn of_sweep(plan: &Plan, outcomes: &[&[SweptRow]]) -> Self {
+        let metrics = plan
+            .metric_columns()
+            .into_iter()
+            .map(|(name, unit)| MetricColumn { name, unit });
+        let metrics: Vec<MetricColumn> = metrics.collect();
+        // By machine: the place of each metric among its own.
+        let places: Vec<Vec<Option<usize>>> = plan
+            .machines
+            .iter()
+            .map(|machine| {
+                let place =
+                    |metric: &MetricColumn| machine.columns.iter().position(|column| column.name == metric.name);
+                metrics.iter().map(place).collect()
+            })
+            .collect();
+        let rows = plan
+            .jobs
+            .iter()
+            .zip(outcomes)
+            .flat_map(|(job, rows)| rows.iter().map(|row| swept(plan, job, row, &places[job.machine])))
+            .collect();
+        Self {
+            schema: "sweep",
+            metrics,
+            models: plan
+                .machines
+                .iter()
+                .map(|machine| (machine.model.name.clone(), format!("{:032x}", machine.content)))
+                .collect(),
+            rows,
+        }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub fn write(&self, file: impl Write + Send) -> Result<()> {
+        let simulated = self.rows.iter().any(|row| row.simulated) || !self.models.is_empty();
+        let metadata = vec![
+            ("dataset", VERSION.to_owned()),
+            ("simulated", simulated.to_string()),
+            ("models", serde_json::to_string(&self.models)?),
+            ("metrics", serde_json::to_string(&self.metrics)?),
+        ];
+        parquet_table::write(self.schema, &self.columns(), metadata, file)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "numbers of threads and nodes are small"
+    )]
+    fn columns(&self) -> Vec<(String, Values)> {
+        let rows = &self.rows;
+        let text = |value: fn(&Row) -> &String| Values::Text(rows.iter().map(|row| value(row).clone()).collect());
+        let region = rows.iter().map(|row| row.region.clone()).collect();
+        let threads = rows.iter().map(|row| row.num_threads as i32).collect();
+        let mut columns = vec![
+            ("machine", text(|row| &row.machine)),
+            ("program", text(|row| &row.program)),
+            ("region", Values::OptionalText(region)),
+            ("num_threads", Values::Number(threads)),
+        ];
+        if let Some(layouts) = rows.iter().map(|row| row.layout.as_ref()).collect::<Option<Vec<_>>>() {
+            let nodes = layouts.iter().map(|layout| layout.num_nodes as i32).collect();
+            let maps = layouts.iter().map(|layout| layout.thread_map.clone()).collect();
+            columns.push(("num_nodes", Values::Number(nodes)));
+            columns.push(("thread_map", Values::OptionalText(maps)));
+        }
+        columns.extend([
+            ("page_map", text(|row| &row.page_map)),
+            ("prefetch", text(|row| &row.prefetch)),
+            ("time_s", Values::Float(rows.iter().map(|row| row.time_s).collect())),
+            ("pinning", text(|row| &row.pinning)),
+            (
+                "simulated",
+                Values::Flag(rows.iter().map(|row| row.simulated).collect()),
+            ),
+            ("command", text(|row| &row.command)),
+            ("recording", text(|row| &row.recording)),
+        ]);
+        let mut columns: Vec<_> = columns
+            .into_iter()
+            .map(|(name, values)| (name.to_owned(), values))
+            .collect();
+        for (place, metric) in self.metrics.iter().enumerate() {
+            let values = rows.iter().map(|row| row.metrics[place]).collect();
+            columns.push((metric.name.clone(), Values::OptionalFloat(values)));
+        }
+        columns
+    }
+}
+
+/// A row of a sweep. `places` has the place of each metric of the data set among those of the machine.
+fn swept(plan: &Plan, job: &Job, row: &SweptRow, places: &[Option<usize>]) -> Row {
+    let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
+    let configuration = &job.point.configuration;
+    Row {
+        machine: machine.model.name.clone(),
+        program: program.name.clone(),
+        region: row.region.map(|region| format!("{region:#x}")),
+        num_threads: program.threads,
+        layout: Some(Layout {
+            num_nodes: job.point.num_nodes,
+            thread_map: job.point.thread_map.map(|map| map.name().to_owned()),
+        }),
+        page_map: page_map_name(configuration.pages).to_owned(),
+        prefetch: configuration.prefetchers.to_string(),
+        time_s: row.time.0,
+        pinning: configuration.pinning.to_string(),
+        simulated: true,
+        command: program.command.clone(),
+        recording: format!("{:032x}", program.content),
+        metrics: places
+            .iter()
+            .map(|place| row.metrics[(*place)?].map(|value| value.0))
+            .collect(),
+    }
+}

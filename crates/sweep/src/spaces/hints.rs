@@ -1,0 +1,26 @@
+//! `hints`: the placements of the eight affinity hints, packed and distributed among them.
+
+use super::Space;
+use pinfold_core::hint::AffinityHint;
+use pinfold_core::placement::PlacementError;
+use pinfold_core::{Pinning, Topology};
+use pinfold_sim::sweep::space;
+
+pub(super) const SPACE: Space = Space {
+    name: "hints",
+    about: "those of the eight affinity hints, packed and distributed among them",
+    limited: false,
+    points: |request| {
+        let placements = hinted(request.topology, request.threads)?;
+        Ok(space::pinned(request.model, request.threads, placements))
+    },
+};
+
+/// The placement of each affinity hint; several may be the same. More threads than PUs take turns.
+fn hinted(topology: &Topology, threads: usize) -> Result<Vec<Pinning>, PlacementError> {
+    let placed = threads.min(topology.allowed_pus().len());
+    AffinityHint::ALL
+        .iter()
+        .map(|hint| hint.pinning(topology, placed))
+        .collect()
+}

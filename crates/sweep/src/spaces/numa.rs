@@ -1,0 +1,18 @@
+//! `numa` and `numa+prefetch`: nodes, thread maps and page mappings, and these with all prefetcher settings.
+
+use super::Space;
+use pinfold_sim::sweep::space;
+
+pub(super) const NUMA: Space = Space {
+    name: "numa",
+    about: "nodes, thread maps and page mappings",
+    limited: false,
+    points: |request| Ok(space::numa(request.model, request.threads)),
+};
+
+pub(super) const NUMA_AND_PREFETCH: Space = Space {
+    name: "numa+prefetch",
+    about: "those of numa with all prefetcher settings",
+    limited: false,
+    points: |request| Ok(space::numa_and_prefetch(request.model, request.threads)),
+};

@@ -1,0 +1,43 @@
+//! `threads`: all placements of the threads.
+
+use super::{Request, Space};
+use anyhow::{Result, bail};
+use num_bigint::BigUint;
+use pinfold_core::Pinning;
+use pinfold_core::placement::Placements;
+use pinfold_policy::candidates;
+use pinfold_sim::sweep::space;
+
+pub(super) const SPACE: Space = Space {
+    name: "threads",
+    about: "all placements of the threads",
+    limited: true,
+    points: |request| {
+        let placements = placements(request)?;
+        Ok(space::pinned(request.model, request.threads, placements))
+    },
+};
+
+/// More placements than this need a limit: twice as many as the largest space of `AutoFinity`, 1941.
+const MOST_PLACEMENTS: u32 = 4096;
+
+/// All placements, or at most `limit` of them that are most different. More threads than PUs take turns.
+fn placements(request: &Request<'_>) -> Result<Vec<Pinning>> {
+    let &Request {
+        topology,
+        threads,
+        limit,
+        ..
+    } = request;
+    let placements = Placements::new(topology, threads.min(topology.allowed_pus().len()))?;
+    let count = placements.count();
+    match limit {
+        Some(limit) if count > BigUint::from(limit) => Ok(candidates::from_topology(topology, threads, limit)),
+        None if count > BigUint::from(MOST_PLACEMENTS) => bail!(
+            "{threads} threads have {count} placements on {}, more than the {MOST_PLACEMENTS} that are swept without asking: \
+             --limit N takes the N most different ones",
+            topology.name()
+        ),
+        _ => Ok(placements.iter().collect()),
+    }
+}
