@@ -131,6 +131,15 @@ pub(crate) struct Counter {
     pub(crate) missing: Vec<(Duration, Duration)>,
 }
 
+/// The most tasks of a script: as many as a recording has at one time.
+const MOST_TASKS: u64 = 4096;
+
+/// The longest time, in seconds: 30 years. It keeps sums of times in range.
+const LONGEST: f64 = 1e9;
+
+/// The greatest amount. What follows from it by products and sums is finite.
+const GREATEST: f64 = 1e15;
+
 /// A time from 0 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "f64")]
@@ -163,9 +172,11 @@ impl TryFrom<f64> for Seconds {
     type Error = String;
 
     fn try_from(value: f64) -> Result<Self, String> {
-        Duration::try_from_secs_f64(value)
+        Some(value)
+            .filter(|&seconds| seconds <= LONGEST)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
             .map(Self)
-            .map_err(|_| format!("{value} is not a time: give seconds from 0 on, such as 2.5"))
+            .ok_or_else(|| format!("{value} is not a time: give seconds from 0 to {LONGEST}, such as 2.5"))
     }
 }
 
@@ -173,10 +184,12 @@ impl TryFrom<f64> for Amount {
     type Error = String;
 
     fn try_from(value: f64) -> Result<Self, String> {
-        if value.is_finite() && value >= 0.0 {
+        if (0.0..=GREATEST).contains(&value) {
             Ok(Self(value))
         } else {
-            Err(format!("{value} cannot be: give a number from 0 on, such as 120.0"))
+            Err(format!(
+                "{value} cannot be: give a number from 0 to {GREATEST:e}, such as 120.0"
+            ))
         }
     }
 }
@@ -232,6 +245,9 @@ pub enum ScriptError {
     /// A thread that ends before it begins.
     #[error("the script's [[thread]] number {0}, counted from 1, ends before it begins")]
     Thread(usize),
+    /// More tasks than can be played.
+    #[error("the script has {0} tasks, `threads` and each [[thread]]: there may be {MOST_TASKS} at most")]
+    Tasks(u64),
     /// A helper that there is not.
     #[error("the script's `helpers` name task {serial}, but there are only the tasks 0 to {last}")]
     Helper {
@@ -335,7 +351,11 @@ impl Script {
         {
             return Err(ScriptError::Thread(index + 1));
         }
-        let last = u64::from(self.threads.get()) + self.later.len() as u64 - 1;
+        let tasks = u64::from(self.threads.get()) + self.later.len() as u64;
+        if tasks > MOST_TASKS {
+            return Err(ScriptError::Tasks(tasks));
+        }
+        let last = tasks - 1;
         match self.helpers.iter().find(|&&serial| serial > last) {
             Some(&serial) => Err(ScriptError::Helper { serial, last }),
             None => Ok(()),

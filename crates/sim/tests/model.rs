@@ -131,3 +131,23 @@ fn the_ring_of_the_e5_4650_has_an_opposite_package_two_links_away() {
     );
     assert!((routes.latency(0, 2) - 2.0 * routes.latency(0, 1)).abs() < 1e-6);
 }
+
+#[test]
+fn a_number_that_no_machine_comes_near_is_refused_with_what_may_be() {
+    for (from, to, words) in [
+        ("walk = { cycles = 30,", "walk = { cycles = 1e300,", "from 1e-6 to 1e9"),
+        (
+            "threads_per_core = { count = 1,",
+            "threads_per_core = { count = 16777216,",
+            "more than the 16",
+        ),
+        (
+            "in_flight = { count = ",
+            "in_flight = { count = 1000",
+            "more than the 65536",
+        ),
+    ] {
+        let (error, _) = refused(from, to);
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -152,12 +152,12 @@ fn a_bad_script_is_refused_with_the_key_and_the_remedy() {
         (
             format!("threads = 2\nduration = 1.0\nnoise = -0.1\n{phase}"),
             "noise = -0.1",
-            "from 0 on",
+            "from 0 to",
         ),
         (
             format!("threads = 2\nduration = -1.0\n{phase}"),
             "duration = -1.0",
-            "seconds from 0 on",
+            "seconds from 0 to",
         ),
         (
             format!("threads = 2\nduration = 1.0\ncold = 1.5\n{phase}"),
@@ -194,6 +194,21 @@ fn a_bad_script_is_refused_with_the_key_and_the_remedy() {
             format!("threads = 2\nduration = 1.0\nhelpers = [2]\n{phase}"),
             "task 2",
             "0 to 1",
+        ),
+        (
+            format!("threads = 4294967295\nduration = 1.0\n{phase}"),
+            "4294967295 tasks",
+            "4096 at most",
+        ),
+        (
+            format!("threads = 2\nduration = 1e18\n{phase}"),
+            "duration = 1e18",
+            "seconds from 0 to 1000000000",
+        ),
+        (
+            format!("threads = 2\nduration = 1.0\nwork = 1e300\n{phase}"),
+            "work = 1e300",
+            "from 0 to 1e15",
         ),
     ] {
         let text = format!("topology = \"synthetic:pu:4\"\n{text}");

@@ -1,7 +1,7 @@
 //! Whether the numbers of a model agree with each other. What one number can say wrong alone (no unit, no source,
 //! negative, zero) is found where it is parsed.
 
-use super::{Inclusion, LINE_BYTES, Model, Numbering, Sourced};
+use super::{Count, Inclusion, LINE_BYTES, Model, Numbering, Sourced};
 use std::ops::Range;
 
 /// Why a text is no model.
@@ -41,6 +41,10 @@ impl ModelError {
     }
 }
 
+/// The most bytes of all caches of a level: some ten times those of the largest machine of today (two AMD EPYC 9684X: 2.3 GiB).
+/// It bounds the memory of the simulation.
+const MOST_CACHE: u64 = 32 << 30;
+
 struct Checker<'a> {
     file: &'a str,
     text: &'a str,
@@ -62,6 +66,13 @@ impl Checker<'_> {
             line: line_at(self.text, span.start),
             key: key.into(),
             why: why(),
+        })
+    }
+
+    fn at_most(&self, count: &Sourced<Count>, most: u32, key: &str) -> Result<(), ModelError> {
+        let given = count.value().0;
+        self.require(given <= most, count.span(), key, || {
+            format!("{given} are more than the {most} that can be simulated")
         })
     }
 
@@ -124,6 +135,15 @@ impl Model {
             "shape.cores_per_package",
             || format!("{} cores are more than the 1024 that can be simulated", self.cores()),
         )?;
+        checker.at_most(&shape.threads_per_core, 16, "shape.threads_per_core")?;
+        checker.at_most(&self.core.reorder_buffer, 1 << 16, "core.reorder_buffer")?;
+        checker.at_most(&self.core.store_buffer, 1 << 16, "core.store_buffer")?;
+        checker.at_most(&self.core.line_fill_buffers, 1 << 16, "core.line_fill_buffers")?;
+        checker.at_most(&self.prefetch.streamer_distance, 1 << 12, "prefetch.streamer_distance")?;
+        checker.at_most(&self.prefetch.in_flight, 1 << 16, "prefetch.in_flight")?;
+        if let Some(misses) = &self.core.locked_misses {
+            checker.at_most(misses, 1 << 16, "core.locked_misses")?;
+        }
         if let Numbering::Listed(mut pus) = shape.pu_numbering.value() {
             pus.sort_unstable();
             let all = self.pus();
@@ -199,6 +219,18 @@ impl Model {
                 },
             )?;
             let cores = cache.cores.value().0 as usize;
+            let caches = (self.cores() / cores).max(1) as u64;
+            checker.require(
+                size.checked_mul(caches).is_some_and(|bytes| bytes <= MOST_CACHE),
+                cache.size.span(),
+                key("size"),
+                || {
+                    format!(
+                        "{caches} caches of {size} bytes are larger than can be simulated: all caches of a level may have \
+                         {MOST_CACHE} bytes"
+                    )
+                },
+            )?;
             if level < last {
                 checker.require(cores == 1, cache.cores.span(), key("cores"), || {
                     format!(

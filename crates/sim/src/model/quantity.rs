@@ -12,7 +12,7 @@ use pinfold_core::Prefetcher;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
 /// Where a number is from.
@@ -148,8 +148,19 @@ fn whole(given: Given) -> Result<u64, String> {
     }
 }
 
+/// A number that no machine of today comes near, below or above, is a mistake, and would carry sums of times out of range.
+fn within(number: f64, unit: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (least, most) = (range.start(), range.end());
+    Err(format!(
+        "{number} {unit} cannot be: give a number from {least:e} to {most:e}"
+    ))
+}
+
 macro_rules! real_quantity {
-    ($(#[$doc:meta])* $name:ident, $($unit:literal => $factor:expr),+) => {
+    ($(#[$doc:meta])* $name:ident, $range:expr, $($unit:literal => $factor:expr),+) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
         #[serde(transparent)]
@@ -159,7 +170,7 @@ macro_rules! real_quantity {
             const UNITS: &'static [&'static str] = &[$($unit),+];
 
             fn from_given(unit: &str, given: Given) -> Result<Self, String> {
-                let number = positive(given)?;
+                let number = within(positive(given)?, unit, $range)?;
                 let factor = match unit {
                     $($unit => $factor,)+
                     _ => return Err(format!("`{unit}` is no unit here")),
@@ -172,27 +183,27 @@ macro_rules! real_quantity {
 
 real_quantity!(
     /// In hertz.
-    Frequency, "ghz" => 1e9, "mhz" => 1e6
+    Frequency, 1e-3..=1e6, "ghz" => 1e9, "mhz" => 1e6
 );
 real_quantity!(
     /// In bytes a second; `gb_per_s` is 10^9.
-    Bandwidth, "gb_per_s" => 1e9
+    Bandwidth, 1e-3..=1e6, "gb_per_s" => 1e9
 );
 real_quantity!(
     /// In watts.
-    Power, "watts" => 1.0
+    Power, 1e-6..=1e6, "watts" => 1.0
 );
 real_quantity!(
     /// In joules.
-    Energy, "nj" => 1e-9, "pj" => 1e-12
+    Energy, 1e-6..=1e9, "nj" => 1e-9, "pj" => 1e-12
 );
 real_quantity!(
     /// Without a unit.
-    Ratio, "ratio" => 1.0
+    Ratio, 1e-6..=1e6, "ratio" => 1.0
 );
 real_quantity!(
     /// In cycles of the core's clock.
-    Cycles, "cycles" => 1.0
+    Cycles, 1e-6..=1e6, "cycles" => 1.0
 );
 
 /// A latency, as its source gives it.
@@ -219,7 +230,8 @@ impl Quantity for Latency {
     const UNITS: &'static [&'static str] = &["cycles", "ns"];
 
     fn from_given(unit: &str, given: Given) -> Result<Self, String> {
-        let number = positive(given)?;
+        // The longest is a second at a gigahertz.
+        let number = within(positive(given)?, unit, 1e-6..=1e9)?;
         Ok(match unit {
             "cycles" => Self::Cycles(number),
             _ => Self::Nanoseconds(number),
