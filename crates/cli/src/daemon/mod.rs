@@ -18,9 +18,10 @@ use config::{Cgroup, Config, Log as LogConfig, LogFormat, Loopback, MetricName, 
 use log::Log;
 use pinfold_core::{Topology, Wake};
 use pinfold_linux::journal::{Directory, Found, Roots, Undoing};
+use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Signals};
 use pinfold_linux::topology::{self, Source};
-use pinfold_linux::watch::{Watcher, Watching};
+use pinfold_linux::watch::{Absent, Watcher, Watching};
 use pinfold_policy::sam::Mapper;
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
@@ -114,7 +115,19 @@ fn rate(text: &str) -> Result<Rate, String> {
     rate.map(Rate).ok_or_else(|| "write a rate above zero".to_owned())
 }
 
+/// What a configuration names and what is not there.
+fn absent(config: &Config) -> Vec<Absent> {
+    config
+        .selection()
+        .absent(&Procfs::new("/proc"), Path::new("/sys/fs/cgroup"))
+}
+
 impl Arguments {
+    /// Whether the lists of tasks are from the command line.
+    fn names_tasks(&self) -> bool {
+        !self.cgroup.is_empty() || !self.user.is_empty() || !self.processes.is_empty() || !self.name.is_empty()
+    }
+
     /// The file, and over it what the command line says.
     fn config(&self) -> Result<Config> {
         let usual = Path::new(config::USUAL);
@@ -123,9 +136,7 @@ impl Arguments {
             None if usual.exists() => Config::read(usual)?,
             None => Config::default(),
         };
-        let lists =
-            !self.cgroup.is_empty() || !self.user.is_empty() || !self.processes.is_empty() || !self.name.is_empty();
-        if lists {
+        if self.names_tasks() {
             config.tasks.cgroups.clone_from(&self.cgroup);
             config.tasks.users.clone_from(&self.user);
             config.tasks.processes.clone_from(&self.processes);
@@ -167,6 +178,13 @@ pub(crate) fn usual_socket(journals: &crate::journals::Arguments) -> PathBuf {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let config = arguments.config()?;
     let thresholds = config.thresholds()?;
+    let absent = absent(&config);
+    // What the file names may come later, as a batch system's group does. What is typed is meant now.
+    if let Some(first) = absent.first()
+        && arguments.names_tasks()
+    {
+        bail!("{first}");
+    }
     if arguments.check_config {
         console::print("the configuration is right\n")?;
         return Ok(ExitCode::SUCCESS);
@@ -197,6 +215,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .serve(&board, config.interval.0)
         .context("no thread can be started to answer `pinfold top`")?;
     log.event("started", &about(&config, &topology, &left));
+    for named in absent {
+        log.event("not_there", &[("text", named.to_string().into())]);
+    }
     let machine = report::machine(&watcher);
     let mut daemon = Daemon {
         rates: sources.rates,

@@ -20,7 +20,7 @@ mod reading;
 mod roll;
 mod selection;
 
-pub use selection::Selection;
+pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
 use crate::counters::Plan;

@@ -2,6 +2,8 @@
 
 use crate::procfs::Procfs;
 use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Which processes are watched. One that any of the lists names is, with all its threads; empty lists name all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +20,57 @@ pub struct Selection {
     pub except: Vec<String>,
 }
 
+/// Something that a selection names and the machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Absent {
+    /// A process.
+    #[error("there is no process {0}: `ps -e` lists those that there are")]
+    Process(i32),
+    /// A number of a thread that is not its process's first.
+    #[error("{thread} is a thread of process {process}: name the process")]
+    Thread {
+        /// What is named.
+        thread: i32,
+        /// Its process.
+        process: i32,
+    },
+    /// A control group.
+    #[error(
+        "there is no control group {0}: /proc/PID/cgroup says in which one a process is, and `systemd-cgls` lists them"
+    )]
+    Cgroup(String),
+}
+
 impl Selection {
+    /// What it names and what is not there now, of processes and control groups. `hierarchies` is where those of control groups
+    /// are mounted.
+    pub fn absent(&self, procfs: &Procfs, hierarchies: &Path) -> Vec<Absent> {
+        let process = |&number: &i32| match procfs.kinship(number) {
+            None => Some(Absent::Process(number)),
+            Some(kinship) if kinship.process != number => Some(Absent::Thread {
+                thread: number,
+                process: kinship.process,
+            }),
+            Some(_) => None,
+        };
+        let groups = groups(hierarchies);
+        let in_use = |wanted: &str| {
+            let only = Self {
+                cgroups: vec![wanted.to_owned()],
+                ..Self::default()
+            };
+            let mut processes = procfs.processes().into_iter();
+            processes.any(|process| only.in_a_cgroup(&procfs.cgroups(process)))
+        };
+        let cgroup = |wanted: &String| {
+            let below = wanted.trim_matches('/');
+            let there = groups.iter().any(|root| root.join(below).is_dir()) || in_use(wanted);
+            (!there).then(|| Absent::Cgroup(wanted.clone()))
+        };
+        let processes = self.processes.iter().filter_map(process);
+        processes.chain(self.cgroups.iter().filter_map(cgroup)).collect()
+    }
+
     /// Whether every process is watched that `except` does not name.
     pub fn is_everything(&self) -> bool {
         self.cgroups.is_empty() && self.users.is_empty() && self.processes.is_empty() && self.names.is_empty()
@@ -46,6 +98,15 @@ impl Selection {
             .iter()
             .any(|group| self.cgroups.iter().any(|wanted| within(group, wanted)))
     }
+}
+
+/// The roots of the hierarchies: version 2 has one, version 1 one for each controller.
+fn groups(hierarchies: &Path) -> Vec<PathBuf> {
+    let each = fs::read_dir(hierarchies).into_iter().flatten().flatten();
+    let roots = each
+        .map(|entry| entry.path())
+        .filter(|path| path.join("cgroup.procs").exists());
+    roots.chain([hierarchies.to_owned()]).collect()
 }
 
 /// Whether a name fits a pattern of the shell: fnmatch(3).
@@ -135,5 +196,26 @@ mod tests {
             ..Selection::default()
         };
         assert!(!includes(&selection, "solver"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_the_remedy() {
+        let (procfs, cgroups) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (number, process, group) in [(7, 7, "/user.slice/a.scope"), (8, 7, "/user.slice/a.scope")] {
+            let folder = procfs.path().join(number.to_string());
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("status"), format!("Tgid:\t{process}\nPPid:\t1\n")).unwrap();
+            fs::write(folder.join("cgroup"), format!("0::{group}\n")).unwrap();
+        }
+        fs::create_dir_all(cgroups.path().join("batch.slice")).unwrap();
+        let selection = Selection {
+            processes: vec![7, 8, 99_999_999],
+            cgroups: words(&["/user.slice", "/batch.slice", "/nosuch"]),
+            ..Selection::default()
+        };
+        let absent = selection.absent(&Procfs::new(procfs.path()), cgroups.path());
+        let thread = Absent::Thread { thread: 8, process: 7 };
+        let group = Absent::Cgroup("/nosuch".to_owned());
+        assert_eq!(absent, [thread, Absent::Process(99_999_999), group]);
     }
 }
