@@ -246,10 +246,11 @@ def test_an_unknown_user_is_refused_with_a_remedy(binary: Path, tmp_path: Path) 
 def test_what_is_not_there_to_be_watched_is_refused_by_name(
     binary: Path, tmp_path: Path, option: tuple[str, str], named: str
 ) -> None:
-    command = [binary, "daemon", *SHARING, "--journals", tmp_path, *option]
+    command: list[str | Path] = [binary, "daemon", *SHARING, "--journals", tmp_path, *option]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment())
     assert ended.returncode == 125
-    assert named in ended.stderr and "lists" in ended.stderr, ended.stderr
+    assert named in ended.stderr
+    assert "lists" in ended.stderr
 
 
 def test_the_example_configuration_is_right(binary: Path) -> None:

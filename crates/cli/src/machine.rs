@@ -1,12 +1,15 @@
 //! `--machine`: which machine a command is about.
 
+use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::Topology;
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::{self, Model};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 /// Which machine a command is about.
 // Every command's arguments are called `Arguments`; clap would name the group after that, twice in one command.
@@ -75,7 +78,17 @@ impl Selected {
             Self::Scripted(file) => return crate::run::scripted_topology(file),
             Self::Builtin(_) | Self::ModelFile(_) => return Ok(self.model()?.topology()),
         };
-        Ok(topology::read(source)?)
+        let (kind, operand) = match source {
+            Source::Live => return Ok(topology::read(source)?),
+            Source::Xml(file) => ("xml", file.as_os_str()),
+            Source::FsRoot(directory) => ("fsroot", directory.as_os_str()),
+            Source::Synthetic(description) => ("synthetic", OsStr::new(description)),
+        };
+        let mut reader = Command::new("/proc/self/exe");
+        Ok(topology::read_by(
+            reader.arg(READER).args([kind, "--"]).arg(operand),
+            source,
+        )?)
     }
 
     /// The model of a machine that can be simulated.
@@ -90,6 +103,29 @@ impl Selected {
             Self::Here | Self::Described(_) | Self::Scripted(_) => bail!("this machine has no model"),
         }
     }
+}
+
+/// The name of the subcommand that reads a description in a process of its own.
+pub(crate) const READER: &str = "read-topology";
+
+/// Reads the description of a machine for another pinfold, and writes the answer for it.
+#[derive(Args)]
+pub(crate) struct Described {
+    /// What it is: xml, fsroot or synthetic.
+    kind: String,
+    /// The file, the directory or the text.
+    operand: OsString,
+}
+
+/// The subcommand `READER`.
+pub(crate) fn describe(described: &Described) -> Result<ExitCode> {
+    let source = match described.kind.as_str() {
+        "xml" => Source::Xml(described.operand.clone().into()),
+        "fsroot" => Source::FsRoot(described.operand.clone().into()),
+        _ => Source::Synthetic(described.operand.to_string_lossy().into_owned()),
+    };
+    console::print(&topology::answer(&source)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The names of the models that resemble `text`, the nearest first.
@@ -149,8 +185,8 @@ impl Arguments {
         self.machine.as_deref().map_or(Ok(Selected::Here), Selected::parse)
     }
 
-    /// The topology of the machine that was asked for. Reading a copy of a machine changes the environment for a
-    /// moment (`pinfold_linux::topology::read`), so commands call this before they start threads.
+    /// The topology of the machine that was asked for. A description is read by a process that ends with the thread that
+    /// starts it (`pinfold_linux::topology::read_by`), so commands call this before they start threads.
     pub(crate) fn topology(&self) -> Result<Topology> {
         self.selected()?.topology()
     }

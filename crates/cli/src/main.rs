@@ -70,6 +70,8 @@ enum Command {
     Daemon(Box<daemon::Arguments>),
     Top(top::Arguments),
     Reset(reset::Arguments),
+    #[command(name = machine::READER, hide = true)]
+    ReadTopology(machine::Described),
 }
 
 /// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
@@ -119,5 +121,6 @@ fn run() -> Result<ExitCode> {
         Command::Daemon(arguments) => daemon::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
+        Command::ReadTopology(described) => machine::describe(&described),
     }
 }

@@ -243,3 +243,27 @@ fn the_memory_of_gpus_is_shown_where_hwloc_is_told_to_keep_it() {
     command.env("HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES", "1");
     assert!(printed(command).contains("node 255 (GPUMemory, 15 GiB)"));
 }
+
+#[test]
+fn a_description_at_which_hwloc_crashes_is_an_error_with_the_remedy() {
+    // An attribute's name is misspelt, and the file is cut off: hwloc 2.9 ends with signal 11.
+    let text = r#"<topology version="3.0">
+  <object type="Machine" os_index="0" cpuset="0x000000ff" compeete_cpuset="0x000000ff" allowed_cpuset="0x000000ff"
+    nodeset="0x00000001" complete_nodeset="0x00000001" allowed_nodeset="0x00000001">
+    <object type="PU" os_index="0" cpuset="0x00000001" complete_cpuset="0x00000001" nodeset="0x00000001" complete_nodeset="0x00000001"/>
+"#;
+    let file = tempfile::Builder::new().suffix(".xml").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let machine = format!("xml:{}", file.path().display());
+    let error = refused(topo(&["--machine", &machine]));
+    assert!(error.contains(&machine) && error.contains("lstopo"), "{error}");
+}
+
+#[test]
+fn a_description_that_is_larger_than_any_machine_is_an_error() {
+    let error = refused(topo(&["--machine", "synthetic:package:1000 core:1000 pu:1000"]));
+    assert!(
+        error.contains("synthetic:package:1000") && error.contains("oversized"),
+        "{error}"
+    );
+}

@@ -10,10 +10,6 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PuSet(BTreeSet<PuId>);
 
-/// No PU of a real or simulated machine has a higher index: Linux's `CONFIG_NR_CPUS` goes up to 8192 on x86, and
-/// hwloc's synthetic machines hardly further. The bound keeps `0-4294967295` from filling the memory.
-const HIGHEST_PU: u32 = 65_535;
-
 /// Why a text is no CPU list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{list}` is not a CPU list: {why}; write numbers and ranges such as 0-3,8 or 0-14:2")]
@@ -25,6 +21,10 @@ pub struct ParsePuSetError {
 }
 
 impl PuSet {
+    /// No PU of a real or simulated machine has a higher index: Linux's `CONFIG_NR_CPUS` goes up to 8192 on x86, and
+    /// hwloc's synthetic machines hardly further. The bound keeps `0-4294967295` from filling the memory.
+    pub const HIGHEST: PuId = PuId(65_535);
+
     /// The empty set.
     pub fn new() -> Self {
         Self::default()
@@ -86,8 +86,8 @@ impl PuSet {
         let number = |text: &str| -> Result<u32, ParsePuSetError> {
             let text = text.trim();
             let value: u32 = digits::decimal(text).ok_or_else(|| error(format!("`{text}` is not a number")))?;
-            if value > HIGHEST_PU {
-                return Err(error(format!("{value} is above {HIGHEST_PU}")));
+            if value > Self::HIGHEST.0 {
+                return Err(error(format!("{value} is above {}", Self::HIGHEST)));
             }
             Ok(value)
         };

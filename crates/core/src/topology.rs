@@ -5,16 +5,18 @@
 //! to one object (high-bandwidth memory beside DRAM) or to one without PUs of its own (memory-only nodes).
 
 use crate::{NodeId, PuId, PuSet};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod parts;
+
 /// Position of an object in `Topology::objects`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ObjectId(pub usize);
 
 /// What an object is, in hwloc's words, from the outermost inwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObjectKind {
     /// The whole machine.
@@ -34,7 +36,7 @@ pub enum ObjectKind {
 }
 
 /// What a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheType {
     /// Instructions and data.
@@ -46,7 +48,7 @@ pub enum CacheType {
 }
 
 /// A cache's details. What the machine does not tell is `None`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 for the cache nearest to the core.
     pub level: u32,
@@ -61,7 +63,7 @@ pub struct Cache {
 }
 
 /// A kind of core on a hybrid machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreKind {
     /// The PUs of this kind.
     pub pus: PuSet,
@@ -72,7 +74,7 @@ pub struct CoreKind {
 }
 
 /// One object of the tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Object {
     /// What it is.
     pub kind: ObjectKind,
@@ -89,7 +91,7 @@ pub struct Object {
 }
 
 /// A NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumaNode {
     /// The operating system's number.
     pub id: NodeId,
@@ -105,7 +107,7 @@ pub struct NumaNode {
 }
 
 /// Relative latencies between NUMA nodes, as the firmware's SLIT gives them: 10 is local.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distances {
     /// The nodes of the rows and of the columns.
     pub nodes: Vec<NodeId>,
@@ -114,7 +116,8 @@ pub struct Distances {
 }
 
 /// The shape of a machine and what of it may be used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "parts::Parts")]
 pub struct Topology {
     name: String,
     objects: Vec<Object>,
@@ -393,7 +396,7 @@ mod tests {
     use super::*;
 
     /// One package with an L3 over two cores of two PUs, and one package without caches.
-    fn lopsided() -> Topology {
+    pub(super) fn lopsided() -> Topology {
         let mut builder = TopologyBuilder::new("lopsided");
         let root = builder.root();
         let package = builder.object(root, ObjectKind::Package, Some(0));

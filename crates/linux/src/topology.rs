@@ -7,6 +7,8 @@
 //! 3. What is allowed is hwloc's view of the cpuset, and on the machine at hand also the affinity mask that the
 //!    calling thread has: `taskset`, cgroups and a batch system's binding are respected, never widened.
 //!
+//! hwloc trusts what it reads, so a description that others wrote is read in a process of its own (`read_by`).
+//!
 //! Known limits, all of them hwloc's defaults: instruction caches, I/O devices and offline CPUs are not shown, nor are
 //! the NUMA nodes of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches
 //! are skipped: a node behind one is attached to the object above the cache. A node without CPUs counts as local to the
@@ -14,9 +16,13 @@
 //! have no memory did not tell (XML made from CPUID dumps), and the memory of its nodes is unknown, not zero.
 
 mod environment;
+mod isolated;
 mod name;
 mod xml;
 
+pub use isolated::{answer, read_by};
+
+use crate::affinity::CpuMask;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::{CacheAssociativity, ObjectAttributes};
@@ -97,6 +103,12 @@ pub enum ReadError {
          this machine"
     )]
     AnotherMachine,
+    /// The kernel does not tell where this thread may run. hwloc would ask again and again.
+    #[error(
+        "the system refuses sched_getaffinity, which tells the PUs that may be used; allow it in the filter of system calls \
+         (seccomp) of the container or the service"
+    )]
+    NoAffinity(#[source] io::Error),
     /// hwloc failed for a reason of its own.
     #[error("hwloc cannot read {what}: {why}")]
     Hwloc {
@@ -104,6 +116,28 @@ pub enum ReadError {
         what: String,
         /// What hwloc said.
         why: String,
+    },
+    /// The process that reads could not be started or heard.
+    #[error("cannot read {what}: the process that reads it cannot be used")]
+    Reader {
+        /// The source.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The process that reads refused the source; why, with the remedy.
+    #[error("{0}")]
+    Refused(String),
+    /// The process that reads ended without a topology.
+    #[error(
+        "cannot read {what}: hwloc {how}, as it does with damaged or oversized descriptions; write the description again, as \
+         `lstopo machine.xml` or hwloc-gather-topology do, or name another machine"
+    )]
+    Ended {
+        /// The source.
+        what: String,
+        /// How it ended.
+        how: String,
     },
     /// What was read is no topology that can be worked with.
     #[error(transparent)]
@@ -138,6 +172,9 @@ impl fmt::Display for Source {
 ///
 /// See `ReadError`; each names the source and what to do.
 pub fn read(source: &Source) -> Result<Topology, ReadError> {
+    if *source == Source::Live {
+        CpuMask::of_thread(0).map_err(ReadError::NoAffinity)?;
+    }
     let machine = environment::loading(source, || load(source))?;
     if *source == Source::Live && !machine.is_this_system() {
         return Err(ReadError::AnotherMachine);

@@ -623,3 +623,49 @@ proptest! {
         prop_assert_eq!(topology.allowed_pus().len(), pus);
     }
 }
+
+/// Makes the kernel refuse `sched_getaffinity` to the calling thread, as a container's filter of system calls may.
+fn refuse_affinity() {
+    let [load, equal, leave] = [
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    ]
+    .map(|code| u16::try_from(code).unwrap());
+    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+    let mut filter = [
+        step(load, 0, 0),
+        // One step further where it is the call: to the last.
+        step(equal, 1, u32::try_from(libc::SYS_sched_getaffinity).unwrap()),
+        step(leave, 0, libc::SECCOMP_RET_ALLOW),
+        step(leave, 0, refused),
+    ];
+    let program = libc::sock_fprog {
+        len: 4,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the kernel reads the program, which outlives the call, and keeps no pointer.
+    let results = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+        ]
+    };
+    assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn a_refused_affinity_mask_is_an_error_with_the_remedy() {
+    let (done, result) = std::sync::mpsc::channel();
+    // The filter is the thread's alone. hwloc, if it were asked, would never come back.
+    std::thread::spawn(move || {
+        refuse_affinity();
+        done.send(read(&Source::Live).map(drop)).unwrap();
+    });
+    let error = result
+        .recv_timeout(std::time::Duration::from_secs(60))
+        .unwrap()
+        .unwrap_err();
+    assert!(error.to_string().contains("seccomp"), "{error}");
+}

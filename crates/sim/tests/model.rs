@@ -143,7 +143,7 @@ fn a_number_that_no_machine_comes_near_is_refused_with_what_may_be() {
         ),
         (
             "in_flight = { count = ",
-            "in_flight = { count = 1000",
+            "in_flight = { count = 100000",
             "more than the 65536",
         ),
     ] {

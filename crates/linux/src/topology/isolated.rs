@@ -1,0 +1,181 @@
+//! Reading a description in a process of its own: hwloc trusts what it reads, and a damaged file ends or occupies the process
+//! that reads it.
+//!
+//! 1. The reader is started by the caller's command, with limits on memory and processor time. It dies with us.
+//! 2. It reads the description by `read`, and answers on its standard output with `answer`.
+//! 3. We wait for the answer for a bounded time, and build the topology again of the parts in it.
+
+use super::{ReadError, Source, read};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, setrlimit};
+use pinfold_core::Topology;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The largest machine of today takes less than a second and 100 MB.
+const MOST_MEMORY: u64 = 2 << 30;
+const MOST_SECONDS: u64 = 20;
+/// A file may be a pipe that nobody writes.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The answer for the largest machine of today has some 100 KB.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// What a reader writes: the topology, or why there is none, as JSON.
+pub fn answer(source: &Source) -> serde_json::Result<String> {
+    let why = |error: &ReadError| {
+        let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+        causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    };
+    serde_json::to_string(&read(source).map_err(|error| why(&error)))
+}
+
+/// Reads a topology by a command that writes the `answer`. To be called from the process's first thread: the kernel ends the
+/// reader when the thread that started it is gone.
+pub fn read_by(reader: &mut Command, source: &Source) -> Result<Topology, ReadError> {
+    let failed = |cause: io::Error| ReadError::Reader {
+        what: source.to_string(),
+        source: cause,
+    };
+    let mut child = start(reader).map_err(failed)?;
+    let mut text = vec![];
+    let whole = receive(&mut child, &mut text).map_err(failed);
+    if !matches!(whole, Ok(true)) {
+        // It may have ended by itself meanwhile.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(failed)?;
+    let ended = |how: String| ReadError::Ended {
+        what: source.to_string(),
+        how,
+    };
+    if !whole? {
+        let mebibytes = LONGEST_ANSWER >> 20;
+        return Err(ended(format!(
+            "takes longer than {LONGEST_WAIT:?}, or more than {mebibytes} MiB"
+        )));
+    }
+    match serde_json::from_slice::<Result<Topology, String>>(&text) {
+        Ok(Ok(topology)) => Ok(topology),
+        Ok(Err(why)) => Err(ReadError::Refused(why)),
+        Err(_) if !status.success() => Err(ended(how(status))),
+        Err(error) => Err(ended(format!("made a machine that cannot be: {error}"))),
+    }
+}
+
+fn start(reader: &mut Command) -> io::Result<Child> {
+    let us = std::process::id().cast_signed();
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        reader.pre_exec(move || {
+            for (resource, most) in [
+                (Resource::RLIMIT_AS, MOST_MEMORY),
+                (Resource::RLIMIT_CPU, MOST_SECONDS),
+                (Resource::RLIMIT_CORE, 0),
+            ] {
+                setrlimit(resource, most, most)?;
+            }
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != us {
+                return Err(io::Error::from(Errno::ESRCH));
+            }
+            Ok(())
+        });
+    }
+    // What hwloc and the runtime say of a damaged file while they end is put into words here.
+    reader
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// Receives what the child writes to its end; false where that takes too long, or is too long.
+fn receive(child: &mut Child, text: &mut Vec<u8>) -> io::Result<bool> {
+    let Some(output) = child.stdout.as_mut() else {
+        return Ok(true);
+    };
+    let deadline = Instant::now() + LONGEST_WAIT;
+    let mut piece = [0; 1 << 13];
+    while text.len() <= LONGEST_ANSWER {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match output.read(&mut piece) {
+            Ok(0) => return Ok(true),
+            Ok(length) => text.extend(&piece[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// How a reader without an answer ended.
+fn how(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(libc::SIGXCPU | libc::SIGKILL) => format!("took more than {MOST_SECONDS} s"),
+        Some(libc::SIGABRT) => format!("gave up, or wanted more than {} GiB", MOST_MEMORY >> 30),
+        Some(signal) => format!("ended with signal {signal}"),
+        None => format!("ended with {status} and without an answer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_by_shell(script: &str) -> Result<Topology, ReadError> {
+        read_by(
+            Command::new("sh").args(["-c", script]),
+            &Source::Synthetic("pu:2".to_owned()),
+        )
+    }
+
+    #[test]
+    fn what_a_reader_answers_is_the_topology() {
+        let source = Source::Synthetic("package:2 pu:2".to_owned());
+        let text = answer(&source).unwrap();
+        let topology = read_by(Command::new("echo").arg(text), &source).unwrap();
+        assert_eq!(topology, read(&source).unwrap());
+    }
+
+    #[test]
+    fn what_a_reader_refuses_is_refused_in_its_words() {
+        let source = Source::Xml("/nowhere/machine.xml".into());
+        let text = answer(&source).unwrap();
+        let error = read_by(Command::new("echo").arg(text), &source)
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("cannot read `/nowhere/machine.xml`: "), "{error}");
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_without_an_answer_is_an_error_with_the_remedy() {
+        for (script, words) in [
+            ("kill -SEGV $$", "signal 11"),
+            ("kill -ABRT $$", "gave up"),
+            ("exit 3", "exit status: 3"),
+            ("echo '{\"Ok\":{}}'", "cannot be"),
+            ("head -c 100000000 /dev/zero", "longer than"),
+        ] {
+            let error = read_by_shell(script).unwrap_err().to_string();
+            assert!(error.contains("synthetic:pu:2") && error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_reader_has_limits_on_memory_and_time() {
+        let limits = start(Command::new("sh").args(["-c", "ulimit -v; ulimit -t; ulimit -c"])).unwrap();
+        let output = limits.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "2097152\n20\n0\n");
+    }
+}
