@@ -33,7 +33,7 @@ mod trace;
 
 use anyhow::Result;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use pinfold_linux::launch::LaunchError;
 use std::process::ExitCode;
 
@@ -85,6 +85,21 @@ fn main() -> ExitCode {
     })
 }
 
+/// Takes what follows an option for its value, a negative number too, so that the option says what may be there. clap would take it
+/// for another option, and advise to put `--` before it, which makes it the name of a program to run.
+fn options_take_negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|argument| {
+            let takes_value = !argument.is_positional() && argument.get_action().takes_values();
+            if takes_value {
+                argument.allow_negative_numbers(true)
+            } else {
+                argument
+            }
+        })
+        .mut_subcommands(options_take_negative_numbers)
+}
+
 /// The exit status for an error.
 fn status(error: &anyhow::Error) -> ExitCode {
     if error.is::<console::Unwritable>() {
@@ -95,7 +110,8 @@ fn status(error: &anyhow::Error) -> ExitCode {
 }
 
 fn run() -> Result<ExitCode> {
-    let command = match Cli::try_parse() {
+    let parsed = options_take_negative_numbers(Cli::command()).try_get_matches();
+    let command = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli.command,
         // clap would call it by the command's name: pinfold-topo.
         Err(answer) if answer.kind() == ErrorKind::DisplayVersion => {

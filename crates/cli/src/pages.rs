@@ -2,6 +2,7 @@
 
 use crate::console;
 use crate::output::Output;
+use crate::run::number;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::memory::{
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The process's number.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", allow_negative_numbers = true, value_parser = number::within(1i32, i32::MAX))]
     process: i32,
 
     #[command(flatten)]

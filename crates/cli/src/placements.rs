@@ -4,6 +4,7 @@
 //! more of them than could ever be printed. A reader that goes away is no error.
 
 use crate::console;
+use crate::run::number;
 use anyhow::Result;
 use clap::Args;
 use pinfold_core::hint::{AffinityHint, Destinations};
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
     machine: crate::machine::Arguments,
 
     /// How many threads are placed.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = number::parse_threads, value_name = "N")]
     threads: usize,
 
     /// Print only how many placements there are.
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
     count: bool,
 
     /// List at most this many placements; the count is still that of all.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = number::within(0usize, usize::MAX), value_name = "N")]
     limit: Option<usize>,
 
     /// List only the placement that this affinity hint leads to: three letters, capital for yes, of S (many packages), L
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
     hint: Option<AffinityHint>,
 
     /// Say of each placement from how many hints' placements at most N threads must move to another last-level cache.
-    #[arg(long, value_name = "N", conflicts_with = "count")]
+    #[arg(long, value_parser = number::within(0usize, number::MOST_THREADS), value_name = "N", conflicts_with = "count")]
     leeway: Option<usize>,
 
     /// Print JSON: `machine`, `threads`, `count` (a number where it fits 64 bits, else a string) and, without

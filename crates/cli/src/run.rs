@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     policy: PolicyName,
 
     /// Make candidates for N threads, instead of counting those that work.
-    #[arg(long, value_parser = number::parse_positive, value_name = "N")]
+    #[arg(long, value_parser = number::parse_threads, value_name = "N")]
     threads: Option<usize>,
 
     /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     schedule: Vec<String>,
 
     /// Try at most N pinnings from the topology, beside the program as it is.
-    #[arg(long, default_value = "8", value_parser = number::parse_positive, value_name = "N", conflicts_with = "schedule")]
+    #[arg(long, default_value = "8", value_parser = number::within(1usize, 65_536), value_name = "N", conflicts_with = "schedule")]
     candidates: usize,
 
     /// How candidates are compared.

@@ -1,7 +1,7 @@
 //! How accesses are sampled for the page mappings that need to know them.
 
 use crate::profile;
-use crate::run::duration;
+use crate::run::{duration, number};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use pinfold_core::PageMapping;
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 
     /// For locality and balance, by memory events: take one sample of so many loads, and of so many stores (AMD: of so many
     /// micro-operations, rounded to 16); less often costs the program less [default: 100003].
-    #[arg(long = "sample-events", value_parser = clap::value_parser!(u64).range(1000..1 << 31), value_name = "N")]
+    #[arg(long = "sample-events", value_parser = number::within(1000u64, (1 << 31) - 1), value_name = "N")]
     events: Option<u64>,
 
     /// For locality and balance: sample accesses for so long [default: 3s].

@@ -61,11 +61,11 @@ pub(crate) struct Arguments {
     force: bool,
 
     /// Simulate so many configurations at the same time [default: one for each CPU that we may use].
-    #[arg(short, long, value_parser = number::parse_positive, value_name = "N")]
+    #[arg(short, long, value_parser = number::within(1usize, 4096), value_name = "N")]
     jobs: Option<usize>,
 
     /// Record the program with so many threads (as `OMP_NUM_THREADS`, where that is not set).
-    #[arg(long, value_parser = number::parse_positive, value_name = "N", conflicts_with = "recordings")]
+    #[arg(long, value_parser = number::parse_threads, value_name = "N", conflicts_with = "recordings")]
     threads: Option<usize>,
 
     /// Keep the recording of the program in this file.

@@ -124,3 +124,33 @@ fn the_help_of_journals_is_about_no_single_command() {
         assert!(!help.contains("$`"), "{command}: {help}");
     }
 }
+
+#[test]
+fn a_negative_number_is_refused_by_the_option_with_what_may_be() {
+    for (arguments, range) in [
+        (&["run", "--threads", "-1", "--", "true"] as &[&str], "from 1 to 65536"),
+        (&["run", "--threads", "4000000000", "--", "true"], "from 1 to 65536"),
+        (&["run", "--candidates", "-1", "--", "true"], "from 1 to 65536"),
+        (&["run", "--probe", "-1", "--", "true"], "not a time"),
+        (&["run", "--search-again", "-1", "--", "true"], "from 0 to below 100"),
+        (&["run", "--seed", "-1", "--", "true"], "from 0 to 18446744073709551615"),
+        (&["run", "--schedule", "-1", "--", "true"], "is not a number"),
+        (&["placements", "--threads", "-1"], "from 1 to 65536"),
+        (&["placements", "--threads", "4", "--limit", "-1"], "from 0 to"),
+        (&["pages", "-1"], "from 1 to 2147483647"),
+        (&["record", "--from", "-1", "--", "true"], "write 2000000"),
+        (&["daemon", "-p", "-1"], "the number of a process"),
+        (&["daemon", "--threshold", "-1"], "a rate above zero"),
+        (&["top", "--width", "-1"], "from 40 to 400"),
+        (&["trace", "misses", "nosuch", "--thread", "-1"], "from 0 to"),
+        (&["sweep", "--jobs", "-1", "nosuch"], "from 1 to 4096"),
+    ] {
+        let output = pinfold(arguments);
+        let error = text(&output.stderr);
+        assert!(
+            !output.status.success() && error.contains(range),
+            "{arguments:?}: {error}"
+        );
+        assert!(!error.contains("unexpected argument"), "{arguments:?}: {error}");
+    }
+}

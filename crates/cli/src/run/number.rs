@@ -1,13 +1,31 @@
 //! Numbers on the command line that have bounds.
 
-use pinfold_core::digits;
+use pinfold_core::{PuSet, digits};
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// The most threads that can be asked for: as many as a set of PUs has room for.
+pub(crate) const MOST_THREADS: usize = 1 + PuSet::HIGHEST.0 as usize;
+
+/// Makes a parser of whole numbers between two bounds, both included.
+pub(crate) fn within<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = digits::decimal(text).filter(|number| (&least..=&most).contains(&number));
+        number.ok_or_else(|| format!("not a whole number from {least} to {most}"))
+    }
+}
 
 /// Parses a number of things of which there must be one.
 pub(crate) fn parse_positive(text: &str) -> Result<usize, String> {
-    match digits::decimal(text) {
-        Some(number) if number > 0 => Ok(number),
-        _ => Err("not a whole number from 1 up".to_owned()),
-    }
+    within(1, usize::MAX)(text)
+}
+
+/// Parses a number of threads.
+pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
+    within(1, MOST_THREADS)(text)
 }
 
 /// Parses a share in percent that is less than the whole; as a share of 1.
@@ -37,6 +55,16 @@ mod tests {
         assert_eq!(parse_positive("12"), Ok(12));
         for text in ["0", "-1", "1.5", "", "many"] {
             assert!(parse_positive(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_outside_its_bounds_is_refused_with_them() {
+        assert_eq!((within(0, 3)("0"), within(0, 3)("3")), (Ok(0), Ok(3)));
+        assert_eq!(parse_threads("65536"), Ok(65_536));
+        for text in ["0", "65537", "4000000000", "-1", "99999999999999999999999"] {
+            let error = parse_threads(text).unwrap_err();
+            assert!(error.contains("from 1 to 65536"), "{text}: {error}");
         }
     }
 

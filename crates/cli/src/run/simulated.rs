@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 
     /// On a simulated machine: where the random numbers begin by which its scheduler decides and the latency of
     /// transfers between caches varies; the same seed gives the same run [default: 0].
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_parser = super::number::within(0u64, u64::MAX), value_name = "SEED")]
     seed: Option<u64>,
 
     /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,

@@ -8,7 +8,7 @@ mod draw;
 
 use crate::console;
 use crate::daemon::{state::State, usual_socket};
-use crate::run::duration;
+use crate::run::{duration, number};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use client::ask;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     sort: Order,
 
     /// How many columns the text of --once and --batch has [default: the terminal's, else 100].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(40..=400))]
+    #[arg(long, value_name = "N", value_parser = number::within(40u16, 400))]
     width: Option<u16>,
 
     /// The daemon's socket [default: daemon.sock beside the journals].

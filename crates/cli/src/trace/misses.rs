@@ -1,5 +1,6 @@
 //! `pinfold trace misses`: how often a recorded thread misses in caches of its own, of any geometry.
 
+use crate::run::number;
 use crate::{console, machine};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -24,7 +25,7 @@ pub(super) struct Arguments {
     levels: Vec<Geometry>,
 
     /// Only the thread of this number in the recording.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = number::within(0u32, u32::MAX), value_name = "N")]
     thread: Option<u32>,
 }
 
