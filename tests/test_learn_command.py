@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,33 @@ def learn(binary: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run `pinfold learn`."""
     command = [str(word) for word in (binary, "learn", *words)]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("train", "hints", "--data", "nosuch.parquet", "-o", "policy.json"), "nosuch.parquet"),
+        (("train", "hints", "--data", "other.parquet", "-o", "policy.json"), "other.parquet is no data set"),
+        (("train", "hints", "--data", "good.parquet", "-o", "nosuch/policy.json"), "no folder nosuch"),
+        (("train", "hints", "--data", "good.parquet", "-o", "policy.json", "--machine", "nosuch.toml"), "nosuch.toml"),
+        (("evaluate", "hints", "--data", "good.parquet", "--threads", "all"), "--threads all is for training"),
+        (("evaluate", "hints", "--data", "good.parquet", "--threads", "+8"), "a whole number from 1 up"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_imported(
+    tmp_path: Path, words: tuple[str, ...], named: str
+) -> None:
+    (tmp_path / "other.parquet").write_text("something else")
+    (tmp_path / "good.parquet").write_bytes(b"PAR1")
+    program = (
+        "import sys; from pinfold.learn.command import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print('numpy' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert named in done.stderr
+    assert done.stdout == "False\n"
 
 
 def test_hints_are_evaluated_from_a_sweep(binary: Path, data: Path, tmp_path: Path) -> None:

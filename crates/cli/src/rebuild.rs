@@ -7,6 +7,7 @@ use crate::behaviour::Arguments;
 use crate::learn;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
+use pinfold_linux::child::dies_with_us;
 use pinfold_policy::Rules;
 use pinfold_store::{Program, SampleRow, Store};
 use pinfold_sweep::data_set::{DataSet, MetricColumn, Row};
@@ -46,7 +47,7 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
         command.arg("--data").arg(&exported);
     }
     command.arg("--output").arg(&made);
-    let output = command
+    let output = dies_with_us(&mut command)
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("`{}` cannot be started", Path::new(command.get_program()).display()));

@@ -18,6 +18,22 @@ const FORWARDED: [i32; 6] = [
     libc::SIGUSR2,
 ];
 
+/// Makes the kernel end a command when the thread that starts it is gone, however that goes.
+pub fn dies_with_us(command: &mut Command) -> &mut Command {
+    let us = std::process::id().cast_signed();
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // We may have been gone before the kernel knew.
+            if libc::getppid() != us {
+                libc::raise(libc::SIGKILL);
+            }
+            Ok(())
+        })
+    }
+}
+
 /// Runs a command to its end. To be called from the process's first thread, before there are others: the kernel ends
 /// the command when the thread that started it is gone.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
@@ -32,14 +48,9 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
         libc::pthread_sigmask(libc::SIG_BLOCK, forwarded.as_ptr(), before.as_mut_ptr());
         (forwarded.assume_init(), before.assume_init())
     };
-    let us = std::process::id().cast_signed();
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != us {
-                libc::raise(libc::SIGKILL);
-            }
+        dies_with_us(command).pre_exec(move || {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
             Ok(())
         });
@@ -71,6 +82,14 @@ fn follow(command: &mut Command, forwarded: &libc::sigset_t) -> io::Result<ExitS
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_command_that_dies_with_us_is_killed_when_its_starter_ends() {
+        let start = || dies_with_us(Command::new("sleep").arg("1000")).spawn().unwrap();
+        // A thread stands for the process: the kernel looks at the thread.
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
 
     #[test]
     fn a_command_ends_as_it_ends() {

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from pinfold.learn import data_set, hint_evaluation, hint_report
-from pinfold.learn.data_set import DataSet
-from pinfold.learn.hint_policy import learn_best_observed, learn_policy
-from pinfold.learn.machines import find_binary
-from pinfold.learn.rule_policy import Trained, write_rule_policy
-from pinfold.learn.variants import DEFAULT, PAPER, TREE
 
 FAILURE = 125
 """As of the binary: a command that could not do its work."""
@@ -21,7 +14,10 @@ FAILURE = 125
 TRAINING_THREADS = 8
 """The number of threads that the paper learns from (Moore and Childers, 2012, section 3)."""
 
-METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE}
+METHODS = ("pinfold", "paper", "regret-tree")
+
+PARQUET = b"PAR1"
+"""The first bytes of every Parquet file."""
 
 DATA_HELP = """\
 A data set has, for each program, its times and counters in the placements of its threads. One for learning and judging:
@@ -37,9 +33,10 @@ Programs that differ in their arguments only count as one: it is never judged by
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     asked = _parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], None] = asked.run
     try:
-        run(asked)
+        _check(asked)
+        # What is wrong with the arguments shows before the seconds that this import takes.
+        getattr(importlib.import_module("pinfold.learn.jobs"), asked.job)(asked)
     except (OSError, ValueError) as error:
         print(f"pinfold learn: {error}", file=sys.stderr)
         return FAILURE
@@ -70,7 +67,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     hints.add_argument("-o", "--output", type=Path, required=True, metavar="POLICY.json", help="the policy")
     hints.add_argument(
         "--method",
-        choices=list(METHODS),
+        choices=METHODS,
         default="pinfold",
         help="the paper's steps on events an instruction in logarithmic bins (pinfold, the default), exactly the "
         "paper's (paper), or a tree of what a wrong hint costs (regret-tree)",
@@ -80,7 +77,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="programs may have been observed in some placements only, as in a behaviour database; with --method paper",
     )
-    hints.set_defaults(run=_train_hints)
+    hints.set_defaults(job="train_hints")
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +94,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_data(judged)
     judged.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     judged.add_argument("--report", type=Path, metavar="FILE.html", help="write tables and plots to this web page")
-    judged.set_defaults(run=_evaluate_hints)
+    judged.set_defaults(job="evaluate_hints")
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -123,60 +120,32 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _threads(text: str) -> int | None:
-    return None if text == "all" else int(text)
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is no number of threads: write a whole number from 1 up, or all")
+    return int(text)
 
 
-def _read(asked: argparse.Namespace) -> DataSet:
-    return data_set.read(asked.data, find_binary(), asked.machine, getattr(asked, "incomplete", False))
-
-
-def _teller(asked: argparse.Namespace) -> Callable[[str], None]:
-    def tell(text: str) -> None:
-        if not asked.quiet:
-            print(f"pinfold learn: {text}", file=sys.stderr)
-
-    return tell
-
-
-def _train_hints(asked: argparse.Namespace) -> None:
-    if asked.incomplete and asked.method != "paper":
+def _check(asked: argparse.Namespace) -> None:
+    """Raise where what is asked for cannot be done, as far as that shows without reading data sets."""
+    if getattr(asked, "incomplete", False) and asked.method != "paper":
         raise ValueError("--incomplete is for --method paper: the other ways compare all hints of a program")
-    recipe = METHODS[asked.method]
-    data = _read(asked).seen(recipe.view)
-    cases = data.training(asked.threads)
-    if asked.incomplete:
-        policy, learner = learn_best_observed(cases), "RIPPER of the best hint that each program was observed with"
-    else:
-        policy, learner = learn_policy(cases, data.machines.best_matches, recipe), recipe.text()
-    trained = Trained(
-        data.simulated,
-        sorted({case.program.machine for case in cases}),
-        sorted({case.program.name for case in cases}),
-        policy.rows,
-        learner,
-    )
-    write_rule_policy(asked.output, policy.rules, data.metrics, trained)
-    names = [metric.name for metric in data.metrics]
-    tell = _teller(asked)
-    for rule in policy.rules:
-        tell(rule.text(names))
-
-
-def _evaluate_hints(asked: argparse.Namespace) -> None:
-    if asked.threads is None:
+    if asked.job == "evaluate_hints" and asked.threads is None:
         raise ValueError(
             "--threads all is for training: a judgement is of policies from one number of threads for others"
         )
-    evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, _teller(asked))
-    if asked.json:
-        text = json.dumps(hint_evaluation.document(evaluation), indent=2, ensure_ascii=False, allow_nan=False)
-        asked.json.write_text(text + "\n", encoding="utf-8")
-    if asked.report:
-        asked.report.write_text(hint_report.page(evaluation), encoding="utf-8")
-    print(hint_report.summary(evaluation))
-    for table in hint_report.tables(evaluation)[:1]:
-        print()
-        print("\n".join(table.markdown()).rstrip())
+    for file in asked.data:
+        with file.open("rb") as opened:
+            if opened.read(len(PARQUET)) != PARQUET:
+                raise ValueError(f"{file} is no data set of pinfold sweep: it is no Parquet file")
+    for file in asked.machine:
+        file.open("rb").close()
+    for file in (getattr(asked, name, None) for name in ("output", "json", "report")):
+        if file and not file.parent.is_dir():
+            raise ValueError(f"{file} cannot be written: there is no folder {file.parent}")
+        if file and file.is_dir():
+            raise ValueError(f"{file} cannot be written: it is a folder")
 
 
 if __name__ == "__main__":

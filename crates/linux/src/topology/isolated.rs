@@ -6,6 +6,7 @@
 //! 3. We wait for the answer for a bounded time, and build the topology again of the parts in it.
 
 use super::{ReadError, Source, read};
+use crate::child::dies_with_us;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, setrlimit};
@@ -67,20 +68,15 @@ pub fn read_by(reader: &mut Command, source: &Source) -> Result<Topology, ReadEr
 }
 
 fn start(reader: &mut Command) -> io::Result<Child> {
-    let us = std::process::id().cast_signed();
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
-        reader.pre_exec(move || {
+        dies_with_us(reader).pre_exec(move || {
             for (resource, most) in [
                 (Resource::RLIMIT_AS, MOST_MEMORY),
                 (Resource::RLIMIT_CPU, MOST_SECONDS),
                 (Resource::RLIMIT_CORE, 0),
             ] {
                 setrlimit(resource, most, most)?;
-            }
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() != us {
-                return Err(io::Error::from(Errno::ESRCH));
             }
             Ok(())
         });

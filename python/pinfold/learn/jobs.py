@@ -1,0 +1,69 @@
+"""What ``pinfold-learn`` does once its arguments are checked.
+
+The import takes seconds: numpy and scikit-learn come with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+
+from pinfold.learn import data_set, hint_evaluation, hint_report
+from pinfold.learn.data_set import DataSet
+from pinfold.learn.hint_policy import learn_best_observed, learn_policy
+from pinfold.learn.machines import find_binary
+from pinfold.learn.rule_policy import Trained, write_rule_policy
+from pinfold.learn.variants import DEFAULT, PAPER, TREE
+
+METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE}
+
+
+def _read(asked: argparse.Namespace) -> DataSet:
+    return data_set.read(asked.data, find_binary(), asked.machine, getattr(asked, "incomplete", False))
+
+
+def _teller(asked: argparse.Namespace) -> Callable[[str], None]:
+    def tell(text: str) -> None:
+        if not asked.quiet:
+            print(f"pinfold learn: {text}", file=sys.stderr)
+
+    return tell
+
+
+def train_hints(asked: argparse.Namespace) -> None:
+    """Learn a policy and write it."""
+    recipe = METHODS[asked.method]
+    data = _read(asked).seen(recipe.view)
+    cases = data.training(asked.threads)
+    if asked.incomplete:
+        policy, learner = learn_best_observed(cases), "RIPPER of the best hint that each program was observed with"
+    else:
+        policy, learner = learn_policy(cases, data.machines.best_matches, recipe), recipe.text()
+    trained = Trained(
+        data.simulated,
+        sorted({case.program.machine for case in cases}),
+        sorted({case.program.name for case in cases}),
+        policy.rows,
+        learner,
+    )
+    write_rule_policy(asked.output, policy.rules, data.metrics, trained)
+    names = [metric.name for metric in data.metrics]
+    tell = _teller(asked)
+    for rule in policy.rules:
+        tell(rule.text(names))
+
+
+def evaluate_hints(asked: argparse.Namespace) -> None:
+    """Judge policies, and write and print the figures."""
+    evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, _teller(asked))
+    if asked.json:
+        text = json.dumps(hint_evaluation.document(evaluation), indent=2, ensure_ascii=False, allow_nan=False)
+        asked.json.write_text(text + "\n", encoding="utf-8")
+    if asked.report:
+        asked.report.write_text(hint_report.page(evaluation), encoding="utf-8")
+    print(hint_report.summary(evaluation))
+    for table in hint_report.tables(evaluation)[:1]:
+        print()
+        print("\n".join(table.markdown()).rstrip())
