@@ -4,8 +4,11 @@
 //! read is `None`: a thread may end between any two system calls.
 
 use nix::sys::resource::{Resource, getrlimit};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
 use pinfold_core::{PuId, digits};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -102,6 +105,18 @@ impl Procfs {
         })
     }
 
+    /// Whether a process is the first of a PID namespace, which becomes the parent of those whose own parent has ended.
+    pub(crate) fn adopts(&self, process: i32) -> bool {
+        self.own_numbers(process).last() == Some(&1)
+    }
+
+    /// A checksum of the control groups of a process; `None` when it has ended. Children are born in the groups of their
+    /// creator.
+    pub(crate) fn groups_checksum(&self, process: i32) -> Option<u32> {
+        let text = fs::read(self.file(&process.to_string(), "cgroup")).ok()?;
+        (!text.is_empty()).then(|| crc32fast::hash(&text))
+    }
+
     /// Whether a process is in a PID namespace below the one of this `/proc`; no for one that has ended.
     pub(crate) fn is_in_nested_namespace(&self, process: i32) -> bool {
         self.own_numbers(process).len() > 1
@@ -168,6 +183,14 @@ impl Procfs {
     fn thread(&self, process: i32, thread: i32) -> PathBuf {
         self.root.join(Path::new(&format!("{process}/task/{thread}")))
     }
+}
+
+/// The time since boot in the unit of start times, clock ticks.
+pub(crate) fn ticks_since_boot() -> io::Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_BOOTTIME)?;
+    let ticks = sysconf(SysconfVar::CLK_TCK)?.unwrap_or(100);
+    let nanoseconds = i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec());
+    Ok(u64::try_from(nanoseconds * i128::from(ticks) / 1_000_000_000).unwrap_or(0))
 }
 
 /// The entries of a directory whose names are numbers, in ascending order.

@@ -19,16 +19,19 @@
 //! Another kind of change is another case of `Change`, a line for it in `record`, and what undoes it in `undo`.
 
 mod origin;
+mod orphans;
 mod record;
 mod undo;
 
+use crate::affinity::CpuMask;
 use crate::guard::Guard;
 use crate::own::{self, LockedFile, Own};
 use crate::prefetchers::Registers;
-use crate::procfs::Procfs;
+use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
 pub use origin::Elsewhere;
 pub(crate) use origin::Origin;
 use origin::Relation;
+use pinfold_core::PuId;
 pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
 use record::{Record, VERSION};
 use std::collections::BTreeMap;
@@ -266,6 +269,47 @@ impl Journal {
         self.changes.insert(change.target(), change);
         self.shorten();
         Ok(())
+    }
+
+    /// Notes that a thread is about to be pinned on `pinned`, and was by us on `replaced`.
+    pub(crate) fn note_pinning(
+        &mut self,
+        procfs: &Procfs,
+        thread: Thread,
+        original: CpuMask,
+        replaced: Option<PuId>,
+        pinned: PuId,
+    ) -> io::Result<()> {
+        let (since, groups) = match self.changes.get(&Target::Mask(thread)) {
+            Some(Change::Mask(before)) => (before.since, before.groups),
+            _ => (ticks_since_boot()?, procfs.groups_checksum(thread.process)),
+        };
+        self.note(Change::Mask(MaskChange {
+            thread,
+            original,
+            replaced,
+            pinned,
+            since,
+            groups,
+        }))
+    }
+
+    /// Where an orphan that was born on `pu` would run without us, if it was born with a mask of ours (`orphans`).
+    pub(crate) fn original_of_orphan(
+        &self,
+        procfs: &Procfs,
+        process: i32,
+        stat: &ThreadStat,
+        pu: PuId,
+    ) -> Option<&CpuMask> {
+        orphans::pinnings(self.masks(), procfs, process, stat)?.remove(&pu)
+    }
+
+    fn masks(&self) -> impl Iterator<Item = &MaskChange> {
+        self.changes.values().filter_map(|change| match change {
+            Change::Mask(change) => Some(change),
+            Change::Register(_) => None,
+        })
     }
 
     /// What is noted of a target as changed.
@@ -594,7 +638,6 @@ pub(crate) fn undo_abandoned(path: &Path, here: &Origin) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::PuId;
     use proptest::prelude::*;
     use record::tests::{changes, threads};
 
@@ -699,6 +742,8 @@ mod tests {
             original: [PuId(0), PuId(1)].into_iter().collect(),
             replaced: None,
             pinned: PuId(pu),
+            since: 0,
+            groups: None,
         })
     }
 

@@ -43,6 +43,10 @@ pub struct MaskChange {
     pub replaced: Option<PuId>,
     /// Where it is pinned.
     pub pinned: PuId,
+    /// Since when it has been pinned, here or there, in clock ticks since boot.
+    pub since: u64,
+    /// A checksum of the control groups of its process; `None` where they are not known.
+    pub groups: Option<u32>,
 }
 
 /// A thread for as long as the machine runs: numbers are used again, but not with the same start time.
@@ -145,6 +149,9 @@ impl Record {
                 original: mask(words.next()?)?,
                 replaced: optional(words.next()?, pu)?,
                 pinned: pu(words.next()?)?,
+                // Version 1 ends here.
+                since: words.next().map_or(Some(0), digits::decimal)?,
+                groups: words.next().map_or(Some(None), |word| optional(word, eight_digits))?,
             })),
             "register" => Self::Change(Change::Register(RegisterChange {
                 register: hexadecimal(words.next()?)?.try_into().ok()?,
@@ -179,7 +186,15 @@ impl fmt::Display for Record {
             Self::Change(Change::Mask(change)) => {
                 let replaced = change.replaced.map_or_else(|| "-".to_owned(), |pu| pu.to_string());
                 let (thread, original) = (change.thread, change.original.to_set());
-                write!(f, "mask {thread} {original} {replaced} {}", change.pinned)
+                write!(
+                    f,
+                    "mask {thread} {original} {replaced} {} {} ",
+                    change.pinned, change.since
+                )?;
+                match change.groups {
+                    Some(groups) => write!(f, "{groups:08x}"),
+                    None => f.write_char('-'),
+                }
             }
             Self::Change(Change::Register(change)) => {
                 let RegisterChange {
@@ -245,6 +260,10 @@ fn pu(word: &str) -> Option<PuId> {
     digits::decimal(word).map(PuId)
 }
 
+fn eight_digits(word: &str) -> Option<u32> {
+    (word.len() == 8).then(|| digits::hexadecimal(word)).flatten()
+}
+
 fn hexadecimal(word: &str) -> Option<u64> {
     digits::hexadecimal(word.strip_prefix("0x")?)
 }
@@ -270,13 +289,22 @@ pub(crate) mod tests {
 
     pub(crate) fn changes() -> impl Strategy<Value = Change> {
         let masks = proptest::collection::btree_set(pus(), 1..9).prop_map(|pus| pus.into_iter().collect());
-        let mask =
-            (threads(), masks, proptest::option::of(pus()), pus()).prop_map(|(thread, original, replaced, pinned)| {
+        let mask = (
+            threads(),
+            masks,
+            proptest::option::of(pus()),
+            pus(),
+            any::<u64>(),
+            proptest::option::of(any::<u32>()),
+        )
+            .prop_map(|(thread, original, replaced, pinned, since, groups)| {
                 Change::Mask(MaskChange {
                     thread,
                     original,
                     replaced,
                     pinned,
+                    since,
+                    groups,
                 })
             });
         let words = (
@@ -369,5 +397,14 @@ pub(crate) mod tests {
             let _ = Record::from_line(&format!("{:08x} {body}", crc32fast::hash(body.as_bytes())));
             let _ = Record::from_line(&body);
         }
+    }
+    #[test]
+    fn a_mask_of_the_first_version_has_no_time_and_no_groups() {
+        let body = "mask 10 11 7 0-1 - 0";
+        let record = Record::from_line(&format!("{:08x} {body}", crc32fast::hash(body.as_bytes())));
+        let Some(Record::Change(Change::Mask(change))) = record else {
+            panic!("{record:?}")
+        };
+        assert_eq!((change.since, change.groups), (0, None));
     }
 }

@@ -7,16 +7,17 @@
 //!    chosen since by the thread or by somebody else, and stays.
 //! 3. Threads and child processes that such a process has begun since have inherited masks. One that is not in the
 //!    journal and has a mask of one PU on which a thread of its process, or of a process that it descends from, was
-//!    pinned gets that thread's original mask. This is repeated until nothing is left to do, and once more a little
+//!    pinned gets that thread's original mask. So does an orphan that was begun by such a thread (`orphans`), with whatever
+//!    it has begun. This is repeated until nothing is left to do, and once more a little
 //!    later: a thread may be begun by one that has not had its mask back.
 //! 4. Bits of a register that are as the journal says that they were made get their original value back; the other bits
 //!    of the register stay as they are. Bits that somebody else has changed since stay.
 //!
-//! Limits. A thread that has given itself just the mask that we gave it is taken for pinned by us. A process that was begun
-//! after pinfold's death by one that has ended by then is not found. The kernel changes masks by thread number: a thread
+//! Limits. A thread that has given itself just the mask that we gave it is taken for pinned by us. The kernel changes masks by thread number: a thread
 //! that ends, and whose number goes once around all numbers to a new one, between the look at its start time and the
 //! change, would be missed.
 
+use super::orphans;
 use super::record::{Change, MaskChange, RegisterChange};
 use crate::affinity::CpuMask;
 use crate::held::Held;
@@ -217,6 +218,7 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, undoing: 
         }
     }
     let mut looked_at = BTreeSet::new();
+    let mut adopted: BTreeMap<i32, (u64, Pinnings)> = BTreeMap::new();
     let mut confirmed = false;
     loop {
         let mut pinned: HashMap<i32, &MaskChange> = HashMap::new();
@@ -236,6 +238,10 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, undoing: 
             }
         }
         let before = undoing.calls.len();
+        find_orphans(changes, procfs, &mut adopted);
+        for (&process, (_, of_creator)) in &adopted {
+            pinnings.entry(process).or_insert_with(|| of_creator.clone());
+        }
         let mut seen: BTreeSet<i32> = pinnings.keys().copied().collect();
         let mut todo: Vec<(i32, Pinnings)> = pinnings.into_iter().collect();
         while let Some((process, pinnings)) = todo.pop() {
@@ -289,6 +295,23 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, undoing: 
         } else {
             // Its creator may have had its mask back while the kernel was making a thread with the old one.
             std::thread::sleep(BEING_MADE);
+        }
+    }
+}
+
+/// Enters the orphans of pinned threads that have a mask of theirs, with their start times, and strikes out those that have
+/// ended. One that was found stays when it has got its mask back: it may be beginning others just then.
+fn find_orphans(changes: &[&MaskChange], procfs: &Procfs, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
+    let start = |process| procfs.stat(process, process).map(|stat| stat.start);
+    adopted.retain(|&process, &mut (begun, _)| start(process) == Some(begun));
+    for process in procfs.processes() {
+        if let Some(pu) = CpuMask::of_thread(process).ok().and_then(|mask| mask.only())
+            && let Some(stat) = procfs.stat(process, process)
+            && let Some(pinnings) = orphans::pinnings(changes.iter().copied(), procfs, process, &stat)
+            && pinnings.contains_key(&pu)
+        {
+            let pinnings = pinnings.into_iter().map(|(pu, original)| (pu, original.clone()));
+            adopted.insert(process, (stat.start, pinnings.collect()));
         }
     }
 }
@@ -387,6 +410,8 @@ mod tests {
                 original: mask(&[600]),
                 replaced: None,
                 pinned: now.pus().next().unwrap(),
+                since: 0,
+                groups: None,
             })
         };
         let undoing = undo(&[change(real.start + 1)], &Roots::default(), true);

@@ -14,7 +14,7 @@ use super::counting::Counting;
 use super::prefetching::Prefetching;
 use super::watching::Watching;
 use crate::affinity::CpuMask;
-use crate::journal::{Change, Journal, MaskChange, Target, Thread};
+use crate::journal::{Journal, Target, Thread};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{Applied, Configuration, Pinning, Prefetchers, PuId, Refusal, Sample, TaskId, TaskSample};
 use std::collections::{BTreeSet, HashSet};
@@ -286,13 +286,8 @@ impl Program {
             None => self.watching.procfs().stat(process, thread)?.start,
         };
         let thread = Thread { process, thread, start };
-        let change = MaskChange {
-            thread,
-            original: CpuMask::clone(&task.original),
-            replaced: task.pinned,
-            pinned: pu,
-        };
-        if let Err(error) = journal.note(Change::Mask(change)) {
+        let original = CpuMask::clone(&task.original);
+        if let Err(error) = journal.note_pinning(self.watching.procfs(), thread, original, task.pinned, pu) {
             return Some(Err(format!("the journal cannot be written: {error}")));
         }
         task.noted = Some(thread);

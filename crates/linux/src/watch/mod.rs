@@ -10,8 +10,8 @@
 //! 4. **The end**: what the journal says is undone, as its guard or `pinfold reset` would do it (`journal`).
 //!
 //! Known limits. A task that lives for less than an interval is never seen. A child inherits its creator's mask; it gets back
-//! what its creator had as soon as it is met, which is an interval later at most. One whose creator has ended by then, and
-//! whose parent is therefore another, is taken for one that was begun with that mask.
+//! what its creator had as soon as it is met, which is an interval later at most. One whose creator has ended by then is
+//! recognised by the rule of `journal/orphans.rs`.
 
 mod cpuset;
 mod newcomers;
@@ -24,7 +24,7 @@ pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
 use crate::counters::Plan;
-use crate::journal::{Directory, Journal, JournalError, Undoing};
+use crate::journal::{Directory, Journal, JournalError, Thread, Undoing};
 use crate::procfs::Procfs;
 use crate::service::Signals;
 use crate::tasks::TaskTable;
@@ -98,6 +98,8 @@ struct Former {
     process: i32,
     pu: PuId,
     original: Arc<CpuMask>,
+    /// As what it stays in the journal until then: whoever was born with the mask is found by that.
+    noted: Option<Thread>,
     until: Duration,
 }
 
@@ -153,6 +155,7 @@ impl Watcher {
     /// Gives everything back; what was done, and what could not be.
     pub fn end(&mut self) -> Undoing {
         let undoing = self.journal.give_back_masks(&self.procfs);
+        self.former.clear();
         for serial in self.table.serials() {
             if let Some(task) = self.table.get_mut(serial) {
                 task.pinned = None;

@@ -3,7 +3,7 @@
 use super::Watcher;
 use crate::affinity::CpuMask;
 use crate::held::Held;
-use crate::journal::{Change, MaskChange, Target, Thread};
+use crate::journal::{Target, Thread};
 use crate::tasks::Verdict;
 use crate::tasks::decide;
 use pinfold_core::{LeftAlone, Placed, PuId, TaskId};
@@ -35,13 +35,11 @@ impl Watcher {
                     thread: id.thread,
                     start,
                 };
-                let change = MaskChange {
-                    thread,
-                    original: CpuMask::clone(&task.original),
-                    replaced: task.pinned,
-                    pinned: pu,
-                };
-                if let Err(error) = self.journal.note(Change::Mask(change)) {
+                let original = CpuMask::clone(&task.original);
+                let noted = self
+                    .journal
+                    .note_pinning(&self.procfs, thread, original, task.pinned, pu);
+                if let Err(error) = noted {
                     return Placed::Refused(format!("the journal cannot be written: {error}"));
                 }
                 match CpuMask::single(pu).give_to(id.thread) {
@@ -153,7 +151,11 @@ impl Watcher {
             let before = task.clone();
             task.pinned = Some(pu);
             task.noted = Some(thread);
-            self.was_pinned(&before, at);
+            self.was_pinned(&before, None, at);
+        }
+        // What was to be struck out of the journal is true again.
+        for former in self.former.iter_mut().filter(|former| former.noted == Some(thread)) {
+            former.noted = None;
         }
         if let Some(reading) = self.readings.get_mut(&id.serial) {
             reading.last_pu = Some(pu);
@@ -199,10 +201,8 @@ impl Watcher {
         if let Some(task) = self.table.get_mut(id.serial) {
             let before = task.clone();
             task.pinned = None;
-            if let Some(noted) = task.noted.take() {
-                self.journal.undone(Target::Mask(noted));
-            }
-            self.was_pinned(&before, at);
+            let noted = task.noted.take();
+            self.was_pinned(&before, noted, at);
         }
     }
 }

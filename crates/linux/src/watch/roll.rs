@@ -5,10 +5,10 @@ use super::reading::Reading;
 use super::{Former, Watcher};
 use crate::affinity::CpuMask;
 use crate::held::Held;
-use crate::journal::Target;
+use crate::journal::{Target, Thread};
 use crate::procfs::ThreadStat;
 use crate::tasks::{Origin, Task};
-use pinfold_core::{LeftAlone, PuSet, TaskId};
+use pinfold_core::{LeftAlone, PuId, PuSet, TaskId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Watcher {
                         continue;
                     }
                     if let Some(kin) = self.procfs.kinship(number)
-                        && self.meet_process(kin.process)
+                        && self.meet_process(kin.process, at)
                     {
                         self.meet(kin.process, number, at);
                     }
@@ -48,7 +48,12 @@ impl Watcher {
             }
             Newcomers::Anywhere => self.call_the_roll(at),
         }
-        self.former.retain(|former| former.until > at);
+        let expired = |former: &mut Former| former.until <= at;
+        for former in self.former.extract_if(.., expired) {
+            if let Some(noted) = former.noted {
+                self.journal.undone(Target::Mask(noted));
+            }
+        }
     }
 
     /// Lists all tasks.
@@ -58,7 +63,7 @@ impl Watcher {
             set.retain(|process| processes.binary_search(process).is_ok());
         }
         for &process in &processes {
-            if !self.meet_process(process) {
+            if !self.meet_process(process, at) {
                 self.drop_process(process);
                 continue;
             }
@@ -74,7 +79,7 @@ impl Watcher {
     }
 
     /// Whether a process is watched.
-    fn meet_process(&mut self, process: i32) -> bool {
+    fn meet_process(&mut self, process: i32, at: Duration) -> bool {
         if self.never.contains(&process) {
             return false;
         }
@@ -94,7 +99,7 @@ impl Watcher {
         let inherited = inherited(process) || inherited(stat.parent);
         if !selection.includes(&self.procfs, process, &stat.name, inherited) {
             if self.strangers.insert(process) {
-                self.set_free(process, stat.parent);
+                self.set_free(process, &stat, at);
             }
             return false;
         }
@@ -110,17 +115,30 @@ impl Watcher {
 
     /// Gives the threads of a process that is not watched what its creator had, where they were born with a mask of ours: a
     /// child may be another program than its parent.
-    fn set_free(&mut self, process: i32, creator: i32) {
-        if !self.processes.contains_key(&creator) && self.former.is_empty() {
-            return;
-        }
+    fn set_free(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
             let Ok(mask) = CpuMask::of_thread(thread) else { continue };
-            let origin = self.origin(creator, mask);
-            if origin.pinned.is_some() && origin.original.give_to(thread).is_ok() {
-                self.statistics.freed += 1;
+            let origin = self.origin(process, thread, stat, mask);
+            if let Some(pu) = origin.pinned {
+                self.free(process, thread, pu, &origin.original, at);
             }
         }
+    }
+
+    /// Gives a thread that was born with a mask of ours what its creator had.
+    fn free(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<CpuMask>, at: Duration) {
+        // Where it has ended, or may not be changed, nothing is lost.
+        if original.give_to(thread).is_ok() {
+            self.statistics.freed += 1;
+        }
+        // It may have begun others before.
+        self.former.push(Former {
+            process,
+            pu,
+            original: Arc::clone(original),
+            noted: None,
+            until: at + INHERITED_WITHIN,
+        });
     }
 
     /// A process that is watched no longer, for it has another name, user or control group now, gets back what it had.
@@ -156,17 +174,14 @@ impl Watcher {
     }
 
     fn enter(&mut self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask, at: Duration) {
-        let creator = if thread == process { stat.parent } else { process };
-        let origin = self.origin(creator, mask);
-        let inherited = origin.pinned.is_some();
+        let origin = self.origin(process, thread, stat, mask);
+        let inherited = origin.pinned;
         let original = Arc::clone(&origin.original);
         let id = self.table.begin(process, thread, origin, |_| true);
         self.statistics.met += 1;
-        if inherited {
-            // It was not placed; its creator was. Where it has ended, or may not be changed, nothing is lost.
-            if original.give_to(thread).is_ok() {
-                self.statistics.freed += 1;
-            }
+        if let Some(pu) = inherited {
+            // It was not placed; its creator was.
+            self.free(process, thread, pu, &original, at);
             if let Some(task) = self.table.get_mut(id.serial) {
                 task.pinned = None;
             }
@@ -178,18 +193,31 @@ impl Watcher {
     }
 
     /// Where a task comes from that was begun with this mask.
-    fn origin(&self, creator: i32, mask: CpuMask) -> Origin {
-        let former = mask.only().and_then(|pu| {
-            let is_it = |former: &&Former| former.process == creator && former.pu == pu;
-            self.former.iter().rev().find(is_it)
-        });
+    fn origin(&self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask) -> Origin {
+        let creator = if thread == process { stat.parent } else { process };
+        let only = mask.only();
         let origin = self.table.origin_of_newcomer(creator, mask);
-        match (origin.pinned, former) {
-            (None, Some(former)) => Origin {
-                original: Arc::clone(&former.original),
-                pinned: Some(former.pu),
+        let (None, Some(pu)) = (origin.pinned, only) else {
+            return origin;
+        };
+        let is_it = |former: &&Former| former.process == creator && former.pu == pu;
+        let of_former = || {
+            self.former
+                .iter()
+                .rev()
+                .find(is_it)
+                .map(|former| Arc::clone(&former.original))
+        };
+        let of_orphan = || {
+            let original = self.journal.original_of_orphan(&self.procfs, process, stat, pu)?;
+            Some(Arc::new(original.clone()))
+        };
+        match of_former().or_else(of_orphan) {
+            Some(original) => Origin {
+                original,
+                pinned: Some(pu),
             },
-            _ => origin,
+            None => origin,
         }
     }
 
@@ -271,19 +299,17 @@ impl Watcher {
         if !self.table.has_process(task.id.process) {
             self.processes.remove(&task.id.process);
         }
-        self.was_pinned(&task, at);
-        if let Some(noted) = task.noted {
-            self.journal.undone(Target::Mask(noted));
-        }
+        self.was_pinned(&task, task.noted, at);
     }
 
-    /// Remembers for a while where a task was pinned.
-    pub(super) fn was_pinned(&mut self, task: &Task, at: Duration) {
+    /// Remembers for a while where a task was pinned, and strikes out of the journal then what was `noted` of it.
+    pub(super) fn was_pinned(&mut self, task: &Task, noted: Option<Thread>, at: Duration) {
         if let Some(pu) = task.pinned {
             self.former.push(Former {
                 process: task.id.process,
                 pu,
                 original: Arc::clone(&task.original),
+                noted,
                 until: at + INHERITED_WITHIN,
             });
         }

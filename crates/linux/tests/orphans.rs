@@ -1,0 +1,168 @@
+//! Children of pinned tasks whose creators have ended, and of which nothing says whose children they were.
+//!
+//! The tests run one after the other: each would take the orphans of another for its own.
+
+mod common;
+
+use common::{allowed, eventually, send, this_machine, two_pus};
+use pinfold_core::{Host, Placed, PuId, PuSet, TaskId};
+use pinfold_linux::affinity::CpuMask;
+use pinfold_linux::journal::{Directory, Found, Roots};
+use pinfold_linux::service::Signals;
+use pinfold_linux::watch::{Selection, Watcher, Watching};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn mask(thread: i32) -> PuSet {
+    CpuMask::of_thread(thread).unwrap().to_set()
+}
+
+fn only(pu: PuId) -> PuSet {
+    [pu].into_iter().collect()
+}
+
+/// A shell that begins a command through a process that ends at once, so that nothing says whose child it is.
+struct Orphans {
+    shell: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Orphans {
+    fn start(command: &str) -> Self {
+        let mut shell = Command::new("sh")
+            .args(["-c", &format!("while read go; do ({command} & echo $!); done")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(shell.stdout.take().unwrap());
+        Self { shell, said }
+    }
+
+    fn process(&self) -> i32 {
+        self.shell.id().cast_signed()
+    }
+
+    /// The number of another orphan; `None` where it is adopted by a process that the rule does not know.
+    fn another(&mut self) -> Option<i32> {
+        self.shell.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        let orphan: i32 = line.trim().parse().unwrap();
+        let parent = || common::status_field(orphan, "PPid").unwrap();
+        eventually("its creator has ended", || {
+            let name = common::status_field(parent().parse().unwrap(), "Name");
+            name.is_some_and(|name| name != "sh")
+        });
+        let adopted = parent() == "1";
+        if !adopted {
+            eprintln!("skipped: orphans get process {} as their parent here", parent());
+        }
+        adopted.then_some(orphan)
+    }
+}
+
+impl Drop for Orphans {
+    fn drop(&mut self) {
+        send(-self.process(), libc::SIGKILL);
+        let _ = self.shell.wait();
+    }
+}
+
+/// Watches processes of these names, and meets the shell.
+fn watch_names(journals: &Path, names: &[&str], shell: i32) -> (Watcher, TaskId) {
+    let watching = Watching {
+        topology: this_machine(),
+        selection: Selection {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            ..Selection::default()
+        },
+        plan: None,
+        release_after: Duration::from_secs(10),
+    };
+    let directory = Directory::new(journals).unwrap();
+    let mut watcher = Watcher::new(watching, &directory, Signals::take().unwrap()).unwrap();
+    eventually("the shell is met", || {
+        watcher.observe();
+        watcher.task_of(shell).is_some()
+    });
+    let task = watcher.task_of(shell).unwrap();
+    (watcher, task)
+}
+
+#[test]
+fn an_orphan_of_a_pinned_task_is_set_free_when_it_is_met() {
+    let Some([first, _]) = two_pus() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // The orphan is watched, or it is not.
+    for names in [&["sh", "sleep"][..], &["sh"]] {
+        let mut orphans = Orphans::start("sleep 1000");
+        let journals = tempfile::tempdir().unwrap();
+        let (mut watcher, shell) = watch_names(journals.path(), names, orphans.process());
+        assert_eq!(watcher.place(shell, first), Placed::Done);
+        let Some(orphan) = orphans.another() else { return };
+        assert_eq!(mask(orphan), only(first));
+        eventually("the orphan is free", || {
+            watcher.observe();
+            mask(orphan) == allowed()
+        });
+        assert_eq!(mask(shell.thread), only(first));
+    }
+}
+
+#[test]
+fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
+    let Some([first, _]) = two_pus() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut orphans = Orphans::start("sleep 1000");
+    let journals = tempfile::tempdir().unwrap();
+    let (mut watcher, shell) = watch_names(journals.path(), &["sh"], orphans.process());
+    assert_eq!(watcher.place(shell, first), Placed::Done);
+    let Some(orphan) = orphans.another() else { return };
+    // A creator that is pinned no more, and one that is.
+    watcher.release(shell);
+    assert_eq!((mask(orphan), mask(shell.thread)), (only(first), allowed()));
+    let file = fs::read_dir(journals.path()).unwrap().next().unwrap().unwrap().path();
+    let left = fs::read(&file).unwrap();
+    drop(watcher);
+    assert_eq!(mask(orphan), allowed());
+    for thread in [orphan, shell.thread] {
+        CpuMask::single(first).give_to(thread).unwrap();
+    }
+    fs::write(journals.path().join("1-0.journal"), left).unwrap();
+    let found = Directory::new(journals.path())
+        .unwrap()
+        .survey()
+        .unwrap()
+        .pop()
+        .unwrap();
+    let Found::Left(left) = found else { panic!("{found:?}") };
+    left.undo(&Roots::default(), false);
+    assert_eq!((mask(orphan), mask(shell.thread)), (allowed(), allowed()));
+}
+
+#[test]
+fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
+    let Some([first, _]) = two_pus() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));
+    let Some(orphan) = orphans.another() else { return };
+    eventually("taskset has set the mask", || mask(orphan) == only(first));
+    // Times are told by clock ticks: the next one comes.
+    let started = Instant::now();
+    eventually("a clock tick", || started.elapsed() > Duration::from_millis(20));
+    let journals = tempfile::tempdir().unwrap();
+    let (mut watcher, shell) = watch_names(journals.path(), &["sh", "sleep"], orphans.process());
+    assert_eq!(watcher.place(shell, first), Placed::Done);
+    watcher.observe();
+    drop(watcher);
+    assert_eq!((mask(orphan), mask(shell.thread)), (only(first), allowed()));
+}
