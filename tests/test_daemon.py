@@ -134,6 +134,15 @@ def run(binary: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def test_it_says_when_children_of_pinned_tasks_get_their_masks_back(daemon: Callable[..., Daemon]) -> None:
+    one = daemon(*SHARING, *FAST)
+    (started,) = one.log("started")
+    assert started["children"] in ("at_birth", "when_met")
+    assert one.state()["children"] == started["children"]
+    said = [note for note in one.log("note") if "until it is met" in note["text"]]
+    assert len(said) == (started["children"] == "when_met")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order_and_nothing_is_left(daemon: Callable[..., Daemon], number: int) -> None:
     one = daemon(*SHARING, *FAST)

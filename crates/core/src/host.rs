@@ -70,6 +70,8 @@ pub enum LeftAlone {
     Forbidden,
     /// It may run on one PU only.
     OnePu,
+    /// It has real-time priority: whoever gave it that has decided where and when it runs.
+    RealTime,
 }
 
 /// What became of a task that was to be placed or released.

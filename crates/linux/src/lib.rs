@@ -19,6 +19,7 @@ mod perf_event;
 pub mod pfm;
 pub mod prefetchers;
 pub mod procfs;
+mod ring;
 pub mod service;
 pub mod symbols;
 mod tasks;

@@ -35,6 +35,8 @@ pub struct ThreadStat {
     pub parent: i32,
     /// Whether it is a thread of the kernel's own.
     pub is_kernel_thread: bool,
+    /// Whether it has real-time priority or deadlines.
+    pub is_real_time: bool,
 }
 
 /// `PF_KTHREAD` in the flags of `stat`: linux/sched.h.
@@ -253,7 +255,7 @@ impl CpuTimeFile {
 }
 
 /// Parses proc(5)'s `stat` line. The name is in parentheses and may hold parentheses and spaces itself, so the
-/// fields are counted from the last closing one: state is field 3, ppid 4, flags 9, starttime 22, processor 39.
+/// fields are counted from the last closing one: state is field 3, ppid 4, flags 9, starttime 22, processor 39, policy 41.
 fn parse_stat(line: &str) -> Option<ThreadStat> {
     let (before, after) = line.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -266,6 +268,9 @@ fn parse_stat(line: &str) -> Option<ThreadStat> {
         is_kernel_thread: digits::decimal::<u64>(field(9)?)? & KERNEL_THREAD != 0,
         start: digits::decimal(field(22)?)?,
         last_pu: field(39).and_then(digits::decimal).map(PuId),
+        is_real_time: field(41)
+            .and_then(digits::decimal)
+            .is_some_and(|policy| [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&policy)),
         name: name.to_owned(),
     })
 }
@@ -306,6 +311,7 @@ mod tests {
             last_pu: Some(PuId(6)),
             parent: 1,
             is_kernel_thread: false,
+            is_real_time: false,
         };
         assert_eq!(procfs.stat(7, 17), Some(expected));
     }

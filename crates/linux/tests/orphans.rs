@@ -166,3 +166,88 @@ fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
     drop(watcher);
     assert_eq!((mask(orphan), mask(shell.thread)), (only(first), allowed()));
 }
+
+/// A program that begins so many children when it gets a signal; each writes on how many PUs it may run.
+struct Siblings {
+    child: Child,
+    workshop: common::Workshop,
+    children: usize,
+}
+
+impl Siblings {
+    fn start(children: usize) -> Self {
+        let workshop = common::Workshop::new();
+        let mut command = Command::new(workshop.program("siblings"));
+        let child = command
+            .arg(children.to_string())
+            .arg(workshop.file("seen"))
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            workshop,
+            children,
+        }
+    }
+
+    /// What its children saw, once all have said so.
+    fn seen(&self) -> Vec<usize> {
+        send(self.child.id().cast_signed(), libc::SIGUSR1);
+        let read = || fs::read_to_string(self.workshop.file("seen")).unwrap_or_default();
+        eventually("all children have said what they see", || {
+            read().lines().count() >= self.children
+        });
+        read().lines().map(|line| line.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Siblings {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn no_child_ever_sees_the_mask_of_its_pinned_creator() {
+    let Some([first, _]) = two_pus() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = Siblings::start(500);
+    let journals = tempfile::tempdir().unwrap();
+    let (mut watcher, task) = watch_names(journals.path(), &["siblings"], program.child.id().cast_signed());
+    if let Err(error) = watcher.free_children_at_birth() {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    assert_eq!(watcher.place(task, first), Placed::Done);
+    let seen = program.seen();
+    let wrong = seen.iter().filter(|&&pus| pus != allowed().len()).count();
+    assert_eq!(wrong, 0, "of {}, {:?}", seen.len(), watcher.statistics());
+    assert_eq!(mask(task.thread), only(first));
+    // A double fork has a child in between.
+    assert_eq!(watcher.statistics().freed, 500);
+}
+
+#[test]
+fn an_orphan_that_a_person_has_pinned_stays_where_it_is_even_on_a_pu_of_ours() {
+    let Some([first, _]) = two_pus() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));
+    let program = Siblings::start(0);
+    let journals = tempfile::tempdir().unwrap();
+    let names = ["siblings", "sh", "sleep"];
+    let (mut watcher, task) = watch_names(journals.path(), &names, program.child.id().cast_signed());
+    if let Err(error) = watcher.free_children_at_birth() {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    assert_eq!(watcher.place(task, first), Placed::Done);
+    let Some(orphan) = orphans.another() else { return };
+    eventually("taskset has set the mask", || mask(orphan) == only(first));
+    eventually("the orphan is met", || {
+        watcher.observe();
+        watcher.task_of(orphan).is_some()
+    });
+    drop(watcher);
+    assert_eq!((mask(orphan), mask(task.thread)), (only(first), allowed()));
+}

@@ -318,6 +318,41 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
 }
 
 #[test]
+fn a_task_with_real_time_priority_is_never_moved() {
+    let Some([first, _]) = two_pus() else { return };
+    let program = Program::start(1);
+    let thread = program.numbers(2)[1];
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, _) = until_it_works(&mut watcher, thread);
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads the parameters.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            thread,
+            libc::SCHED_RR,
+            &raw const parameters,
+        )
+    };
+    if result != 0 {
+        eprintln!("skipped: no task can be given real-time priority here");
+        return;
+    }
+    let Placed::Refused(why) = watcher.place(task, first) else {
+        panic!("a task with real-time priority was moved");
+    };
+    assert!(why.contains("real-time"), "{why}");
+    assert_eq!(mask(thread), allowed());
+    // One that is met with it.
+    drop(watcher);
+    let journals = tempfile::tempdir().unwrap();
+    let mut watcher = watch(journals.path(), program.process());
+    let (task, sample) = until_it_works(&mut watcher, thread);
+    assert_eq!(standing(&sample, task).left_alone, Some(LeftAlone::RealTime));
+}
+
+#[test]
 fn a_task_that_dies_between_observing_and_placing_is_gone() {
     let mut watched = Watched::task();
     drop(watched.program);

@@ -210,11 +210,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         &directory,
         signals,
     )?;
+    let at_birth = watcher.free_children_at_birth();
     let board = Arc::new(Board::default());
     let _server = listeners
         .serve(&board, config.interval.0)
         .context("no thread can be started to answer `pinfold top`")?;
-    log.event("started", &about(&config, &topology, &left));
+    let mut started = about(&config, &topology, &left);
+    started.push(("children", state::freed(at_birth.is_ok()).into()));
+    log.event("started", &started);
+    if let Err(error) = at_birth {
+        let text = format!(
+            "a child of a pinned task may run on its creator's PU until it is met, an interval after its birth: {error}"
+        );
+        log.event("note", &[("text", text.into())]);
+    }
     for named in absent {
         log.event("not_there", &[("text", named.to_string().into())]);
     }

@@ -91,6 +91,7 @@ impl Reporter {
             metric: self.config.metric.to_string(),
             assumed: self.config.metric.assumed(),
             dry_run: self.config.dry_run,
+            children: super::state::freed(host.frees_at_birth()).to_owned(),
             thresholds: thresholds.map(|(name, value)| (name.to_owned(), value)).into(),
             machine: self.machine.clone(),
             tasks,
@@ -233,6 +234,7 @@ fn left_alone_name(why: LeftAlone) -> &'static str {
         LeftAlone::OwnMask => "own_mask",
         LeftAlone::Forbidden => "forbidden",
         LeftAlone::OnePu => "one_pu",
+        LeftAlone::RealTime => "real_time",
     }
 }
 

@@ -21,11 +21,18 @@ pub(crate) struct State {
     pub(crate) assumed: bool,
     /// Whether moves are told and not made.
     pub(crate) dry_run: bool,
+    /// When children of pinned tasks get back what their creator had: see `freed`.
+    pub(crate) children: String,
     pub(crate) thresholds: BTreeMap<String, f64>,
     pub(crate) machine: Machine,
     /// The tasks that work, by process and thread.
     pub(crate) tasks: Vec<Task>,
     pub(crate) totals: Totals,
+}
+
+/// When children of pinned tasks get back what their creator had.
+pub(crate) fn freed(at_birth: bool) -> &'static str {
+    if at_birth { "at_birth" } else { "when_met" }
 }
 
 /// The machine's shape, as far as it is drawn.

@@ -344,14 +344,15 @@ impl Journal {
     }
 
     /// Gives all threads their masks back, those too that were begun with one of ours; tells what was done, and what was not.
-    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs) -> Undoing {
+    /// Without `orphans` only those whose creator lives, for all others have got theirs back already.
+    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> Undoing {
         let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
         let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
         let roots = Roots {
             procfs: procfs.clone(),
             ..Roots::default()
         };
-        let undoing = undo::undo(&changes, &roots, false);
+        let undoing = undo::undo(&changes, &roots, false, orphans);
         let failed: Vec<i32> = undoing.failed_threads().collect();
         for change in changes {
             if let target @ Target::Mask(thread) = change.target()
@@ -593,7 +594,7 @@ impl Left {
 
     /// Makes undone what the journal says and what is still as pinfold made it; with `dry_run` only says so.
     pub fn undo(&self, roots: &Roots, dry_run: bool) -> Undoing {
-        undo::undo(self.contents.changes.values(), roots, dry_run)
+        undo::undo(self.contents.changes.values(), roots, dry_run, true)
     }
 
     /// Removes the file, or sets it aside where it is damaged; the name that it has now, then.

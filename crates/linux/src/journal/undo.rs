@@ -158,8 +158,13 @@ fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
     }
 }
 
-/// Makes these changes undone, or only says which calls that needs.
-pub(super) fn undo<'a>(changes: impl IntoIterator<Item = &'a Change>, roots: &Roots, dry_run: bool) -> Undoing {
+/// Makes these changes undone, or only says which calls that needs. With `orphans` it looks for orphans, too.
+pub(super) fn undo<'a>(
+    changes: impl IntoIterator<Item = &'a Change>,
+    roots: &Roots,
+    dry_run: bool,
+    orphans: bool,
+) -> Undoing {
     let mut masks = vec![];
     let mut undoing = Undoing::default();
     for change in changes {
@@ -168,7 +173,7 @@ pub(super) fn undo<'a>(changes: impl IntoIterator<Item = &'a Change>, roots: &Ro
             Change::Register(change) => undo_register(change, &roots.registers, dry_run, &mut undoing),
         }
     }
-    undo_masks(&masks, &roots.procfs, dry_run, &mut undoing);
+    undo_masks(&masks, &roots.procfs, dry_run, orphans, &mut undoing);
     undoing
 }
 
@@ -210,7 +215,7 @@ const BEING_MADE: Duration = Duration::from_millis(20);
 /// How the newcomers of a process are recognised: the PUs on which its threads were pinned, with where they ran before.
 type Pinnings = BTreeMap<PuId, CpuMask>;
 
-fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, undoing: &mut Undoing) {
+fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, orphans: bool, undoing: &mut Undoing) {
     let mut processes: BTreeMap<i32, Held> = BTreeMap::new();
     for process in changes.iter().map(|change| change.thread.process) {
         if let Some(held) = Held::new(process) {
@@ -238,7 +243,9 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, undoing: 
             }
         }
         let before = undoing.calls.len();
-        find_orphans(changes, procfs, &mut adopted);
+        if orphans {
+            find_orphans(changes, procfs, &mut adopted);
+        }
         for (&process, (_, of_creator)) in &adopted {
             pinnings.entry(process).or_insert_with(|| of_creator.clone());
         }
@@ -414,10 +421,10 @@ mod tests {
                 groups: None,
             })
         };
-        let undoing = undo(&[change(real.start + 1)], &Roots::default(), true);
+        let undoing = undo(&[change(real.start + 1)], &Roots::default(), true, true);
         assert_eq!(undoing, Undoing::default());
         // With its own it would be, or is told of: the record is about this thread.
-        let undoing = undo(&[change(real.start)], &Roots::default(), true);
+        let undoing = undo(&[change(real.start)], &Roots::default(), true, true);
         assert!(!undoing.calls.is_empty() || !undoing.left_alone.is_empty());
     }
 
@@ -436,18 +443,18 @@ mod tests {
             replaced: None,
             written: 15,
         };
-        let undoing = undo(&[Change::Register(change)], &roots, false);
+        let undoing = undo(&[Change::Register(change)], &roots, false, true);
         assert_eq!(undoing.failed(), 1);
         assert!(undoing.problems()[0].contains("PU 3"), "{undoing:?}");
         fs::create_dir(devices.path().join("3")).unwrap();
         fs::write(devices.path().join("3/msr"), [0x0f; 0x1b0]).unwrap();
-        let undoing = undo(&[Change::Register(change)], &roots, true);
+        let undoing = undo(&[Change::Register(change)], &roots, true, true);
         assert_eq!(
             undoing.calls[0].action.to_string(),
             "pwrite(/dev/cpu/3/msr, 0xf0f0f0f0f0f0f00, 0x1a4)"
         );
         assert_eq!(roots.registers.read(PuId(3), 0x1a4).unwrap(), 0x0f0f_0f0f_0f0f_0f0f);
-        undo(&[Change::Register(change)], &roots, false);
+        undo(&[Change::Register(change)], &roots, false, true);
         assert_eq!(roots.registers.read(PuId(3), 0x1a4).unwrap(), 0x0f0f_0f0f_0f0f_0f00);
     }
 }

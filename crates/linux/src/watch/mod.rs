@@ -9,17 +9,21 @@
 //!    is noted in the journal, and then made. A mask that the task or somebody else has set is never overwritten.
 //! 4. **The end**: what the journal says is undone, as its guard or `pinfold reset` would do it (`journal`).
 //!
-//! Known limits. A task that lives for less than an interval is never seen. A child inherits its creator's mask; it gets back
-//! what its creator had as soon as it is met, which is an interval later at most. One whose creator has ended by then is
+//! A child inherits its creator's mask, and gets back what its creator had before it runs (`forks`). Where that cannot be
+//! done it does so as soon as it is met, which is an interval later at most; one whose creator has ended by then is
 //! recognised by the rule of `journal/orphans.rs`.
+//!
+//! Known limits. A task that lives for less than an interval is never seen.
 
 mod cpuset;
+mod forks;
 mod newcomers;
 mod placing;
 mod reading;
 mod roll;
 mod selection;
 
+pub use forks::ForksError;
 pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
@@ -29,6 +33,7 @@ use crate::procfs::Procfs;
 use crate::service::Signals;
 use crate::tasks::TaskTable;
 use cpuset::Cpusets;
+use forks::Forks;
 use newcomers::Births;
 use pinfold_core::{Host, HostSample, Metric, Placed, PuId, TaskId, Topology, Wake};
 use reading::Reading;
@@ -85,6 +90,8 @@ pub struct Watcher {
     dead: Vec<i32>,
     /// Where tasks were pinned until a moment ago: a newcomer may have inherited it.
     former: Vec<Former>,
+    /// Frees children at their birth, where that can be done.
+    forks: Option<Forks>,
     journal: Journal,
     statistics: Statistics,
     notes: Vec<String>,
@@ -96,6 +103,7 @@ pub struct Watcher {
 #[derive(Clone, Debug)]
 struct Former {
     process: i32,
+    thread: i32,
     pu: PuId,
     original: Arc<CpuMask>,
     /// As what it stays in the journal until then: whoever was born with the mask is found by that.
@@ -120,6 +128,7 @@ impl Watcher {
             strangers: HashSet::new(),
             dead: vec![],
             former: vec![],
+            forks: None,
             journal: Journal::begin(directory)?,
             statistics: Statistics::default(),
             notes: vec![],
@@ -127,9 +136,25 @@ impl Watcher {
         })
     }
 
+    /// From now on children of pinned tasks get back what their creator had before they run, and not when they are met. To
+    /// be called when nothing is pinned yet.
+    pub fn free_children_at_birth(&mut self) -> Result<(), ForksError> {
+        self.forks = Some(Forks::start(self.watching.topology.allowed_pus())?);
+        Ok(())
+    }
+
+    /// Whether they do.
+    pub fn frees_at_birth(&self) -> bool {
+        self.forks.as_ref().is_some_and(Forks::cover_all)
+    }
+
     /// What has happened so far.
     pub fn statistics(&self) -> Statistics {
-        self.statistics
+        let at_birth = self.forks.as_ref().map_or(0, Forks::freed);
+        Statistics {
+            freed: self.statistics.freed + at_birth,
+            ..self.statistics
+        }
     }
 
     /// The task of a thread that is watched.
@@ -154,8 +179,11 @@ impl Watcher {
 
     /// Gives everything back; what was done, and what could not be.
     pub fn end(&mut self) -> Undoing {
-        let undoing = self.journal.give_back_masks(&self.procfs);
+        let undoing = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
         self.former.clear();
+        if let Some(forks) = &self.forks {
+            forks.clear();
+        }
         for serial in self.table.serials() {
             if let Some(task) = self.table.get_mut(serial) {
                 task.pinned = None;

@@ -4,6 +4,7 @@ use super::Watcher;
 use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
+use crate::procfs::ThreadStat;
 use crate::tasks::Verdict;
 use crate::tasks::decide;
 use pinfold_core::{LeftAlone, Placed, PuId, TaskId};
@@ -14,9 +15,14 @@ use std::time::Duration;
 impl Watcher {
     /// Pins a task on `pu`, unless its mask is not what we know of it.
     pub(super) fn pin(&mut self, id: TaskId, pu: PuId) -> Placed {
-        let Some(start) = self.held(id) else {
+        let Some(stat) = self.held(id) else {
             return Placed::Gone;
         };
+        if stat.is_real_time
+            && let Some(reading) = self.readings.get_mut(&id.serial)
+        {
+            reading.left_alone = Some(LeftAlone::RealTime);
+        }
         let Ok(current) = CpuMask::of_thread(id.thread) else {
             return Placed::Gone;
         };
@@ -33,7 +39,7 @@ impl Watcher {
                 let thread = Thread {
                     process: id.process,
                     thread: id.thread,
-                    start,
+                    start: stat.start,
                 };
                 let original = CpuMask::clone(&task.original);
                 let noted = self
@@ -41,6 +47,9 @@ impl Watcher {
                     .note_pinning(&self.procfs, thread, original, task.pinned, pu);
                 if let Err(error) = noted {
                     return Placed::Refused(format!("the journal cannot be written: {error}"));
+                }
+                if let Some(forks) = &self.forks {
+                    forks.enter(pu, id.thread, &task.original);
                 }
                 match CpuMask::single(pu).give_to(id.thread) {
                     Ok(()) => self.pinned(id, pu, thread),
@@ -111,8 +120,8 @@ impl Watcher {
         }
     }
 
-    /// The start time of a task, which is the one that we know: its process is held, and its number is not another's.
-    fn held(&mut self, id: TaskId) -> Option<u64> {
+    /// The state of a task, which is the one that we know: its process is held, and its number is not another's.
+    fn held(&mut self, id: TaskId) -> Option<ThreadStat> {
         let start = self.readings.get(&id.serial)?.start;
         let process = self.processes.get_mut(&id.process)?;
         if process.held.is_none() {
@@ -120,7 +129,7 @@ impl Watcher {
         }
         let lives = process.held.as_ref().is_some_and(Held::lives);
         let stat = self.procfs.stat(id.process, id.thread).filter(|_| lives)?;
-        (stat.start == start && !matches!(stat.state, 'Z' | 'X')).then_some(start)
+        (stat.start == start && !matches!(stat.state, 'Z' | 'X')).then_some(stat)
     }
 
     /// Why a task's mask is not ours to change, if so.
@@ -142,6 +151,7 @@ impl Watcher {
             )),
             LeftAlone::Forbidden => Some("we may not move it".to_owned()),
             LeftAlone::OnePu => Some("it may run on one PU only".to_owned()),
+            LeftAlone::RealTime => Some("it has real-time priority".to_owned()),
         }
     }
 
@@ -165,8 +175,12 @@ impl Watcher {
 
     fn not_pinned(&mut self, id: TaskId, pu: PuId, thread: Thread, error: &io::Error) -> Placed {
         let task = self.table.get_mut(id.serial);
-        if task.is_some_and(|task| task.pinned.is_none()) {
+        let pinned = task.and_then(|task| task.pinned);
+        if pinned.is_none() {
             self.journal.undone(Target::Mask(thread));
+        }
+        if let Some(forks) = self.forks.as_ref().filter(|_| pinned != Some(pu)) {
+            forks.leave(pu, id.thread);
         }
         match error.raw_os_error() {
             Some(libc::ESRCH) => Placed::Gone,

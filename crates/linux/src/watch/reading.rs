@@ -65,7 +65,7 @@ impl Reading {
             has_worked: false,
             counters: None,
             uncounted: false,
-            left_alone: None,
+            left_alone: stat.is_real_time.then_some(LeftAlone::RealTime),
             taken_over: false,
             allowed: Arc::default(),
         }

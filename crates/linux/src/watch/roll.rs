@@ -53,6 +53,12 @@ impl Watcher {
             if let Some(noted) = former.noted {
                 self.journal.undone(Target::Mask(noted));
             }
+            let is_there_again = |task: &Task| task.pinned == Some(former.pu);
+            if let Some(forks) = &self.forks
+                && !self.table.of_thread(former.thread).is_some_and(is_there_again)
+            {
+                forks.leave(former.pu, former.thread);
+            }
         }
     }
 
@@ -134,6 +140,7 @@ impl Watcher {
         // It may have begun others before.
         self.former.push(Former {
             process,
+            thread,
             pu,
             original: Arc::clone(original),
             noted: None,
@@ -196,6 +203,10 @@ impl Watcher {
     fn origin(&self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask) -> Origin {
         let creator = if thread == process { stat.parent } else { process };
         let only = mask.only();
+        if only.is_some_and(|pu| self.forks.as_ref().is_some_and(|forks| forks.covers(pu))) {
+            // Ours was taken from it at its birth: this one is its own.
+            return Origin::first(mask);
+        }
         let origin = self.table.origin_of_newcomer(creator, mask);
         let (None, Some(pu)) = (origin.pinned, only) else {
             return origin;
@@ -224,7 +235,9 @@ impl Watcher {
     /// Finds out where a task that we have not placed may be moved to, now that its mask is `mask`.
     pub(super) fn standing(&self, process: i32, thread: i32, mask: &CpuMask, reading: &mut Reading) {
         let allowed: PuSet = mask.to_set().intersection(self.watching.topology.allowed_pus());
-        reading.left_alone = if self.is_own_choice(process, thread, mask) {
+        reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {
+            Some(LeftAlone::RealTime)
+        } else if self.is_own_choice(process, thread, mask) {
             Some(LeftAlone::OwnMask)
         } else if allowed.len() < 2 {
             Some(LeftAlone::OnePu)
@@ -307,6 +320,7 @@ impl Watcher {
         if let Some(pu) = task.pinned {
             self.former.push(Former {
                 process: task.id.process,
+                thread: task.id.thread,
                 pu,
                 original: Arc::clone(&task.original),
                 noted,

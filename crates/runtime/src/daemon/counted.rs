@@ -30,7 +30,7 @@ impl Rates for Counted {
 /// Where a task may be moved to: where it is, where it is to be left alone.
 pub(super) fn may_be(pu: Option<PuId>, standing: &Standing) -> Arc<PuSet> {
     match (standing.left_alone, pu) {
-        (Some(LeftAlone::OwnMask | LeftAlone::Forbidden | LeftAlone::OnePu), Some(pu)) => {
+        (Some(LeftAlone::OwnMask | LeftAlone::Forbidden | LeftAlone::OnePu | LeftAlone::RealTime), Some(pu)) => {
             Arc::new([pu].into_iter().collect())
         }
         _ => Arc::clone(&standing.allowed),

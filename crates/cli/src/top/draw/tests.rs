@@ -40,6 +40,7 @@ fn state(tasks: Vec<Task>) -> State {
         metric: "sharing".to_owned(),
         assumed: true,
         dry_run: false,
+        children: "at_birth".to_owned(),
         thresholds: BTreeMap::new(),
         machine: Machine {
             name: "pair".to_owned(),

@@ -13,13 +13,13 @@
 
 use super::faults::now;
 use super::memory_events::{MemoryEvent, UserSpace};
-use super::ring::{FIELDS, Record, Ring, Sample};
 use super::{Accesses, GLANCE, Sampling, SamplingError, each, why};
 use crate::counters::Permission;
 use crate::memory::calls::Target;
 use crate::perf_event::{self, TaskClock, Watched, id};
 use crate::pfm::sys;
 use crate::procfs::Procfs;
+use crate::ring::{FIELDS, Record, Ring, Sample};
 use nix::errno::Errno;
 use pinfold_core::memory::{AccessProfile, EventSampling, MemoryArea, Sampled, Seen};
 use pinfold_core::{PuId, PuSet};
@@ -248,6 +248,7 @@ impl<'a> Listeners<'a> {
                 Record::Sample(sample) => note(&sample),
                 Record::Lost(records) => self.lost += records,
                 Record::Throttled => self.throttled += 1,
+                Record::Fork { .. } => {}
             });
         }
     }
@@ -463,7 +464,7 @@ fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Durati
     let mut samples = 0;
     listener.ring.drain(|record| match record {
         Record::Sample(sample) => samples += u32::from(sample.thread == thread.cast_unsigned()),
-        Record::Lost(_) | Record::Throttled => {}
+        Record::Lost(_) | Record::Throttled | Record::Fork { .. } => {}
     });
     cost(took, samples)
 }

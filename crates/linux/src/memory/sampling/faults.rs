@@ -5,9 +5,9 @@
 //! Known limits: where somebody else listens to the page faults of a whole CPU, Linux 6.18 gives some records the number of that
 //! other event, and they are passed over.
 
-use super::ring::{FIELDS, Record, Ring};
 use crate::perf_event::{self, TaskClock, Watched, id};
 use crate::pfm::sys;
+use crate::ring::{FIELDS, Record, Ring};
 use nix::errno::Errno;
 use std::collections::HashMap;
 use std::io;
@@ -168,7 +168,7 @@ impl ThreadFaults {
                     *in_faults += Duration::from_nanos(sample.time.saturating_sub(since));
                 }
             }
-            Record::Sample(_) | Record::Throttled => {}
+            Record::Sample(_) | Record::Throttled | Record::Fork { .. } => {}
             Record::Lost(records) => *lost += records,
         });
     }

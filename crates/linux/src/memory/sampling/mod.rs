@@ -5,13 +5,12 @@
 //!   interrupt for some samples;
 //! - **page faults** (`rounds`): pages are protected, and the next access to each is a fault. It needs no hardware.
 //!
-//! Both hear of it by perf events, from a buffer that the kernel writes (`ring`). The first is taken where it can be had.
+//! Both hear of it by perf events, from a buffer that the kernel writes (`crate::ring`). The first is taken where it can be had.
 
 mod events;
 mod faults;
 mod memory_events;
 mod protection;
-mod ring;
 mod rounds;
 #[cfg(test)]
 mod targets;

@@ -14,30 +14,32 @@ const LONGEST: usize = 64;
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(crate) enum Record {
     /// A sample with the fields of `FIELDS`.
     Sample(Sample),
     /// So many records could not be written.
     Lost(u64),
     /// The kernel takes no samples for a while, because they came too fast.
     Throttled,
+    /// A thread was begun, as one of its creator's process or as the first of another.
+    Fork { thread: i32, creator: i32 },
 }
 
 /// What a sample tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Of which event.
-    pub(super) event: u64,
-    pub(super) process: u32,
-    pub(super) thread: u32,
+    pub(crate) event: u64,
+    pub(crate) process: u32,
+    pub(crate) thread: u32,
     /// Nanoseconds of the event's clock.
-    pub(super) time: u64,
-    pub(super) address: u64,
-    pub(super) pu: u32,
+    pub(crate) time: u64,
+    pub(crate) address: u64,
+    pub(crate) pu: u32,
 }
 
 /// What an event must sample so that `Record` understands it, in the order in which the kernel writes it.
-pub(super) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
+pub(crate) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
     | sys::PERF_SAMPLE_TID
     | sys::PERF_SAMPLE_TIME
     | sys::PERF_SAMPLE_ADDR
@@ -62,13 +64,17 @@ impl Record {
             })),
             sys::PERF_RECORD_LOST => Some(Self::Lost(word(1)?)),
             sys::PERF_RECORD_THROTTLE => Some(Self::Throttled),
+            sys::PERF_RECORD_FORK => Some(Self::Fork {
+                thread: half(HEADER + 8)?.cast_signed(),
+                creator: half(HEADER + 12)?.cast_signed(),
+            }),
             _ => None,
         }
     }
 }
 
 /// A mapped buffer.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     mapped: NonNull<u8>,
     /// Bytes of the first page, which describes the buffer, and of the buffer behind it: a power of two.
     page: usize,
@@ -80,7 +86,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps the buffer of an event, of so many bytes, or of less where we may not lock so much memory.
-    pub(super) fn map(event: &impl AsFd, page: usize, bytes: usize) -> Result<Self, Errno> {
+    pub(crate) fn map(event: &impl AsFd, page: usize, bytes: usize) -> Result<Self, Errno> {
         let mut data = bytes.max(page).next_power_of_two();
         loop {
             // SAFETY: a new mapping at an address of the kernel's choice.
@@ -110,7 +116,7 @@ impl Ring {
     }
 
     /// Takes out all records that are there.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(Record)) {
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Record)) {
         let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
         let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
         // The kernel has written everything before it moves the head; it overwrites nothing before we move the tail.
@@ -191,6 +197,13 @@ mod tests {
         };
         assert_eq!(Record::parse(&bytes), Some(Record::Sample(expected)));
         assert_eq!(Record::parse(&bytes[..40]), None);
+    }
+
+    #[test]
+    fn a_fork_names_the_new_thread_and_its_creator() {
+        let bytes = record(sys::PERF_RECORD_FORK, &[halves(200, 100), halves(201, 101), 5_000]);
+        let (thread, creator) = (201, 101);
+        assert_eq!(Record::parse(&bytes), Some(Record::Fork { thread, creator }));
     }
 
     #[test]

@@ -1,0 +1,261 @@
+//! Children of pinned tasks get back what their creator had before they have run.
+//!
+//! A child is born with its creator's mask. A runtime that asks it how many PUs there are sizes itself by the answer for
+//! life, so that it is too late to change the mask when the child is met.
+//!
+//! 1. On each PU waits a thread of ours that runs on this PU alone, with real-time priority. It waits for the kernel's
+//!    records of forks on this PU (a perf event).
+//! 2. A task that is pinned on the PU forks there, and the child has to run there. Our thread is ahead of both. It looks for
+//!    the creator among the tasks that are pinned on this PU, or were until a moment ago, and gives the child the creator's
+//!    original mask.
+//! 3. The event is on only while a task is entered, so that forks on other PUs cost nothing.
+//!
+//! A thread is a child here, too. Tasks with real-time priority of their own could run before us; they are never pinned.
+//!
+//! Limits. A PU that was taken offline, or whose records were lost, is no longer covered (`Forks::covers`): then a child is
+//! recognised when it is met.
+
+use crate::affinity::CpuMask;
+use crate::perf_event::{self, Watched};
+use crate::pfm::sys;
+use crate::ring::{Record, Ring};
+use arc_swap::ArcSwap;
+use nix::errno::Errno;
+use nix::unistd::{SysconfVar, sysconf};
+use pinfold_core::{PuId, PuSet};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+/// The lowest real-time priority: enough to be ahead of all tasks without one.
+const PRIORITY: i32 = 1;
+
+/// Bytes of a buffer. A record has 40, and is read at once.
+const BUFFER: usize = 8 * 4096;
+
+/// Bytes of the stack of a thread that calls nothing deep.
+const STACK: usize = 128 * 1024;
+
+/// Forks cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum ForksError {
+    /// The kernel gives no event.
+    #[error("forks on PU {0} cannot be watched: {1}; it needs CAP_PERFMON, and perf_event_open(2) to be allowed")]
+    Event(PuId, Errno),
+    /// A thread may not have real-time priority.
+    #[error(
+        "no thread can have real-time priority on PU {0}: {1}; it needs CAP_SYS_NICE, and a unit without RestrictRealtime"
+    )]
+    Priority(PuId, io::Error),
+    /// There are too many threads.
+    #[error("no thread can be started for PU {0}: {1}")]
+    Thread(PuId, io::Error),
+}
+
+/// The pinned tasks of a PU, by thread, each with its original mask.
+type Creators = HashMap<i32, Arc<CpuMask>>;
+
+/// What our thread on a PU shares with us.
+#[derive(Debug)]
+struct Shared {
+    pu: PuId,
+    event: OwnedFd,
+    creators: ArcSwap<Creators>,
+    /// No record was missed so far.
+    covers: AtomicBool,
+    freed: AtomicU64,
+}
+
+/// One PU.
+#[derive(Debug)]
+struct Post {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Its thread ends when this is closed.
+    stop: Option<File>,
+}
+
+/// All PUs on which tasks may be pinned.
+#[derive(Debug)]
+pub(super) struct Forks(BTreeMap<PuId, Post>);
+
+impl Forks {
+    /// Waits for forks on these PUs from now on.
+    pub(super) fn start(pus: &PuSet) -> Result<Self, ForksError> {
+        let posts = pus.iter().map(|pu| Ok((pu, Post::start(pu)?)));
+        posts.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// A thread is about to be pinned on a PU.
+    pub(super) fn enter(&self, pu: PuId, thread: i32, original: &Arc<CpuMask>) {
+        self.change(pu, |creators| drop(creators.insert(thread, Arc::clone(original))));
+    }
+
+    /// Whoever a thread has begun on a PU has been met by now.
+    pub(super) fn leave(&self, pu: PuId, thread: i32) {
+        self.change(pu, |creators| drop(creators.remove(&thread)));
+    }
+
+    /// Nothing is pinned any more.
+    pub(super) fn clear(&self) {
+        for &pu in self.0.keys() {
+            self.change(pu, Creators::clear);
+        }
+    }
+
+    fn change(&self, pu: PuId, change: impl FnOnce(&mut Creators)) {
+        let Some(Post { shared, .. }) = self.0.get(&pu) else {
+            return;
+        };
+        let before = shared.creators.load();
+        let mut creators = Creators::clone(&before);
+        change(&mut creators);
+        let (was_on, is_on) = (!before.is_empty(), !creators.is_empty());
+        shared.creators.store(Arc::new(creators));
+        if was_on != is_on && perf_event::set_counting(&shared.event, is_on).is_err() {
+            shared.covers.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether every child that was born with the mask of this PU, and began under our eyes, has got back what its creator
+    /// had.
+    pub(super) fn covers(&self, pu: PuId) -> bool {
+        let post = self.0.get(&pu);
+        post.is_some_and(|post| post.shared.covers.load(Ordering::Relaxed))
+    }
+
+    /// Whether all PUs are covered.
+    pub(super) fn cover_all(&self) -> bool {
+        self.0.keys().all(|&pu| self.covers(pu))
+    }
+
+    /// How many children have got back what their creator had.
+    pub(super) fn freed(&self) -> u64 {
+        self.0
+            .values()
+            .map(|post| post.shared.freed.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+impl Post {
+    fn start(pu: PuId) -> Result<Self, ForksError> {
+        let mut attributes = perf_event::software(sys::PERF_COUNT_SW_DUMMY, false);
+        attributes.set_task(1);
+        attributes.set_disabled(1);
+        // Each record wakes us: `wakeup_events` would count samples only.
+        attributes.set_watermark(1);
+        attributes.__bindgen_anon_2.wakeup_watermark = 1;
+        let cpu = i32::try_from(pu.0).unwrap_or(i32::MAX);
+        let failed = |error| ForksError::Event(pu, error);
+        let event = perf_event::open(&attributes, Watched::Cpu(cpu), None).map_err(failed)?;
+        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+        let page = page.and_then(|page| usize::try_from(page).ok()).unwrap_or(4096);
+        let ring = Ring::map(&event, page, BUFFER).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            pu,
+            event,
+            creators: ArcSwap::default(),
+            covers: AtomicBool::new(true),
+            freed: AtomicU64::new(0),
+        });
+        let (stopped, stop) = nix::unistd::pipe().map_err(failed)?;
+        let (ready, is_ready) = mpsc::channel();
+        let of_thread = Arc::clone(&shared);
+        let run = move || {
+            let prepared = run_ahead_on(pu);
+            let go_on = prepared.is_ok();
+            if ready.send(prepared).is_ok() && go_on {
+                of_thread.free_children(ring, &stopped);
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("pinfold-forks".to_owned())
+            .stack_size(STACK)
+            .spawn(run)
+            .map_err(|error| ForksError::Thread(pu, error))?;
+        let post = Self {
+            shared,
+            thread: Some(thread),
+            stop: Some(stop.into()),
+        };
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(post),
+            Ok(Err(error)) => Err(ForksError::Priority(pu, error)),
+            Err(_) => Err(ForksError::Thread(pu, io::Error::other("it ended at once"))),
+        }
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The calling thread runs on `pu` alone from now on, before all tasks without real-time priority.
+fn run_ahead_on(pu: PuId) -> io::Result<()> {
+    CpuMask::single(pu).give_to(0)?;
+    let parameters = libc::sched_param {
+        sched_priority: PRIORITY,
+    };
+    // SAFETY: the kernel reads the parameters, which live until the call has returned.
+    let result = unsafe {
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+        libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters)
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Frees children until `stopped` is closed at the other end.
+    fn free_children(&self, mut ring: Ring, stopped: &OwnedFd) {
+        loop {
+            let wait = |descriptor| libc::pollfd {
+                fd: descriptor,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            let mut polled = [wait(self.event.as_raw_fd()), wait(stopped.as_raw_fd())];
+            // SAFETY: the call reads and writes the two elements.
+            unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
+            ring.drain(|record| self.take(record));
+            if polled[1].revents != 0 {
+                return;
+            }
+            if polled[0].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
+                self.covers.store(false, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    fn take(&self, record: Record) {
+        match record {
+            Record::Fork { thread, creator } => {
+                let creators = self.creators.load();
+                // One that its creator has pinned elsewhere, or that was born before its creator was pinned, has another mask.
+                if let Some(original) = creators.get(&creator)
+                    && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
+                    && original.give_to(thread).is_ok()
+                {
+                    self.freed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Record::Lost(_) => self.covers.store(false, Ordering::Relaxed),
+            Record::Sample(_) | Record::Throttled => {}
+        }
+    }
+}
