@@ -6,6 +6,10 @@ use crate::statistics::{Estimate, Reading};
 use pinfold_core::{Finding, Pinning};
 use std::collections::VecDeque;
 
+/// A pinning is worth the scheduler's freedom when it gains this share over it: more than rates usually scatter from one probe
+/// to the next, which the readings within a probe do not show.
+const WORTH: f64 = 0.01;
+
 /// How a candidate did.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -162,12 +166,13 @@ impl Contest {
     }
 
     /// What the search ends with: the best candidate. Where the first leaves threads to the operating system, a pinning must be
-    /// better than that beyond the noise, or nothing is pinned.
+    /// better than that beyond the noise and by `WORTH`, or nothing is pinned.
     pub(crate) fn choice(&self) -> Option<usize> {
         let (best, _) = self.best()?;
         let is_better = |first: &Outcome, best: &Outcome| {
-            let known = first.measurement.rate.is_some();
-            known && (first.dropped || first.measurement.is_lower_than(&best.measurement))
+            let rates = first.measurement.rate.zip(best.measurement.rate);
+            let gains = rates.is_some_and(|(first, best)| best >= first * (1.0 + WORTH));
+            gains && (first.dropped || first.measurement.is_lower_than(&best.measurement))
         };
         let unpinned_first = self.pinnings.first().is_some_and(Option::is_none);
         let keeps = !unpinned_first

@@ -73,6 +73,15 @@ fn threads_go_back_where_no_pinning_is_better() {
 }
 
 #[test]
+fn a_gain_that_is_not_worth_the_schedulers_freedom_pins_nothing() {
+    let steady = program(998.0).replace("noise = 0.03", "noise = 0.0001");
+    let (_, record) = run(&steady, from_topology());
+    assert_eq!(chosen(&record), (0, false));
+    let rates = record.search.candidates.iter().map(|candidate| candidate.rate.unwrap());
+    assert!(rates.fold(0.0, f64::max) > 999.0);
+}
+
+#[test]
 fn where_all_pinnings_are_alike_nothing_is_pinned() {
     let (log, record) = run(&program(500.0).replace("threads = 2", "threads = 1"), from_topology());
     assert_eq!(pinned(&log), [(0.0, false)]);
