@@ -204,7 +204,7 @@ def pinfold(binary: Path, tmp_path: Path) -> Pinfold:
 
 @pytest.fixture(scope="session")
 def agent(binary: Path) -> Path:
-    """Return the agent where the binary looks for it."""
+    """Return the agent that is built beside the binary, which carries a copy of it."""
     found = binary.parent.parent / "agent" / "libpinfold_agent.so"
     assert found.exists(), f"there is no {found}; `make -C agent` builds it"
     return found

@@ -254,7 +254,7 @@ class Guest:
             shutil.copy(modules / module, tree / "lib" / "modules")
         (tree / "lib/modules/order").write_text("".join(f"{Path(module).name}\n" for module in MODULES))
 
-        # As they lie in target/, so that the binary finds the agent.
+        # The binary carries the agent; the libraries that the agent is linked with come from its own file.
         ours = [self._place(self._binary, tree / "pinfold/bin"), self._place(self._agent, tree / "pinfold/agent")]
         # The lines of source code are half a hundred megabytes of memory.
         subprocess.run(["strip", "--strip-debug", ours[0]], check=True)

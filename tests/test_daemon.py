@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,11 @@ def daemon(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
             assert process.poll() is None, process.communicate()[1]
             if log:
                 return (tmp_path / "log").exists() and len(one.log("started")) > before
-            return (one.journals / "daemon.sock").exists()
+            # The socket has its name before anybody listens on it.
+            with suppress(OSError):
+                UnixConnection(one.journals / "daemon.sock").connect()
+                return True
+            return False
 
         eventually(ready, "the daemon has begun")
         return one

@@ -9,6 +9,7 @@ mod calibrate;
 mod console;
 mod daemon;
 mod db;
+mod embedded;
 mod events;
 mod explain;
 mod journals;

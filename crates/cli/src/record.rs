@@ -8,11 +8,12 @@
 mod program;
 
 use crate::console;
+use crate::embedded;
 use crate::output::open_growing;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::digits;
-use pinfold_linux::channel::{AgentError, Channel, find_agent};
+use pinfold_linux::channel::Channel;
 use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Settings, Status};
 use pinfold_trace::{
@@ -23,7 +24,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -203,7 +204,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let qemu = program::search_path("qemu-x86_64")
         .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
     let plugin = beside_us("PINFOLD_PLUGIN", "libpinfold_record.so")
-        .context("the recording plugin libpinfold_record.so is neither beside pinfold nor in ../lib/pinfold; name it in PINFOLD_PLUGIN")?;
+        .context("the recording plugin libpinfold_record.so is neither beside pinfold nor in ../lib/pinfold, or others may write to it or to its folder; name it in PINFOLD_PLUGIN")?;
     let channel = Channel::create().context("no channel for the agent")?;
     let mut environment = environment(&channel)?;
     environment.extend_from_slice(&arguments.variables);
@@ -310,20 +311,11 @@ pub(crate) fn region_name(place: &RegionPlace) -> Option<String> {
     symbols::Functions::read(&place.file).ok()?.at(place.offset)
 }
 
-/// What the recorded program gets into its environment: the agent, asked for marks. Without an agent a recording holds
-/// no regions, so that `--region` records nothing.
+/// What the recorded program gets into its environment: the agent, asked for marks.
 fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
-    let named = std::env::var_os("PINFOLD_AGENT");
-    let executable = std::env::current_exe()?;
-    let agent = match find_agent(executable.parent().unwrap_or(Path::new("/")), named.as_deref()) {
-        Ok(agent) => Some(agent),
-        Err(AgentError::NotFound(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let mut environment = channel.environment(|name: &str| std::env::var_os(name), agent.as_deref());
-    if agent.is_some() {
-        environment.push(("PINFOLD_MARKS".into(), "1".into()));
-    }
+    let agent = embedded::agent()?;
+    let mut environment = channel.environment(|name: &str| std::env::var_os(name), Some(&agent));
+    environment.push(("PINFOLD_MARKS".into(), "1".into()));
     Ok(environment)
 }
 
@@ -337,7 +329,21 @@ fn beside_us(variable: &str, name: &str) -> Option<PathBuf> {
     ["", "../lib/pinfold"]
         .iter()
         .map(|place| directory.join(place).join(name))
-        .find(|path| path.is_file())
+        .find(|path| {
+            path.is_file()
+                && [path, path.parent().unwrap_or(path)]
+                    .iter()
+                    .all(|path| is_trusted(path))
+        })
+}
+
+/// Whether only root or this user could have written what is there: QEMU runs it in our name.
+fn is_trusted(path: &Path) -> bool {
+    let user = nix::unistd::geteuid();
+    // A group that may write to a user's files is his own choice, and not root's.
+    let others = if user.is_root() { 0o022 } else { 0o002 };
+    path.metadata()
+        .is_ok_and(|there| [0, user.as_raw()].contains(&there.uid()) && there.mode() & others == 0)
 }
 
 /// A file that lives in memory and has no name.

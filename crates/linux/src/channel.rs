@@ -34,8 +34,6 @@ const MAGIC: u64 = 0x4c4e_4843_4446_4e50;
 const VERSION: u32 = 1;
 /// `PINFOLD_CHANNEL_SLOTS`.
 const SLOTS: usize = 1024;
-/// The file name of the agent.
-const AGENT: &str = "libpinfold_agent.so";
 
 /// `struct pinfold_slot`: what one thread has counted.
 #[repr(C)]
@@ -92,18 +90,12 @@ pub struct ChannelError {
     error: std::io::Error,
 }
 
-/// The agent could not be found, or not be used where it is.
+/// The agent that the user names cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
     /// No file where the user said.
-    #[error("the agent {} does not exist; correct PINFOLD_AGENT, or unset it to look beside pinfold", .0.display())]
+    #[error("the agent {} does not exist; correct PINFOLD_AGENT, or unset it to use pinfold's own", .0.display())]
     NotThere(PathBuf),
-    /// No file in any of the usual places.
-    #[error(
-        "the agent {AGENT} is in none of {}; build it with `make -C agent`, or name it in PINFOLD_AGENT",
-        .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
-    )]
-    NotFound(Vec<PathBuf>),
     /// `LD_PRELOAD` separates its entries by these characters and knows no escape.
     #[error("the agent {} cannot be preloaded: its path contains a space or a colon; move or copy it", .0.display())]
     Unspeakable(PathBuf),
@@ -245,27 +237,25 @@ fn appended(list: Option<OsString>, entry: &OsStr) -> OsString {
     }
 }
 
-/// Finds the agent's shared library: `overridden` (the value of `PINFOLD_AGENT`) where the user gave one, else beside
-/// the binary in `executable_dir`, then where `pip install` and `make -C agent` put it relative to the binary. The
-/// path is absolute, so that it also holds for a program that runs in another directory.
-pub fn find_agent(executable_dir: &Path, overridden: Option<&OsStr>) -> Result<PathBuf, AgentError> {
-    let found = if let Some(path) = overridden {
-        let path = PathBuf::from(path);
-        path.canonicalize().map_err(|_| AgentError::NotThere(path))?
+/// The agent that the user names (the value of `PINFOLD_AGENT`). The path is absolute, so that it also holds for a program
+/// that runs in another directory.
+pub fn named_agent(path: &OsStr) -> Result<PathBuf, AgentError> {
+    let path = PathBuf::from(path);
+    let found = path.canonicalize().map_err(|_| AgentError::NotThere(path))?;
+    if can_be_preloaded(&found) {
+        Ok(found)
     } else {
-        let places = ["", "../lib/pinfold", "../agent"].map(|place| executable_dir.join(place).join(AGENT));
-        let existing = places.iter().find_map(|path| path.canonicalize().ok());
-        existing.ok_or_else(|| AgentError::NotFound(places.to_vec()))?
-    };
-    if found
+        Err(AgentError::Unspeakable(found))
+    }
+}
+
+/// Whether `LD_PRELOAD` can name the path.
+pub(crate) fn can_be_preloaded(path: &Path) -> bool {
+    !path
         .as_os_str()
         .as_encoded_bytes()
         .iter()
         .any(|byte| matches!(byte, b' ' | b':'))
-    {
-        return Err(AgentError::Unspeakable(found));
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -425,54 +415,20 @@ mod tests {
         assert_eq!(environment_of(&outer, Some("/a.so")), pairs(&outer));
     }
 
-    /// A tree with a binary's directory, and the agent in `place` relative to it.
-    fn tree_with_agent(place: &str) -> (tempfile::TempDir, PathBuf) {
-        let tree = tempfile::tempdir().unwrap();
-        let binaries = tree.path().join("bin");
-        fs::create_dir_all(&binaries).unwrap();
-        fs::create_dir_all(binaries.join(place)).unwrap();
-        fs::write(binaries.join(place).join(AGENT), "").unwrap();
-        (tree, binaries)
-    }
-
     #[test]
-    fn the_agent_is_found_where_each_way_of_building_puts_it() {
-        for place in [".", "../lib/pinfold", "../agent"] {
-            let (_tree, binaries) = tree_with_agent(place);
-            let expected = binaries.join(place).join(AGENT).canonicalize().unwrap();
-            assert_eq!(find_agent(&binaries, None), Ok(expected));
-        }
-    }
-
-    #[test]
-    fn an_agent_that_the_user_names_goes_before_the_one_beside_the_binary() {
-        let (_tree, binaries) = tree_with_agent(".");
-        let (other, _) = tree_with_agent(".");
-        let named = other.path().join("bin").join(AGENT).canonicalize().unwrap();
-        assert_eq!(find_agent(&binaries, Some(named.as_os_str())), Ok(named));
-    }
-
-    #[test]
-    fn a_named_agent_that_is_not_there_is_not_replaced_by_another() {
-        let (_tree, binaries) = tree_with_agent(".");
-        let error = find_agent(&binaries, Some(OsStr::new("/nowhere/agent.so"))).unwrap_err();
-        assert_eq!(error, AgentError::NotThere("/nowhere/agent.so".into()));
-    }
-
-    #[test]
-    fn a_missing_agent_is_reported_with_the_places_that_were_searched() {
-        let empty = tempfile::tempdir().unwrap();
-        let message = find_agent(empty.path(), None).unwrap_err().to_string();
-        assert!(message.contains("lib/pinfold/libpinfold_agent.so"), "{message}");
-        assert!(message.contains("make -C agent"), "{message}");
-    }
-
-    #[test]
-    fn an_agent_whose_path_cannot_be_written_in_ld_preload_is_refused() {
-        for place in ["with space", "with:colon"] {
-            let (_tree, binaries) = tree_with_agent(place);
-            let error = find_agent(&binaries.join(place), None).unwrap_err();
-            assert!(matches!(error, AgentError::Unspeakable(_)), "{error}");
+    fn an_agent_that_the_user_names_has_to_be_there_under_a_name_for_ld_preload() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str| {
+            let path = folder.path().join(name);
+            (named_agent(path.as_os_str()), path)
+        };
+        let (missing, path) = named("agent.so");
+        assert_eq!(missing, Err(AgentError::NotThere(path.clone())));
+        fs::write(&path, "").unwrap();
+        assert_eq!(named("agent.so").0, Ok(path.canonicalize().unwrap()));
+        for name in ["with space", "with:colon"] {
+            fs::write(folder.path().join(name), "").unwrap();
+            assert!(matches!(named(name).0, Err(AgentError::Unspeakable(_))), "{name}");
         }
     }
 }

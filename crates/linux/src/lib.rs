@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod channel;
 pub mod child;
 pub mod counters;
+pub mod embedded;
 mod guard;
 mod held;
 pub mod interrupt;

@@ -2,11 +2,12 @@
 //! options, what is counted, what the program is given. Everything that can be wrong is found here.
 
 use crate::behaviour::{self, Learner};
+use crate::embedded;
 
 use super::{Arguments, PolicyName, SearchName, binding, pages, sam, schedule};
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
-use pinfold_linux::channel::{self, Channel};
+use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
@@ -281,14 +282,10 @@ impl Plan {
             Some(counters::Plan::new(&self.requests).map_err(|error| explained(error, &arguments.metric))?)
         };
         let channel = Channel::create().context("the program cannot report its progress")?;
-        let directory = env::current_exe()
-            .ok()
-            .and_then(|binary| binary.parent().map(Path::to_path_buf))
-            .unwrap_or_default();
-        let agent = match channel::find_agent(&directory, env::var_os("PINFOLD_AGENT").as_deref()) {
+        let agent = match embedded::agent() {
             Ok(agent) => Some(agent),
             Err(error) => {
-                self.notes.push(format!("Parallel regions are not counted: {error}."));
+                self.notes.push(format!("Parallel regions are not counted: {error:#}."));
                 None
             }
         };

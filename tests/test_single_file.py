@@ -1,0 +1,74 @@
+"""The binary is one file: copied to an empty folder it measures OpenMP programs as it does where it was built."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE, QUICK, environment
+
+
+@pytest.fixture
+def alone(binary: Path, tmp_path: Path) -> Path:
+    """Return a copy of the binary that has a folder for itself."""
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    return Path(shutil.copy(binary, folder))
+
+
+def run(binary: Path, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run the binary in its own folder."""
+    return subprocess.run(
+        [str(binary), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=binary.parent,
+        env=environment(),
+        timeout=PATIENCE,
+    )
+
+
+def test_a_copy_alone_counts_the_regions_of_an_openmp_program(alone: Path, workload: Callable[[str], Path]) -> None:
+    program = (str(workload("stream")), "--threads", "2", "--size", "256K", "--seconds", "2")
+    done = run(alone, "run", "--json", "run.json", "--metric", "regions", *QUICK, "--", *program)
+    assert done.returncode == 0, done.stderr
+    assert "not counted" not in done.stderr
+    record = json.loads((alone.parent / "run.json").read_text())
+    assert record["metric"]["name"] == "regions"
+
+
+def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
+    for folder in (alone.parent, alone.parent.parent / "lib" / "pinfold", alone.parent.parent / "agent"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "libpinfold_agent.so").write_text("not a library")
+    program = ["sh", "-c", "echo $LD_PRELOAD; cat $LD_PRELOAD | head -c 4"]
+    done = run(alone, "run", "--", *program)
+    preloaded, magic = done.stdout.split("\n", 1)
+    assert str(alone.parent.parent) not in preloaded
+    assert magic == "\x7fELF"
+
+
+def test_a_program_that_outlives_pinfold_or_changes_its_user_still_finds_the_agent(alone: Path) -> None:
+    """Otherwise each program that it starts would begin with an error of the dynamic linker."""
+    script = "read line; exec /bin/true"
+    process = subprocess.Popen(
+        [alone, "run", "--outlive", "--", "sh", "-c", f"echo runs; {script}"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdin
+    assert process.stdout.readline() == "runs\n"
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    assert process.stderr
+    # Ends when the program has ended.
+    assert "ld.so" not in process.stderr.read()
+    if os.geteuid() == 0:
+        done = run(alone, "run", "--", "setpriv", "--reuid=65534", "--clear-groups", "/bin/true")
+        assert done.returncode == 0, done.stderr
+        assert "ld.so" not in done.stderr
