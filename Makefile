@@ -8,6 +8,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # The build's results have fixed places, whatever the caller's environment says.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 PYTHON := .venv/bin/python
+SKIPPED := $(CURDIR)/target/skipped
 
 # The binary is linked statically, so that it can be copied to a server as it is. The linker takes a shared library before a
 # static one of the same folder, so the static ones get a folder of their own. (`cargo build` and `pip install .` link to
@@ -20,9 +21,11 @@ demo: build ## place a real OpenMP program on this machine
 	scripts/demo
 
 test: build check ## every check and every test, in both languages
-	cargo test --workspace
+	rm -f $(SKIPPED)
+	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace
 	$(PYTHON) -m pytest tests
 	$(PYTHON) -m pytest --doctest-modules python/pinfold
+	@if [ -s $(SKIPPED) ]; then echo "Rust tests, or parts of them, that cannot run here:"; sort -u $(SKIPPED); fi
 
 test-guest: build ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
 	$(PYTHON) -m pytest tests/guest

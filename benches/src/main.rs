@@ -5,6 +5,8 @@
 //! after `make build`. With words as arguments, only the costs that have one of them in their names are measured, and
 //! no file is written.
 
+#![expect(clippy::disallowed_macros, reason = "a program that prints a table")]
+
 mod daemon;
 mod guest;
 mod mapping;

@@ -4,6 +4,8 @@
 //! and the same type. Debian's package is libpfm4-dev; it has no pkg-config file, so the linker finds the library in
 //! its usual places.
 
+#![expect(clippy::disallowed_macros, reason = "cargo reads what a build script prints")]
+
 use std::env;
 use std::path::PathBuf;
 

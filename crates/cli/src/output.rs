@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_link_or_a_file_of_another_user_in_a_shared_folder_is_refused() {
         if !geteuid().is_root() {
-            eprintln!("skipped: only root can make files of other users");
+            pinfold_testing::skip("only root can make files of other users");
             return;
         }
         let root = tempfile::tempdir().unwrap();

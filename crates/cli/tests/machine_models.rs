@@ -81,7 +81,7 @@ fn captures() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    eprintln!("skipped: no captured machines at {}", folder.display());
+    pinfold_testing::skip(format_args!("no captured machines at {}", folder.display()));
     None
 }
 

@@ -147,7 +147,7 @@ fn the_affinity_mask_that_we_start_with_is_what_is_allowed() {
         .args(["--cpu-list", first])
         .args([env!("CARGO_BIN_EXE_pinfold"), "topo", "--json"]);
     if command.output().is_err() {
-        eprintln!("skipped: no taskset");
+        pinfold_testing::skip("no taskset");
         return;
     }
     assert_eq!(json(command)["allowed_pus"], first);
@@ -159,7 +159,7 @@ fn captures() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    eprintln!("skipped: no captured machines at {}", folder.display());
+    pinfold_testing::skip(format_args!("no captured machines at {}", folder.display()));
     None
 }
 
@@ -173,7 +173,7 @@ fn unpacked(archive: &Path) -> Option<(tempfile::TempDir, String)> {
         .arg(folder.path())
         .status();
     if !status.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: cannot unpack {}; needs tar and bzip2", archive.display());
+        pinfold_testing::skip(format_args!("cannot unpack {}; needs tar and bzip2", archive.display()));
         return None;
     }
     let root = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();

@@ -6,6 +6,8 @@
 //! this process is killed, with a journal in a directory; `--keep` leaves pinned what is left of the program at its end, `--quiet` says nothing.
 //! The exit status is the program's.
 
+#![expect(clippy::disallowed_macros, reason = "an example prints what it shows")]
+
 use pinfold_core::{Machine, Pinning, PuSet, TaskId, TopologyBuilder, Wait};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::journal::Directory;

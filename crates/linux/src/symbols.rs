@@ -330,7 +330,7 @@ mod tests {
         if command.status().is_ok_and(|status| status.success()) {
             return Some((directory, binary));
         }
-        eprintln!("skipped: `{compiler} {}` does not work here", flags.join(" "));
+        pinfold_testing::skip(format_args!("`{compiler} {}` does not work here", flags.join(" ")));
         None
     }
 

@@ -146,7 +146,7 @@ fn every_construct_that_gcc_compiles_for_libgomp_is_counted_exactly() {
 #[test]
 fn every_construct_that_clang_compiles_for_libomp_is_counted_exactly() {
     if !exists("clang") {
-        eprintln!("skipped: no clang");
+        pinfold_testing::skip("no clang");
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -160,7 +160,7 @@ fn every_construct_that_clang_compiles_for_libomp_is_counted_exactly() {
 fn a_program_compiled_by_gcc_that_runs_on_libomp_is_not_counted_twice() {
     let folder = TempDir::new().unwrap();
     let Some(program) = compile_for_libomp("constructs.c", &folder, "constructs") else {
-        eprintln!("skipped: no libomp");
+        pinfold_testing::skip("no libomp");
         return;
     };
     let more = [
@@ -178,7 +178,7 @@ fn regions_compiled_by_a_very_old_gcc_are_counted() {
     assert_eq!(totals(&program, &[], &[]).regions, Some(10));
     match compile_for_libomp("old_entry_points.c", &folder, "old") {
         Some(program) => assert_eq!(totals(&program, &[], &[]).regions, Some(10)),
-        None => eprintln!("skipped for libomp: not installed"),
+        None => pinfold_testing::skip("libomp is not installed"),
     }
 }
 
@@ -258,7 +258,7 @@ fn the_header_is_free_of_warnings_in_strict_c99_and_cpp11() {
         ("clang++", &cpp[..], "heartbeats.cpp"),
     ] {
         if !exists(compiler) {
-            eprintln!("skipped: no {compiler}");
+            pinfold_testing::skip(format_args!("no {compiler}"));
             continue;
         }
         compile(
@@ -278,7 +278,7 @@ fn without_a_channel_programs_run_as_ever() {
     succeed(Command::new(beats).env_remove("PINFOLD_CHANNEL"));
     for compiler in ["gcc", "clang"] {
         if !exists(compiler) {
-            eprintln!("skipped: no {compiler}");
+            pinfold_testing::skip(format_args!("no {compiler}"));
             continue;
         }
         let regions = compile(compiler, &["-fopenmp"], &["constructs.c"], &folder, "regions");
@@ -331,7 +331,7 @@ fn a_setuid_program_does_not_trust_the_environment() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     if std::os::unix::fs::chown(&program, Some(65_534), None).is_err() {
-        eprintln!("skipped: only root can make a program of another user's");
+        pinfold_testing::skip("only root can make a program of another user's");
         return;
     }
     succeed(Command::new(&program).env("PINFOLD_CHANNEL", &path));
@@ -356,7 +356,7 @@ fn what_the_user_preloads_stays_and_goes_first() {
 #[test]
 fn a_users_openmp_tool_goes_before_ours() {
     if !exists("clang") {
-        eprintln!("skipped: no clang");
+        pinfold_testing::skip("no clang");
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -375,7 +375,7 @@ fn a_users_openmp_tool_goes_before_ours() {
 #[test]
 fn a_user_who_disables_openmp_tools_gets_none() {
     if !exists("clang") {
-        eprintln!("skipped: no clang");
+        pinfold_testing::skip("no clang");
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -388,7 +388,7 @@ fn a_user_who_disables_openmp_tools_gets_none() {
 fn a_program_with_address_sanitizer_still_starts() {
     let sanitizer = Command::new("gcc").arg("-print-file-name=libasan.so").output().unwrap();
     if !Path::new(String::from_utf8(sanitizer.stdout).unwrap().trim()).is_absolute() {
-        eprintln!("skipped: no libasan");
+        pinfold_testing::skip("no libasan");
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -425,7 +425,7 @@ fn answers(arguments: &[&str]) -> Vec<usize> {
 fn a_thread_that_was_pinned_is_told_of_all_the_pus_of_its_process() {
     let answers = answers(&[]);
     if answers[0] < 2 {
-        eprintln!("skipped: only one PU may be used here, and two are needed");
+        pinfold_testing::skip("only one PU may be used here, and two are needed");
         return;
     }
     assert_eq!(answers, [answers[0]; 4]);

@@ -68,7 +68,7 @@ fn an_exec_by_another_thread_than_the_first_begins_a_new_task() {
 fn a_static_program_is_followed() {
     let workshop = Workshop::new();
     let Some(program) = workshop.compiled("cc", "births", &["-pthread", "-static"]) else {
-        eprintln!("skipped: no static C library here");
+        pinfold_testing::skip("no static C library here");
         return;
     };
     let (status, sample) = run(plain([program, workshop.file("out"), "3".into()]));
@@ -231,7 +231,7 @@ fn what_is_counted_of_a_task_is_its_own() {
     let plan = match Plan::new(&[Request::Event("page-faults".to_owned())]) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            pinfold_testing::skip(&error);
             return;
         }
     };

@@ -64,7 +64,7 @@ impl Orphans {
         });
         let adopted = parent() == "1";
         if !adopted {
-            eprintln!("skipped: orphans get process {} as their parent here", parent());
+            pinfold_testing::skip(format_args!("orphans get process {} as their parent here", parent()));
         }
         adopted.then_some(orphan)
     }
@@ -216,7 +216,7 @@ fn no_child_ever_sees_the_mask_of_its_pinned_creator() {
     let journals = tempfile::tempdir().unwrap();
     let (mut watcher, task) = watch_names(journals.path(), &["siblings"], program.child.id().cast_signed());
     if let Err(error) = watcher.free_children_at_birth() {
-        eprintln!("skipped: {error}");
+        pinfold_testing::skip(error);
         return;
     }
     assert_eq!(watcher.place(task, first), Placed::Done);
@@ -238,7 +238,7 @@ fn an_orphan_that_a_person_has_pinned_stays_where_it_is_even_on_a_pu_of_ours() {
     let names = ["siblings", "sh", "sleep"];
     let (mut watcher, task) = watch_names(journals.path(), &names, program.child.id().cast_signed());
     if let Err(error) = watcher.free_children_at_birth() {
-        eprintln!("skipped: {error}");
+        pinfold_testing::skip(error);
         return;
     }
     assert_eq!(watcher.place(task, first), Placed::Done);

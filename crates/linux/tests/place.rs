@@ -44,7 +44,7 @@ fn a_thread_of_a_static_program_is_too() {
     let Some([first, second]) = two_pus() else { return };
     let workshop = Workshop::new();
     let Some(program) = workshop.compiled("cc", "births", &["-pthread", "-static"]) else {
-        eprintln!("skipped: no static C library here");
+        pinfold_testing::skip("no static C library here");
         return;
     };
     let command = [program, workshop.file("out"), "4".into()];
@@ -219,7 +219,7 @@ fn llvms_openmp_runtime_sees_all_pus_and_its_threads_are_pinned_though_it_resets
         .into_iter()
         .any(|compiler| check_team(compiler, &["-fopenmp"]));
     if !compiled {
-        eprintln!("skipped: no clang with OpenMP here");
+        pinfold_testing::skip("no clang with OpenMP here");
     }
 }
 

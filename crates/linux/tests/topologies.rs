@@ -249,7 +249,7 @@ fn captures() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    eprintln!("skipped: no captured machines at {}", folder.display());
+    pinfold_testing::skip(format_args!("no captured machines at {}", folder.display()));
     None
 }
 
@@ -267,7 +267,7 @@ fn unpack(archive: &Path, into: &Path) -> Option<PathBuf> {
         .arg(into)
         .status();
     if !status.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: cannot unpack {}; needs tar and bzip2", archive.display());
+        pinfold_testing::skip(format_args!("cannot unpack {}; needs tar and bzip2", archive.display()));
         return None;
     }
     let root = fs::read_dir(into).unwrap().next().unwrap().unwrap();

@@ -336,7 +336,7 @@ fn a_task_with_real_time_priority_is_never_moved() {
         )
     };
     if result != 0 {
-        eprintln!("skipped: no task can be given real-time priority here");
+        pinfold_testing::skip("no task can be given real-time priority here");
         return;
     }
     let Placed::Refused(why) = watcher.place(task, first) else {
@@ -378,7 +378,7 @@ fn become_nobody() {
 fn a_task_that_we_may_not_move_is_told_of_once_and_left_alone() {
     let Some([first, _]) = two_pus() else { return };
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+        pinfold_testing::skip("only root can become another user");
         return;
     }
     let program = Program::start(2);
@@ -424,7 +424,7 @@ fn a_task_that_sleeps_for_long_gets_back_what_it_had() {
 #[test]
 fn software_events_are_counted_for_tasks_that_work() {
     let Ok(plan) = Plan::new(&[Request::Event("task-clock".to_owned())]) else {
-        eprintln!("skipped: no events can be counted here");
+        pinfold_testing::skip("no events can be counted here");
         return;
     };
     let program = Program::start(1);

@@ -29,6 +29,8 @@ use pinfold_trace::{EventKind, NO_PARENT, Output, Writer};
 use recorder::WINDOW;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use thread::Thread;
 
@@ -92,7 +94,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     // SAFETY: its name is a string that stays.
     let target = unsafe { CStr::from_ptr(info.target_name) };
     if info.system_emulation || target.to_bytes() != b"x86_64" || info.version_min > qemu::VERSION {
-        eprintln!("pinfold: the recording plugin works in qemu-x86_64 (user mode, plugin interface 1) alone");
+        say("the recording plugin works in qemu-x86_64 (user mode, plugin interface 1) alone");
         return 1;
     }
     let memory = (0..usize::try_from(count).unwrap_or(0)).find_map(|i| {
@@ -101,11 +103,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
         argument.to_str().ok()?.strip_prefix("memory=")
     });
     let Some(memory) = memory else {
-        eprintln!("pinfold: the recording plugin lacks memory=FILE; `pinfold record` gives it");
+        say("the recording plugin lacks memory=FILE; `pinfold record` gives it");
         return 1;
     };
     if let Err(error) = recorder::start(memory) {
-        eprintln!("pinfold: the recording plugin cannot use its memory: {error}");
+        say(format_args!("the recording plugin cannot use its memory: {error}"));
         return 1;
     }
     // SAFETY: the callbacks have the types that QEMU's interface prescribes, and stay: a plugin is never unloaded.
@@ -117,6 +119,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
         qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
     }
     0
+}
+
+/// Writes a message to standard error. Where nobody can read it, the program runs on without a recording.
+fn say(message: impl Display) {
+    let _ = io::stderr().write_all(format!("pinfold: {message}\n").as_bytes());
 }
 
 /// The calling thread's state.

@@ -7,7 +7,8 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers of threads and PUs are small")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a measurement of this program reads its processor time"
+    clippy::disallowed_macros,
+    reason = "a measurement of this program reads its processor time and prints it"
 )]
 
 use pinfold_core::{Pinning, PuId};

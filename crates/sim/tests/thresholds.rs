@@ -6,7 +6,6 @@ use pinfold_sim::thresholds::{copying, sharing};
 #[test]
 fn the_gain_of_co_location_grows_with_the_rate_of_coherence_events() {
     let points = sharing(&builtin("e5-2660v2x2").unwrap()).unwrap().unwrap();
-    eprintln!("{points:#?}");
     for pair in points.windows(2) {
         assert!(pair[1].events_per_cycle >= pair[0].events_per_cycle, "{pair:?}");
         assert!(pair[1].gain > pair[0].gain - 0.005, "{pair:?}");
@@ -17,7 +16,6 @@ fn the_gain_of_co_location_grows_with_the_rate_of_coherence_events() {
 #[test]
 fn a_few_copying_tasks_saturate_the_memory_of_a_package() {
     let points = copying(&builtin("e5-2660v2x2").unwrap()).unwrap();
-    eprintln!("{points:#?}");
     let bandwidth: Vec<f64> = points.iter().map(|point| point.high.bytes_per_second).collect();
     assert!(bandwidth[1] > 1.5 * bandwidth[0], "{bandwidth:?}");
     assert!(bandwidth.last() < Some(&(1.05 * bandwidth[5])), "{bandwidth:?}");

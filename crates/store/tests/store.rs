@@ -3,6 +3,7 @@
 use pinfold_core::hint::AffinityHint;
 use pinfold_store::{Choice, Growth, Machine, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -194,7 +195,7 @@ fn a_writer_that_will_be_killed() {
     let mut store = open(Path::new(&file));
     for at in 0.. {
         store.add_sample(&key("killed"), &sample(at)).unwrap();
-        println!("written {at}");
+        writeln!(io::stdout(), "written {at}").unwrap();
     }
 }
 
@@ -314,7 +315,7 @@ fn one_of_many_that_open_at_once() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
     let mut opened = Opened::new(Path::new(&file)).unwrap();
     if opened.set_aside.is_some() {
-        println!("set aside");
+        writeln!(io::stdout(), "set aside").unwrap();
     }
     let number = i64::from(std::process::id());
     opened.store.add_sample(&key("fft"), &sample(number)).unwrap();

@@ -20,7 +20,7 @@ pub(crate) fn plugin() -> Option<&'static Path> {
         Some(binary.with_file_name("libpinfold_record.so"))
     });
     if plugin.is_none() {
-        eprintln!("skipped: qemu-x86_64 is not installed (apt install qemu-user)");
+        pinfold_testing::skip("qemu-x86_64 is not installed (apt install qemu-user)");
     }
     plugin.as_deref()
 }

@@ -192,7 +192,7 @@ mod tests {
     fn each_round_measures_both_pairs() {
         let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
         let Ok(pair) = <[PuId; 2]>::try_from(pus) else {
-            eprintln!("skipped: two threads that wait for each other need two CPUs, and one may be used");
+            pinfold_testing::skip("two threads that wait for each other need two CPUs, and one may be used");
             return;
         };
         let effort = SharingEffort {

@@ -46,7 +46,7 @@ fn compiled(flags: &[&str]) -> Option<(TempDir, PathBuf)> {
     if status.is_ok_and(|status| status.success()) {
         return Some((directory, binary));
     }
-    eprintln!("skipped: `cc {}` does not work here", flags.join(" "));
+    pinfold_testing::skip(format_args!("`cc {}` does not work here", flags.join(" ")));
     None
 }
 
@@ -78,7 +78,7 @@ fn event(name: &str) -> Request {
 fn permitted(requests: &[Request]) -> Option<Plan> {
     match Plan::new(requests) {
         Err(error @ (CounterError::Forbidden { .. } | CounterError::NoUprobes { .. })) => {
-            eprintln!("skipped: {error}");
+            pinfold_testing::skip(&error);
             None
         }
         plan => Some(plan.unwrap()),
@@ -306,7 +306,7 @@ fn an_event_of_a_whole_package_is_refused() {
     let library = pfm::library().unwrap();
     let uncore = |pmu: &&Pmu| pmu.present && pmu.kind == pfm::PmuKind::Uncore;
     let Some(pmu) = library.pmus().iter().find(uncore) else {
-        eprintln!("skipped: libpfm4 knows no uncore counters of this machine");
+        pinfold_testing::skip("libpfm4 knows no uncore counters of this machine");
         return;
     };
     let name = format!("{}::{}", pmu.name, library.events(pmu)[0].name);

@@ -263,7 +263,7 @@ mod tests {
         let topology = topology::read(&Source::Live).unwrap();
         let pus: Vec<_> = topology.allowed_pus().iter().take(2).collect();
         let Ok(pair) = <[_; 2]>::try_from(pus.clone()) else {
-            eprintln!("skipped: threads that wait for each other need two CPUs, and one may be used");
+            pinfold_testing::skip("threads that wait for each other need two CPUs, and one may be used");
             return;
         };
         let places = Places {

@@ -187,7 +187,7 @@ mod tests {
         let thread = unsafe { libc::gettid() };
         let mut faults = Faults::default();
         if let Err(error) = faults.listen(&[thread], page) {
-            eprintln!("skipped: page faults may not be sampled here: {error}");
+            pinfold_testing::skip(format_args!("page faults may not be sampled here: {error}"));
             return;
         }
         // SAFETY: a new mapping, written within its bounds, and unmapped when nobody has it any more.
@@ -226,7 +226,7 @@ mod tests {
         let mut faults = Faults::default();
         match faults.listen(&[i32::MAX], 4096) {
             Ok(()) => assert!(faults.take().is_empty()),
-            Err(error) => eprintln!("skipped: page faults may not be sampled here: {error}"),
+            Err(error) => pinfold_testing::skip(format_args!("page faults may not be sampled here: {error}")),
         }
     }
 }
