@@ -6,13 +6,13 @@
 //! or that of `j` would be ("we track the increase in bandwidth utilization after every migration", section 3.1). Then
 //! the next `j`. Sharers stay.
 //!
-//! Memory slows down before it is saturated. With `faint_contention` a memory-intensive task of the busiest memory is
-//! moved to the least busy one for a trial, where that is left the less busy of the two; it stays if the
-//! memory-intensive tasks of both get more done so. Where it does not help, the next trial is twice as far away, and
-//! after a few that did not there is none before other tasks use the memories (`Evening`).
+//! Memory slows down before it is saturated. With `faint_contention`, a memory-intensive task of the busiest memory is
+//! moved to the least busy one on trial, if that one stays the less busy of the two. The task stays if the
+//! memory-intensive tasks of both then progress faster. After a trial that does not help, the wait for the next one doubles.
+//! After several of these there is no trial until the number of memory-intensive tasks changes (`BalanceTrials`).
 
-use super::board::Class;
 use super::coherence::Gathering;
+use super::placement_sets::Class;
 use super::round::{Cause, Round};
 use super::{Activity, Reason};
 
@@ -21,45 +21,45 @@ pub(super) fn balance(round: &mut Round<'_>) {
     let memories = round.shape.memories.len();
     for from in 0..memories {
         for to in 0..memories {
-            if round.board.demand[from] <= round.bandwidth(from) {
+            if round.sets.demand[from] <= round.bandwidth(from) {
                 break;
             }
-            if to != from && round.board.demand[to] < round.bandwidth(to) {
+            if to != from && round.sets.demand[to] < round.bandwidth(to) {
                 relieve(round, from, to);
             }
         }
     }
 }
 
-/// From which share of the bandwidth on a memory is busy enough for somebody to leave it on trial.
+/// The share of its bandwidth from which on a memory is busy enough for a trial.
 const BUSY: f64 = 0.5;
 
-/// After so many intervals the next task may be tried, twice as many after each that did not help.
+/// Intervals until the next trial; they double after each trial that does not help.
 const FIRST_WAIT: u64 = 10;
 
-/// After so many in a row that did not help there is no trial before the number of memory-intensive tasks is another.
+/// After this many trials in a row that do not help, none starts until the number of memory-intensive tasks changes.
 const MOST_FAILURES: u32 = 3;
 
-/// When demands may be evened out again.
+/// Trials that balance the demand of two memories: when the next may start.
 #[derive(Debug, Default)]
-pub(super) struct Evening {
+pub(super) struct BalanceTrials {
     not_before: u64,
     failures: u32,
     /// How many memory-intensive tasks there were.
     tasks: usize,
 }
 
-impl Evening {
-    /// Takes note of how a trial went.
+impl BalanceTrials {
+    /// Records the outcome of a trial.
     pub(super) fn note(&mut self, now: u64, helped: bool) {
         self.failures = if helped { 0 } else { self.failures + 1 };
         self.not_before = now + (FIRST_WAIT << self.failures);
     }
 
-    /// Moves one task from the busiest memory to the least busy one, if that leaves them more even and it is time.
-    pub(super) fn even(&mut self, round: &mut Round<'_>) -> Option<Gathering> {
-        let seats = round.board.seats.iter();
-        let tasks = seats.filter(|seat| seat.class == Class::Memory).count();
+    /// Moves one task from the busiest memory to the least busy one, if that balances them better and a trial may start.
+    pub(super) fn start(&mut self, round: &mut Round<'_>) -> Option<Gathering> {
+        let states = round.sets.states.iter();
+        let tasks = states.filter(|state| state.class == Class::Memory).count();
         if self.tasks != tasks {
             *self = Self {
                 tasks,
@@ -69,7 +69,7 @@ impl Evening {
         if round.now < self.not_before || self.failures >= MOST_FAILURES {
             return None;
         }
-        let load = |memory: &usize| round.board.demand[*memory] / round.bandwidth(*memory);
+        let load = |memory: &usize| round.sets.demand[*memory] / round.bandwidth(*memory);
         let by_load = |one: &usize, other: &usize| load(one).total_cmp(&load(other)).then(other.cmp(one));
         let from = (0..round.shape.memories.len()).max_by(by_load)?;
         let to = (0..round.shape.memories.len()).min_by(by_load)?;
@@ -77,11 +77,11 @@ impl Evening {
             return None;
         }
         let shape = round.shape;
-        let tasks = round.board.memory_tasks(&shape.memories[from].cells);
+        let tasks = round.sets.memory_tasks(&shape.memories[from].cells);
         tasks.into_iter().find_map(|task| {
-            let after = round.board.demand[to] + round.board.seats[task].demand;
-            let more_even = after / round.bandwidth(to) < round.board.demand[from] / round.bandwidth(from);
-            (more_even && send(round, task, from, to)).then(|| Gathering {
+            let after = round.sets.demand[to] + round.sets.states[task].demand;
+            let better_balanced = after / round.bandwidth(to) < round.sets.demand[from] / round.bandwidth(from);
+            (better_balanced && send(round, task, from, to)).then(|| Gathering {
                 sharers: vec![],
                 movers: vec![task],
             })
@@ -89,20 +89,20 @@ impl Evening {
     }
 }
 
-/// Moves a task to an idle core of another memory, or has it change places with a CPU-bound task there.
+/// Moves a task to an idle core of another memory, or swaps it with a CPU-bound task there.
 fn send(round: &mut Round<'_>, task: usize, from: usize, to: usize) -> bool {
     let shape = round.shape;
     let cells = &shape.memories[to].cells;
     let cause = Cause {
         reason: Reason::Bandwidth,
         activity: Activity::MemoryBandwidth,
-        value: round.board.demand[from],
+        value: round.sets.demand[from],
         threshold: round.bandwidth(from),
     };
     if round.move_to_idle(task, cells, cause) {
         return true;
     }
-    let partner = round.board.partner(shape, round.tasks, Class::Cpu, cells, task);
+    let partner = round.sets.partner(shape, round.tasks, Class::Cpu, cells, task);
     if let Some(other) = partner {
         round.swap(task, other, cause, false);
     }
@@ -110,14 +110,14 @@ fn send(round: &mut Round<'_>, task: usize, from: usize, to: usize) -> bool {
 }
 
 fn relieve(round: &mut Round<'_>, from: usize, to: usize) {
-    for task in round.board.memory_tasks(&round.shape.memories[from].cells) {
-        let demand = round.board.seats[task].demand;
-        if round.board.demand[from] <= round.bandwidth(from) {
+    for task in round.sets.memory_tasks(&round.shape.memories[from].cells) {
+        let demand = round.sets.states[task].demand;
+        if round.sets.demand[from] <= round.bandwidth(from) {
             return;
         }
-        let after = round.board.demand[to] + demand;
-        // Where it would only make the other the fuller of the two, nothing is gained.
-        if after > round.bandwidth(to) || (round.options.cost_gain && after >= round.board.demand[from]) {
+        let after = round.sets.demand[to] + demand;
+        // A move after which the other memory is the busier of the two gains nothing.
+        if after > round.bandwidth(to) || (round.options.cost_gain && after >= round.sets.demand[from]) {
             continue;
         }
         send(round, task, from, to);

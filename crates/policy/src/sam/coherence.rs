@@ -25,8 +25,8 @@
 //! machine of many small domains those that are in its way belong elsewhere themselves. They make room, too, and where
 //! no group can come whole, those come that can, as in the figure.
 
-use super::board::Class;
 use super::groups::{self, Groups, Way};
+use super::placement_sets::Class;
 use super::round::{Cause, Round};
 use super::worth::is_worth_it;
 use super::{Activity, Reason};
@@ -87,12 +87,12 @@ fn has_room(round: &Round<'_>, groups: &Groups, number: usize) -> bool {
     let elsewhere = || (0..group.inter.len()).filter(|&domain| domain != home);
     let coming: usize = elsewhere().map(|domain| group.inter[domain].len()).sum();
     let sharers: usize = elsewhere().map(|domain| group.sharers[domain]).sum();
-    let room = round.board.room(&round.shape.domains[home].cells);
-    coming == sharers && coming <= room + strangers(round, groups, number, home).take(coming).count()
+    let room = round.sets.room(&round.shape.domains[home].cells);
+    coming == sharers && coming <= room + non_members(round, groups, number, home).take(coming).count()
 }
 
 /// Tasks of other groups that are at `target` and are to go elsewhere, where they can make room.
-fn strangers<'r>(
+fn non_members<'r>(
     round: &'r Round<'_>,
     groups: &'r Groups,
     number: usize,
@@ -102,7 +102,7 @@ fn strangers<'r>(
     let others = others.map(|&other| &groups.list[other]);
     let others = others.filter(move |group| group.home != Some(target));
     let tasks = others.flat_map(move |group| group.inter[target].iter().copied());
-    tasks.filter(|&task| round.board.seats[task].movable)
+    tasks.filter(|&task| round.sets.states[task].movable)
 }
 
 /// Pulls a group into one domain: its home, or where that has no room, the next.
@@ -148,22 +148,22 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
 
 /// Brings one task to a domain; whether it could be done and was worth it.
 fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
-    let Some(place) = round.place(task).filter(|_| round.board.seats[task].movable) else {
+    let Some(place) = round.place(task).filter(|_| round.sets.states[task].movable) else {
         return false;
     };
     let cause = cause(round, task);
-    if let Some(other) = returner(round, groups, task, place.domain, target) {
+    if let Some(other) = swap_partner(round, groups, task, place.domain, target) {
         round.swap(task, other, cause, false);
         return true;
     }
-    if round.board.sharers[target] >= round.board.capacity(round.shape, target) {
-        return take_the_place_of_a_stranger(round, groups, task, target);
+    if round.sets.sharers[target] >= round.sets.capacity(round.shape, target) {
+        return swap_with_non_member(round, groups, task, target);
     }
     let least = groups.of[task].map_or(0.0, |number| groups.list[number].least_traffic);
-    let traffic = round.board.seats[task].inter.max(least);
+    let traffic = round.sets.states[task].inter.max(least);
     let shape = round.shape;
     let cells = &shape.domains[target].cells;
-    if let Some(position) = round.board.idle(shape, round.tasks, cells, task) {
+    if let Some(position) = round.sets.idle(shape, round.tasks, cells, task) {
         let worth = is_worth_it(round, task, traffic, shape.places[position].memory, None);
         if worth {
             round.move_to(task, position, cause);
@@ -174,7 +174,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
         // Who shares with it is to be where it goes.
         let own = |other: usize| groups.of[other].is_some() && groups.of[other] == groups.of[task];
         let partner = round
-            .board
+            .sets
             .partner_where(shape, round.tasks, class, cells, task, |other| !own(other));
         if let Some(other) = partner {
             let to = round
@@ -187,27 +187,27 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
             }
         }
     }
-    take_the_place_of_a_stranger(round, groups, task, target)
+    swap_with_non_member(round, groups, task, target)
 }
 
 /// Has a task change places with one of another group that is not where it is to go, either. That one comes to its own
 /// home in one of the next decisions.
-fn take_the_place_of_a_stranger(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
+fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
     let Some(own) = groups.of[task] else { return false };
     if groups.list[own].home != Some(target) {
         return false;
     }
-    let suits = |&other: &usize| round.board.can_swap(round.shape, round.tasks, task, other);
-    let stranger = strangers(round, groups, own, target).find(suits);
-    if let Some(other) = stranger {
+    let suits = |&other: &usize| round.sets.can_swap(round.shape, round.tasks, task, other);
+    let non_member = non_members(round, groups, own, target).find(suits);
+    if let Some(other) = non_member {
         let cause = cause(round, task);
         round.swap(task, other, cause, false);
     }
-    stranger.is_some()
+    non_member.is_some()
 }
 
 /// A task of another group that is at `target` and is to go where `task` is.
-fn returner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target: usize) -> Option<usize> {
+fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target: usize) -> Option<usize> {
     let own = groups.of[task];
     groups.order.iter().take(MOST_OTHERS).find_map(|&number| {
         let group = &groups.list[number];
@@ -215,7 +215,7 @@ fn returner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target
             return None;
         }
         let mut others = group.inter[target].iter().copied();
-        others.find(|&other| round.board.can_swap(round.shape, round.tasks, task, other))
+        others.find(|&other| round.sets.can_swap(round.shape, round.tasks, task, other))
     })
 }
 
@@ -256,7 +256,7 @@ fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gatheri
     for domain in 0..leaving.len() {
         for (task, target) in std::mem::take(&mut leaving[domain]) {
             let returns = |&(other, to): &(usize, usize)| {
-                to == domain && round.board.can_swap(round.shape, round.tasks, task, other)
+                to == domain && round.sets.can_swap(round.shape, round.tasks, task, other)
             };
             if let Some(index) = leaving[target].iter().position(returns) {
                 let (other, _) = leaving[target].remove(index);
@@ -273,7 +273,7 @@ fn cause(round: &Round<'_>, task: usize) -> Cause {
     Cause {
         reason: Reason::Coherence,
         activity: Activity::InterPackageCoherence,
-        value: round.board.seats[task].inter,
+        value: round.sets.states[task].inter,
         threshold: round.thresholds.coherence,
     }
 }

@@ -8,10 +8,10 @@
 //! tried at a time, and only while nothing else is moved. A group that got nothing out of it is not tried again before
 //! its traffic is another.
 
-use super::board::Class;
 use super::coherence::{self, Gathering};
 use super::groups::{self, Groups};
 use super::options::FAINT;
+use super::placement_sets::Class;
 use super::round::Round;
 
 /// Gathers one group, the largest that can be moved.
@@ -26,22 +26,22 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Option<Gathe
 /// Finds the groups that may be tried; whether there are any.
 fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
-    for task in 0..round.board.seats.len() {
+    for task in 0..round.sets.states.len() {
         if has_traffic(round, task) {
             let number = groups.number(round, task);
             let most = &mut groups.list[number].least_traffic;
-            *most = most.max(round.board.seats[task].inter);
+            *most = most.max(round.sets.states[task].inter);
         }
     }
     let mut out = vec![false; groups.list.len()];
-    for task in 0..round.board.seats.len() {
-        let seat = round.board.seats[task];
-        if let (true, Some(place)) = (seat.class != Class::Idle, round.place(task))
+    for task in 0..round.sets.states.len() {
+        let state = round.sets.states[task];
+        if let (true, Some(place)) = (state.class != Class::Idle, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
         {
             groups.list[number].inter[place.domain].push(task);
             let has_failed = has_traffic(round, task) && groups::failures(round, task) > 0;
-            out[number] |= !seat.movable || has_failed;
+            out[number] |= !state.movable || has_failed;
         }
     }
     groups::choose_homes(round, groups);
@@ -50,7 +50,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         let group = &list[number];
         let fits = group
             .home
-            .is_some_and(|home| group.size <= round.board.capacity(round.shape, home));
+            .is_some_and(|home| group.size <= round.sets.capacity(round.shape, home));
         fits && !out[number]
     });
     !groups.order.is_empty()
@@ -58,8 +58,8 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 
 /// Whether a task shares, be it less than the threshold, and it is known what it gets done.
 fn has_traffic(round: &Round<'_>, task: usize) -> bool {
-    let seat = round.board.seats[task];
+    let state = round.sets.states[task];
     let known = round.memory.tasks()[task].throughput.value().is_some();
-    let busy = !matches!(seat.class, Class::Idle | Class::Unknown);
-    known && busy && seat.inter > FAINT * round.thresholds.coherence
+    let busy = !matches!(state.class, Class::Idle | Class::Unknown);
+    known && busy && state.inter > FAINT * round.thresholds.coherence
 }

@@ -1,6 +1,6 @@
 //! Who shares with whom, as far as that is known: by process, until it was seen which of its tasks do.
 
-use super::board::Class;
+use super::placement_sets::Class;
 use super::round::Round;
 use std::collections::HashMap;
 
@@ -44,13 +44,13 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 
 /// Whether a task asks to be moved.
 fn asks(round: &Round<'_>, task: usize) -> bool {
-    let seat = round.board.seats[task];
-    seat.class == Class::Inter && seat.movable && failures(round, task) < FITS.len()
+    let state = round.sets.states[task];
+    state.class == Class::Inter && state.movable && failures(round, task) < FITS.len()
 }
 
 /// How many ways have failed for a task.
 pub(super) fn failures(round: &Round<'_>, task: usize) -> usize {
-    round.memory.tasks()[task].failures(round.board.seats[task].inter)
+    round.memory.tasks()[task].failures(round.sets.states[task].inter)
 }
 
 /// How a group is brought together.
@@ -78,7 +78,7 @@ const FITS_NOT: [Way; 2] = [Way::Sort, Way::Pull];
 /// Finds the groups of all tasks that ask; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
-    for task in 0..round.board.seats.len() {
+    for task in 0..round.sets.states.len() {
         if asks(round, task) {
             groups.number(round, task);
         }
@@ -86,8 +86,8 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     if groups.used == 0 {
         return false;
     }
-    for task in 0..round.board.seats.len() {
-        let class = round.board.seats[task].class;
+    for task in 0..round.sets.states.len() {
+        let class = round.sets.states[task].class;
         if let (Class::Inter | Class::Intra, Some(place)) = (class, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
             && asks(round, task)
@@ -116,7 +116,7 @@ impl Groups {
         self.numbers.clear();
         self.used = 0;
         self.of.clear();
-        self.of.resize(round.board.seats.len(), None);
+        self.of.resize(round.sets.states.len(), None);
     }
 
     /// The number of a task's group, which is made if there is none.
@@ -191,7 +191,7 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     let mut taken = vec![0; round.shape.domains.len()];
     for &number in &groups.order {
         let group = &mut groups.list[number];
-        let fits = |domain: usize| taken[domain] + group.size <= round.board.capacity(round.shape, domain);
+        let fits = |domain: usize| taken[domain] + group.size <= round.sets.capacity(round.shape, domain);
         let rank = |&domain: &usize| (fits(domain), group.sharers[domain], std::cmp::Reverse(domain));
         let home = (0..taken.len()).max_by_key(rank);
         if let Some(home) = home {
@@ -205,7 +205,7 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
 /// `learn_groups` all tasks are one group, and there is no order to sort by.
 fn choose_ways(round: &Round<'_>, groups: &mut Groups) {
     let most = (0..round.shape.domains.len())
-        .map(|domain| round.board.capacity(round.shape, domain))
+        .map(|domain| round.sets.capacity(round.shape, domain))
         .max();
     for &number in &groups.order {
         let group = &mut groups.list[number];

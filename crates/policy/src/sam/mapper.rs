@@ -1,13 +1,13 @@
 //! The mapper: the state that is kept from one decision to the next, and the order of the steps.
 
 use super::Move;
-use super::bandwidth::{self, Evening};
-use super::board::{Board, Class};
+use super::bandwidth::{self, BalanceTrials};
 use super::coherence::{self, Gathering};
 use super::faint;
 use super::groups::Groups;
 use super::memory::{HOLD, Memory};
 use super::options::{MapperOptions, Thresholds};
+use super::placement_sets::{Class, PlacementSets};
 use super::rates::TaskRates;
 use super::remote;
 use super::round::Round;
@@ -30,10 +30,10 @@ pub struct Mapper {
     /// In which one it moved something last.
     moved: u64,
     memory: Memory,
-    board: Board,
+    sets: PlacementSets,
     groups: Groups,
     trials: Vec<Trial>,
-    evening: Evening,
+    balance_trials: BalanceTrials,
     order: Vec<usize>,
     held: Vec<bool>,
     moves: Vec<Move>,
@@ -49,10 +49,10 @@ impl Mapper {
             now: 0,
             moved: 0,
             memory: Memory::default(),
-            board: Board::default(),
+            sets: PlacementSets::default(),
             groups: Groups::default(),
             trials: vec![],
-            evening: Evening::default(),
+            balance_trials: BalanceTrials::default(),
             order: vec![],
             held: vec![],
             moves: vec![],
@@ -75,7 +75,7 @@ impl Mapper {
         self.order.dedup_by_key(|&mut position| tasks[position].id);
         self.memory.update(self.now, tasks, &self.order);
         self.hold();
-        self.board.set(
+        self.sets.set(
             &self.shape,
             &self.thresholds,
             tasks,
@@ -89,12 +89,12 @@ impl Mapper {
             thresholds: &self.thresholds,
             options: self.options,
             tasks,
-            board: &mut self.board,
+            sets: &mut self.sets,
             memory: &mut self.memory,
             moves: &mut self.moves,
         };
         learn(&mut round);
-        conclude(&mut round, &mut self.trials, &mut self.evening);
+        conclude(&mut round, &mut self.trials, &mut self.balance_trials);
         let calm = self.trials.is_empty() && round.now >= self.moved + CALM;
         let waiting = self.moved > 0 && !calm;
         for gathering in coherence::gather(&mut round, &mut self.groups, waiting) {
@@ -108,7 +108,7 @@ impl Mapper {
         // A guess is judged by what is got done, so that nothing else may be going on.
         if calm
             && round.moves.is_empty()
-            && let Some((gathering, purpose)) = guess(&mut round, &mut self.groups, &mut self.evening)
+            && let Some((gathering, purpose)) = guess(&mut round, &mut self.groups, &mut self.balance_trials)
         {
             self.trials.push(Trial::new(&round, &gathering, round.moves, purpose));
         }
@@ -138,18 +138,18 @@ impl Mapper {
 
 /// What a look at the sets says of tasks that are not moved.
 fn learn(round: &mut Round<'_>) {
-    for task in 0..round.board.seats.len() {
-        let seat = round.board.seats[task];
-        let rates = &round.tasks[seat.input];
+    for task in 0..round.sets.states.len() {
+        let state = round.sets.states[task];
+        let rates = &round.tasks[state.input];
         let Some(place) = round.place(task) else { continue };
-        if seat.class == Class::Idle {
+        if state.class == Class::Idle {
             continue;
         }
         let local = rates.memory.is_some_and(|memory| memory > round.thresholds.memory)
             && rates.remote.is_some_and(|remote| remote <= round.thresholds.remote);
         let quiet = rates.inter.is_some_and(|inter| inter <= round.quiet_below());
         let remembered = round.memory.task_mut(task);
-        remembered.has_shared |= seat.class == Class::Inter;
+        remembered.has_shared |= state.class == Class::Inter;
         if local {
             remembered.home = Some(place.memory);
         }
@@ -158,14 +158,18 @@ fn learn(round: &mut Round<'_>) {
 }
 
 /// Moves something of which no counter says that it helps, if there is anything to try.
-fn guess(round: &mut Round<'_>, groups: &mut Groups, evening: &mut Evening) -> Option<(Gathering, Purpose)> {
+fn guess(
+    round: &mut Round<'_>,
+    groups: &mut Groups,
+    balance_trials: &mut BalanceTrials,
+) -> Option<(Gathering, Purpose)> {
     if round.options.tries_faint_sharers()
         && let Some(gathering) = faint::gather(round, groups)
     {
         return Some((gathering, Purpose::FaintSharing));
     }
     if round.options.tries_faint_contention()
-        && let Some(gathering) = evening.even(round)
+        && let Some(gathering) = balance_trials.start(round)
     {
         return Some((gathering, Purpose::Memory));
     }
@@ -173,14 +177,14 @@ fn guess(round: &mut Round<'_>, groups: &mut Groups, evening: &mut Evening) -> O
 }
 
 /// Ends the trials that have seen enough.
-fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>, evening: &mut Evening) {
+fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>, balance_trials: &mut BalanceTrials) {
     let mut index = 0;
     while index < trials.len() {
         if trials[index].observe(round) {
             let trial = trials.remove(index);
             let helped = trial.conclude(round);
             if trial.purpose() == Purpose::Memory {
-                evening.note(round.now, helped);
+                balance_trials.note(round.now, helped);
             }
         } else {
             index += 1;

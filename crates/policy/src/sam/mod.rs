@@ -13,7 +13,7 @@
 //! `Sam` is the policy that has the mapper decide in the loop, for one program; `observe` makes rates of two samples.
 //!
 //! Each file says how the figure is read where it is open or has misprints. `shape` says what the domains are on a
-//! machine that has more than the paper's two packages, `board` has the sets of figure 3, `groups` who shares with whom
+//! machine that has more than the paper's two packages, `placement_sets` has the sets of figure 3, `groups` which tasks share data
 //! as far as that is known, `faint` tries those that share less than the threshold, `worth` weighs a move's gain
 //! against its cost, `memory` is what is kept of a task between decisions, `trial` how moves are validated, `options`
 //! the thresholds and what can be switched off of what the paper does not have.
@@ -24,7 +24,6 @@
 //! trial of the other's group alone.
 
 mod bandwidth;
-mod board;
 mod coherence;
 mod faint;
 mod groups;
@@ -32,6 +31,7 @@ mod mapper;
 mod memory;
 mod observe;
 mod options;
+mod placement_sets;
 mod policy;
 mod rates;
 mod remote;

@@ -13,16 +13,18 @@
 //! With `learn_homes` a task for which there is no original domain goes to where its memory was last seen to be local:
 //! Linux moves tasks, too.
 
-use super::board::Class;
+use super::placement_sets::Class;
 use super::round::{Cause, Round};
 use super::{Activity, Reason};
 
 /// The step.
 pub(super) fn bring_home(round: &mut Round<'_>) {
     let exiles = Exiles::new(round);
-    for task in 0..round.board.seats.len() {
-        let seat = round.board.seats[task];
-        if !seat.movable || seat.remote <= round.thresholds.remote || matches!(seat.class, Class::Inter | Class::Intra)
+    for task in 0..round.sets.states.len() {
+        let state = round.sets.states[task];
+        if !state.movable
+            || state.remote <= round.thresholds.remote
+            || matches!(state.class, Class::Inter | Class::Intra)
         {
             continue;
         }
@@ -67,19 +69,19 @@ fn return_to(round: &mut Round<'_>, exiles: &Exiles, task: usize, home: usize) {
     let cause = Cause {
         reason: Reason::RemoteMemory,
         activity: Activity::RemoteDram,
-        value: round.board.seats[task].remote,
+        value: round.sets.states[task].remote,
         threshold: round.thresholds.remote,
     };
     let shape = round.shape;
     let cells = &shape.memories[home].cells;
     let exile = |round: &Round<'_>, other: usize| {
         round.memory.tasks()[other].original == Some(here)
-            && !matches!(round.board.seats[other].class, Class::Inter | Class::Intra)
+            && !matches!(round.sets.states[other].class, Class::Inter | Class::Intra)
     };
     let classes = [Class::Memory, Class::Cpu].into_iter();
     for class in classes.filter(|_| exiles.any(here, home)) {
         if let Some(other) = round
-            .board
+            .sets
             .partner_where(shape, round.tasks, class, cells, task, |other| exile(round, other))
         {
             return round.swap(task, other, cause, false);
@@ -92,7 +94,7 @@ fn return_to(round: &mut Round<'_>, exiles: &Exiles, task: usize, home: usize) {
         // To send one away for the sake of another gains nothing.
         let gains = class == Class::Cpu || !round.options.cost_gain;
         if let Some(other) = round
-            .board
+            .sets
             .partner(shape, round.tasks, class, cells, task)
             .filter(|_| gains)
         {

@@ -1,8 +1,8 @@
 //! One decision in the making: what the three steps work with, and how a move is made and noted.
 
-use super::board::Board;
 use super::memory::Memory;
 use super::options::{FAINT, MapperOptions, Thresholds};
+use super::placement_sets::PlacementSets;
 use super::rates::TaskRates;
 use super::shape::{Place, Shape};
 use super::{Activity, Move, Reason};
@@ -15,7 +15,7 @@ pub(super) struct Round<'a> {
     pub(super) thresholds: &'a Thresholds,
     pub(super) options: MapperOptions,
     pub(super) tasks: &'a [TaskRates],
-    pub(super) board: &'a mut Board,
+    pub(super) sets: &'a mut PlacementSets,
     pub(super) memory: &'a mut Memory,
     pub(super) moves: &'a mut Vec<Move>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Cause {
 impl Round<'_> {
     /// Where a task is, if that is a PU that may be used.
     pub(super) fn place(&self, task: usize) -> Option<Place> {
-        self.board.place(self.shape, task)
+        self.sets.place(self.shape, task)
     }
 
     /// The traffic between domains up to which a task is taken to share with nobody elsewhere.
@@ -48,7 +48,7 @@ impl Round<'_> {
 
     /// `move` of figure 4: the task goes to an idle PU of these cells, if there is one for it.
     pub(super) fn move_to_idle(&mut self, task: usize, cells: &[usize], cause: Cause) -> bool {
-        let Some(to) = self.board.idle(self.shape, self.tasks, cells, task) else {
+        let Some(to) = self.sets.idle(self.shape, self.tasks, cells, task) else {
             return false;
         };
         self.move_to(task, to, cause);
@@ -58,12 +58,12 @@ impl Round<'_> {
     /// The task goes to this PU, which is idle. Who hardly runs there, but may be waited for, does so where the task
     /// was: else each would have to wait until the other leaves the PU to it.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
-        let (Some(from), Some(left)) = (self.place(task), self.board.seats[task].position) else {
+        let (Some(from), Some(left)) = (self.place(task), self.sets.states[task].position) else {
             return;
         };
         let to = self.shape.places[position];
-        self.board.put(self.shape, task, position);
-        let lodger = self.board.evict(self.shape, self.tasks, position, left);
+        self.sets.put(self.shape, task, position);
+        let lodger = self.sets.evict(self.shape, self.tasks, position, left);
         self.note(task, from, to, cause, lodger.map(|other| (other, false)), false);
         if let Some(other) = lodger {
             self.note(other, to, from, cause, Some((task, true)), false);
@@ -76,7 +76,7 @@ impl Round<'_> {
         let (Some(from), Some(to)) = (self.place(task), self.place(other)) else {
             return;
         };
-        self.board.swap(self.shape, task, other);
+        self.sets.swap(self.shape, task, other);
         self.note(task, from, to, cause, Some((other, false)), false);
         let reluctant = reluctant && from.memory != to.memory;
         self.note(other, to, from, cause, Some((task, true)), reluctant);
@@ -91,7 +91,7 @@ impl Round<'_> {
         swap: Option<(usize, bool)>,
         reluctant: bool,
     ) {
-        let id = |task: usize| self.tasks[self.board.seats[task].input].id;
+        let id = |task: usize| self.tasks[self.sets.states[task].input].id;
         self.moves.push(Move {
             task: id(task),
             from: from.pu,

@@ -12,9 +12,9 @@
 //! 5. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each
 //!    part is a group of its own from then on.
 
-use super::board::Class;
 use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
+use super::placement_sets::Class;
 use super::round::{Cause, Round};
 use super::{Move, Reason};
 use pinfold_core::{PuId, TaskId};
@@ -112,22 +112,22 @@ impl Trial {
         {
             concerned[domain] = true;
         }
-        let seats = round.board.seats.iter().enumerate();
-        let watched = seats.filter(|&(task, seat)| {
+        let states = round.sets.states.iter().enumerate();
+        let watched = states.filter(|&(task, state)| {
             let looked_at = match purpose {
-                Purpose::Memory => seat.class == Class::Memory,
-                Purpose::Sharing | Purpose::FaintSharing => seat.class != Class::Idle,
+                Purpose::Memory => state.class == Class::Memory,
+                Purpose::Sharing | Purpose::FaintSharing => state.class != Class::Idle,
             };
             looked_at && round.place(task).is_some_and(|place| concerned[place.domain])
         });
         let mut watched: Vec<Watched> = watched
-            .map(|(task, seat)| {
+            .map(|(task, state)| {
                 let remembered = &round.memory.tasks()[task];
                 Watched {
                     id: remembered.id,
                     shares: false,
                     moved: None,
-                    inter_before: remembered.inter.value().unwrap_or(seat.inter),
+                    inter_before: remembered.inter.value().unwrap_or(state.inter),
                     throughput_before: remembered.throughput.value(),
                     inter: Mean::default(),
                     throughput: Mean::default(),
@@ -166,7 +166,7 @@ impl Trial {
             for one in &mut self.watched {
                 while tasks.next_if(|(_, task)| task.id < one.id).is_some() {}
                 if let Some((index, _)) = tasks.next_if(|(_, task)| task.id == one.id) {
-                    let rates = &round.tasks[round.board.seats[index].input];
+                    let rates = &round.tasks[round.sets.states[index].input];
                     one.inter.add(rates.inter);
                     one.throughput.add(throughput(rates));
                 }
@@ -231,8 +231,8 @@ impl Trial {
         for one in self.watched.iter().filter(|one| one.shares) {
             if let Some(task) = round.memory.index_of(one.id)
                 && let Some(place) = round.place(task)
-                && round.board.seats[task].class == Class::Intra
-                && round.board.seats[task].inter <= round.quiet_below()
+                && round.sets.states[task].class == Class::Intra
+                && round.sets.states[task].inter <= round.quiet_below()
             {
                 content[place.domain].push(task);
             }
@@ -264,13 +264,13 @@ impl Trial {
     /// which nothing is known any more.
     fn undo(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
-            let seat = round.board.seats[task];
-            seat.free && seat.class != Class::Unknown
+            let state = round.sets.states[task];
+            state.free && state.class != Class::Unknown
         };
         let (Some(task), Some(back)) = (round.memory.index_of(one.id), round.shape.position(made.from)) else {
             return;
         };
-        let allowed = &round.tasks[round.board.seats[task].input].allowed;
+        let allowed = &round.tasks[round.sets.states[task].input].allowed;
         let there = round.place(task).is_some_and(|place| place.pu == made.to);
         if !known(round, task) || !there || !allowed.contains(made.from) {
             return;
@@ -288,13 +288,13 @@ impl Trial {
             value,
             threshold,
         };
-        if round.board.tasks_on(back) == 0 {
+        if round.sets.tasks_on(back) == 0 {
             return round.move_to(task, back, cause);
         }
         let partner = made.swapped_with.and_then(|partner| round.memory.index_of(partner));
         if let Some(partner) = partner.filter(|&partner| known(round, partner))
-            && round.board.seats[partner].position == Some(back)
-            && round.board.fit(round.shape, round.tasks, task, partner)
+            && round.sets.states[partner].position == Some(back)
+            && round.sets.fit(round.shape, round.tasks, task, partner)
         {
             return round.swap(task, partner, cause, false);
         }

@@ -1,7 +1,7 @@
 //! Whether a move for coherence is expected to gain more than it costs.
 
-use super::board::Class;
 use super::options::LOSS_AT_THRESHOLD;
+use super::placement_sets::Class;
 use super::round::Round;
 
 /// How many intervals a gain is expected to last: at least one, and no longer than a second of the paper's 100 ms.
@@ -29,7 +29,7 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usiz
     let Some(from) = round.place(task).map(|place| place.memory) else {
         return false;
     };
-    let seat = round.board.seats[task];
+    let state = round.sets.states[task];
     let remembered = &round.memory.tasks()[task];
     let stayed = round.now - remembered.moved.unwrap_or(remembered.born).min(round.now);
     // One that has just come has stayed for no time that says anything.
@@ -39,12 +39,12 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usiz
         (stayed as f64).clamp(1.0, LONGEST_GAIN)
     };
     let gain = 2.0 * (LOSS_AT_THRESHOLD * traffic / round.thresholds.coherence).min(1.0);
-    let other = partner.map(|partner| round.board.seats[partner]);
+    let other = partner.map(|partner| round.sets.states[partner]);
     let leaves_memory = other.filter(|other| other.class == Class::Memory && from != to);
     let remote = leaves_memory.map_or(0.0, |other| {
         (LOSS_AT_THRESHOLD * other.demand / round.thresholds.remote).min(MOST_REMOTE_LOSS)
     });
-    let grown = seat.demand - other.map_or(0.0, |other| other.demand);
+    let grown = state.demand - other.map_or(0.0, |other| other.demand);
     let crowded = if from == to || grown <= 0.0 {
         0.0
     } else {
@@ -59,7 +59,7 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usiz
 fn saturation(round: &Round<'_>, memory: usize, grown: f64) -> f64 {
     let bandwidth = round.bandwidth(memory);
     let above = |demand: f64| (demand - bandwidth).max(0.0);
-    let before = round.board.demand[memory];
+    let before = round.sets.demand[memory];
     let after = before + grown;
     // A task's demand, where it saturates the memory: a fair share.
     let area = &round.shape.memories[memory];

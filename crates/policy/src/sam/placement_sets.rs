@@ -1,9 +1,8 @@
-//! Who is where in one decision, and which sets of the paper's figure 3 each task is in. Moves are made here, so that a
-//! later step sees what an earlier one has done.
+//! Where each task is in one decision, and to which sets of the paper's figure 3 it belongs. Moves are applied here, so that a
+//! later step sees the result of an earlier one.
 //!
-//! The paper's sets are of cores, one task to each; here they are of tasks, since several may share a PU. `P^idle` are
-//! cores on which nobody runs and, when the machine has more busy tasks than cores, idle siblings of busy ones after
-//! them.
+//! The paper's sets contain cores, with one task each. Here they contain tasks, since several may share a PU. `P^idle` are
+//! the cores without tasks. When the machine has more busy tasks than cores, the idle siblings of busy cores follow them.
 
 use super::memory::Remembered;
 use super::options::Thresholds;
@@ -11,15 +10,15 @@ use super::rates::TaskRates;
 use super::shape::{Place, Shape};
 use std::cmp::Reverse;
 
-/// A task that runs for less than this share of an interval holds no PU: a runtime's helper thread wakes a few times a
+/// A task that runs for less than this share of an interval occupies no PU: a helper thread of a runtime wakes a few times a
 /// second for microseconds.
 const IDLE_SHARE: f64 = 0.01;
 
-/// From a list only so many tasks are tried whose masks do not fit. It keeps a decision linear, and differs from trying
+/// At most this many tasks of a list are tried whose masks do not fit. This keeps a decision linear. It differs from trying
 /// all only where most tasks of a cell have masks that exclude each other.
 const TRIES: usize = 16;
 
-/// What a task does, by the paper's priorities: who shares is in none of the later sets.
+/// What a task does, in the order of the paper's priorities: a task that shares data is in none of the later sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// It hardly runs.
@@ -32,14 +31,14 @@ pub(super) enum Class {
     Memory,
     /// `P^CPU`.
     Cpu,
-    /// A metric is missing of which one would have to know that it is low: it stays where it is.
+    /// A metric is missing that would have to be known to be low. The task stays where it is.
     Unknown,
 }
 
-/// One task in this decision.
+/// The state of one task in this decision.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seat {
-    /// Its position in what the mapper was given.
+pub(super) struct TaskState {
+    /// Its position in the input of the mapper.
     pub(super) input: usize,
     /// Where it is: a position of `Shape::places`; `None` on a PU that may not be used.
     pub(super) position: Option<usize>,
@@ -54,31 +53,31 @@ pub(super) struct Seat {
     pub(super) demand: f64,
 }
 
-/// The board. Tasks are numbered in the order of their ids, cells, domains and cores as in `Shape`.
+/// The sets of one decision. Tasks are numbered in the order of their ids; cells, domains and cores as in `Shape`.
 #[derive(Debug, Default)]
-pub(super) struct Board {
-    pub(super) seats: Vec<Seat>,
+pub(super) struct PlacementSets {
+    pub(super) states: Vec<TaskState>,
     /// Whether idle siblings of busy cores are of use.
     pub(super) siblings: bool,
     /// By position: how many busy tasks are there.
     on_pu: Vec<u32>,
     on_core: Vec<u32>,
-    /// By cell, the first to be taken last: cores on which nobody is, and idle PUs of busy cores.
+    /// By cell, in reverse order of use: cores without tasks, and idle PUs of busy cores.
     idle_cores: Vec<Vec<usize>>,
     idle_siblings: Vec<Vec<usize>>,
-    /// By cell, the first to be taken last.
+    /// By cell, in reverse order of use.
     cpu: Vec<Vec<usize>>,
     memory: Vec<Vec<usize>>,
-    /// By position: the one that runs most of those that hardly run there, if it may be moved.
-    lodgers: Vec<Option<usize>>,
+    /// By position: of the tasks that hardly run there, the one that runs most, if it may be moved.
+    occupants: Vec<Option<usize>>,
     /// By coherence domain: how many share, `|P^inter| + |P^intra|`.
     pub(super) sharers: Vec<usize>,
     /// By memory domain: `M_i`.
     pub(super) demand: Vec<f64>,
 }
 
-impl Board {
-    /// Sets the board. `order` are the positions of `tasks` by id; `held` and what is
+impl PlacementSets {
+    /// Computes the sets. `order` has the positions of `tasks` by id; `held` and what is
     /// `remembered` are by the same number.
     pub(super) fn set(
         &mut self,
@@ -97,7 +96,7 @@ impl Board {
             let class = classify(rates, thresholds, blind.then_some(remembered[index].has_shared));
             let demand = rates.memory.unwrap_or(0.0) * rates.busy.clamp(0.0, 1.0);
             let free = position.is_some() && class != Class::Idle;
-            self.seats.push(Seat {
+            self.states.push(TaskState {
                 input,
                 position,
                 class,
@@ -112,10 +111,10 @@ impl Board {
             {
                 self.enter(shape, position, class, demand);
             } else if let Some(position) = position.filter(|_| rates.busy > 0.0 && !held[index]) {
-                self.lodge(tasks, position, index);
+                self.occupy(tasks, position, index);
             }
         }
-        let busy = self.seats.iter().filter(|seat| seat.class != Class::Idle).count();
+        let busy = self.states.iter().filter(|state| state.class != Class::Idle).count();
         self.siblings = busy > shape.cores.len();
         for (cell, cores) in shape.cells.iter().enumerate() {
             for &core in cores.iter().rev() {
@@ -127,9 +126,9 @@ impl Board {
                 }
             }
         }
-        for (index, seat) in self.seats.iter().enumerate().rev() {
-            if let (true, Some(position)) = (seat.movable, seat.position) {
-                match seat.class {
+        for (index, state) in self.states.iter().enumerate().rev() {
+            if let (true, Some(position)) = (state.movable, state.position) {
+                match state.class {
                     Class::Cpu => self.cpu[shape.places[position].cell].push(index),
                     Class::Memory => self.memory[shape.places[position].cell].push(index),
                     _ => {}
@@ -139,10 +138,10 @@ impl Board {
     }
 
     fn clear(&mut self, shape: &Shape) {
-        self.seats.clear();
+        self.states.clear();
         refill(&mut self.on_pu, shape.places.len());
         refill(&mut self.on_core, shape.cores.len());
-        refill(&mut self.lodgers, shape.places.len());
+        refill(&mut self.occupants, shape.places.len());
         refill(&mut self.sharers, shape.domains.len());
         refill(&mut self.demand, shape.memories.len());
         for lists in [
@@ -178,7 +177,7 @@ impl Board {
 
     /// Where a task is. Only of those that are on a PU that may be used.
     pub(super) fn place(&self, shape: &Shape, task: usize) -> Option<Place> {
-        Some(shape.places[self.seats[task].position?])
+        Some(shape.places[self.states[task].position?])
     }
 
     /// How many sharers fit into a coherence domain.
@@ -192,31 +191,31 @@ impl Board {
         self.on_pu[position]
     }
 
-    /// Takes note of a task that hardly runs.
-    fn lodge(&mut self, tasks: &[TaskRates], position: usize, task: usize) {
-        let busy = |task: usize| tasks[self.seats[task].input].busy;
-        if self.lodgers[position].is_none_or(|other| busy(task) > busy(other)) {
-            self.lodgers[position] = Some(task);
+    /// Records a task that hardly runs.
+    fn occupy(&mut self, tasks: &[TaskRates], position: usize, task: usize) {
+        let busy = |task: usize| tasks[self.states[task].input].busy;
+        if self.occupants[position].is_none_or(|other| busy(task) > busy(other)) {
+            self.occupants[position] = Some(task);
         }
     }
 
     /// The task that hardly runs on an idle PU and may go to another one, where it is then.
     pub(super) fn evict(&mut self, shape: &Shape, tasks: &[TaskRates], position: usize, to: usize) -> Option<usize> {
-        let task = self.lodgers[position]?;
-        let may = tasks[self.seats[task].input].allowed.contains(shape.places[to].pu);
+        let task = self.occupants[position]?;
+        let may = tasks[self.states[task].input].allowed.contains(shape.places[to].pu);
         may.then(|| {
-            self.lodgers[position] = None;
-            self.seats[task].position = Some(to);
+            self.occupants[position] = None;
+            self.states[task].position = Some(to);
             task
         })
     }
 
-    /// An idle PU of these cells on which the task may run: where nobody is, else of an idle core, else, where siblings
-    /// are of use, of a busy one. Of idle cores the fastest.
+    /// An idle PU of these cells on which the task may run: one without any task, else one of an idle core, else, where
+    /// siblings are of use, one of a busy core. Of idle cores the fastest.
     pub(super) fn idle(&self, shape: &Shape, tasks: &[TaskRates], cells: &[usize], task: usize) -> Option<usize> {
-        let allowed = &tasks[self.seats[task].input].allowed;
+        let allowed = &tasks[self.states[task].input].allowed;
         let may = |position: usize| allowed.contains(shape.places[position].pu);
-        let empty = |position: usize| may(position) && self.lodgers[position].is_none();
+        let empty = |position: usize| may(position) && self.occupants[position].is_none();
         let of_cores = |suits: &dyn Fn(usize) -> bool| {
             let of_core = |&core: &usize| shape.cores[core].iter().copied().find(|&position| suits(position));
             let cores = cells.iter().map(|&cell| self.idle_cores[cell].iter().rev().take(TRIES));
@@ -233,7 +232,7 @@ impl Board {
         core.or_else(|| self.siblings.then(sibling).flatten())
     }
 
-    /// How many tasks these cells have a place for, if those who share with nobody make room.
+    /// For how many tasks these cells have room, if tasks that share no data make room.
     pub(super) fn room(&self, cells: &[usize]) -> usize {
         let siblings = |cell: usize| {
             if self.siblings {
@@ -284,26 +283,26 @@ impl Board {
 
     /// Whether a step may have the two change places.
     pub(super) fn can_swap(&self, shape: &Shape, tasks: &[TaskRates], one: usize, other: usize) -> bool {
-        self.seats[one].movable && self.seats[other].movable && self.fit(shape, tasks, one, other)
+        self.states[one].movable && self.states[other].movable && self.fit(shape, tasks, one, other)
     }
 
     /// Whether each may run where the other is, and neither has been moved.
     pub(super) fn fit(&self, shape: &Shape, tasks: &[TaskRates], one: usize, other: usize) -> bool {
         let may = |task: usize, there: usize| {
-            let allowed = &tasks[self.seats[task].input].allowed;
-            self.seats[there]
+            let allowed = &tasks[self.states[task].input].allowed;
+            self.states[there]
                 .position
                 .is_some_and(|position| allowed.contains(shape.places[position].pu))
         };
-        one != other && self.seats[one].free && self.seats[other].free && may(one, other) && may(other, one)
+        one != other && self.states[one].free && self.states[other].free && may(one, other) && may(other, one)
     }
 
     /// Puts a task on an idle PU.
     pub(super) fn put(&mut self, shape: &Shape, task: usize, position: usize) {
-        let seat = self.seats[task];
-        let Some(before) = seat.position else { return };
+        let state = self.states[task];
+        let Some(before) = state.position else { return };
         self.unlist(shape, task);
-        self.leave(shape, before, seat.class, seat.demand);
+        self.leave(shape, before, state.class, state.demand);
         self.free(shape, before);
         let place = shape.places[position];
         if self.on_core[place.core] == 0 {
@@ -313,27 +312,27 @@ impl Board {
         } else {
             remove(&mut self.idle_siblings[place.cell], position);
         }
-        self.enter(shape, position, seat.class, seat.demand);
-        self.seats[task].position = Some(position);
-        self.seats[task].free = false;
-        self.seats[task].movable = false;
+        self.enter(shape, position, state.class, state.demand);
+        self.states[task].position = Some(position);
+        self.states[task].free = false;
+        self.states[task].movable = false;
     }
 
     /// Has two tasks change places.
     pub(super) fn swap(&mut self, shape: &Shape, one: usize, other: usize) {
-        let (Some(here), Some(there)) = (self.seats[one].position, self.seats[other].position) else {
+        let (Some(here), Some(there)) = (self.states[one].position, self.states[other].position) else {
             return;
         };
         for (task, from, to) in [(one, here, there), (other, there, here)] {
-            let seat = self.seats[task];
+            let state = self.states[task];
             self.unlist(shape, task);
-            self.leave(shape, from, seat.class, seat.demand);
-            self.enter(shape, to, seat.class, seat.demand);
-            self.seats[task].free = false;
-            self.seats[task].movable = false;
+            self.leave(shape, from, state.class, state.demand);
+            self.enter(shape, to, state.class, state.demand);
+            self.states[task].free = false;
+            self.states[task].movable = false;
         }
-        self.seats[one].position = Some(there);
-        self.seats[other].position = Some(here);
+        self.states[one].position = Some(there);
+        self.states[other].position = Some(here);
     }
 
     /// The PU that a task has left may be idle now.
@@ -350,10 +349,10 @@ impl Board {
         }
     }
 
-    /// Who has moved makes no room for others any more.
+    /// A task that was moved makes room for no other.
     fn unlist(&mut self, shape: &Shape, task: usize) {
         if let Some(place) = self.place(shape, task) {
-            match self.seats[task].class {
+            match self.states[task].class {
                 Class::Cpu => remove(&mut self.cpu[place.cell], task),
                 Class::Memory => remove(&mut self.memory[place.cell], task),
                 _ => {}
@@ -364,8 +363,8 @@ impl Board {
 
 /// Figure 3's sets, made disjoint by the order of the priorities.
 ///
-/// Some processors (AMD's Zen) cannot count traffic within a domain, of no task. There `shared` says whether the task
-/// has ever had traffic between domains: then it is taken to share where it is now, and else to share with nobody.
+/// Some processors (AMD's Zen) cannot count traffic within a domain. There `shared` says whether the task has ever had
+/// traffic between domains. If so, it is assumed to share data where it is now; if not, to share no data.
 fn classify(rates: &TaskRates, thresholds: &Thresholds, shared: Option<bool>) -> Class {
     if rates.busy < IDLE_SHARE {
         return Class::Idle;
