@@ -9,7 +9,7 @@ use pinfold_core::{Host, Placed, PuId, PuSet, TaskId};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::journal::{Directory, Found, Roots};
 use pinfold_linux::service::Signals;
-use pinfold_linux::watch::{Selection, Watcher, Watching};
+use pinfold_linux::watch::{ForkEvents, Selection, Watcher, Watching};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -215,7 +215,8 @@ fn no_child_ever_sees_the_mask_of_its_pinned_creator() {
     let program = Siblings::start(500);
     let journals = tempfile::tempdir().unwrap();
     let (mut watcher, task) = watch_names(journals.path(), &["siblings"], program.child.id().cast_signed());
-    if let Err(error) = watcher.free_children_at_birth() {
+    let events = ForkEvents::open(&allowed());
+    if let Err(error) = events.and_then(|events| watcher.free_children_at_birth(events)) {
         pinfold_testing::skip(error);
         return;
     }
@@ -237,7 +238,8 @@ fn an_orphan_that_a_person_has_pinned_stays_where_it_is_even_on_a_pu_of_ours() {
     let journals = tempfile::tempdir().unwrap();
     let names = ["siblings", "sh", "sleep"];
     let (mut watcher, task) = watch_names(journals.path(), &names, program.child.id().cast_signed());
-    if let Err(error) = watcher.free_children_at_birth() {
+    let events = ForkEvents::open(&allowed());
+    if let Err(error) = events.and_then(|events| watcher.free_children_at_birth(events)) {
         pinfold_testing::skip(error);
         return;
     }

@@ -21,7 +21,7 @@ use pinfold_linux::journal::{Directory, Found, Roots, Undoing};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Signals};
 use pinfold_linux::topology::{self, Source};
-use pinfold_linux::watch::{Absent, Watcher, Watching};
+use pinfold_linux::watch::{Absent, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::Mapper;
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
@@ -199,6 +199,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let topology = topology::read(&Source::Live)?;
     let listeners = Listeners::open(&config.export, &usual_socket(&arguments.journals))?;
     undo_what_was_left(&directory, &mut log)?;
+    let forks = ForkEvents::open(topology.allowed_pus());
     let left = service::keep_only_what_is_needed(hides_processes())?;
     let sources = Sources::of(&config)?;
     let mut watcher = Watcher::new(
@@ -211,7 +212,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         &directory,
         signals,
     )?;
-    let at_birth = watcher.free_children_at_birth();
+    let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
     let board = Arc::new(Board::default());
     let _server = listeners
         .serve(&board, config.interval.0)

@@ -84,11 +84,40 @@ struct Post {
 #[derive(Debug)]
 pub(super) struct Forks(BTreeMap<PuId, Post>);
 
+/// The events that tell of forks, opened and not on yet.
+///
+/// Some distributions let only `CAP_SYS_ADMIN` open them (`perf_event_paranoid` 3), which the daemon gives up.
+pub struct ForkEvents(Vec<(PuId, OwnedFd, Ring)>);
+
+impl ForkEvents {
+    /// Opens the events of these PUs.
+    pub fn open(pus: &PuSet) -> Result<Self, ForksError> {
+        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+        let page = page.and_then(|page| usize::try_from(page).ok()).unwrap_or(4096);
+        let open = |pu: PuId| {
+            let mut attributes = perf_event::software(sys::PERF_COUNT_SW_DUMMY, false);
+            attributes.set_task(1);
+            attributes.set_disabled(1);
+            // Each record wakes us: `wakeup_events` would count samples only.
+            attributes.set_watermark(1);
+            attributes.__bindgen_anon_2.wakeup_watermark = 1;
+            let cpu = i32::try_from(pu.0).unwrap_or(i32::MAX);
+            let event = perf_event::open(&attributes, Watched::Cpu(cpu), None)?;
+            let ring = Ring::map(&event, page, BUFFER)?;
+            Ok((pu, event, ring))
+        };
+        let opened = pus
+            .iter()
+            .map(|pu| open(pu).map_err(|error| ForksError::Event(pu, error)));
+        opened.collect::<Result<_, _>>().map(Self)
+    }
+}
+
 impl Forks {
-    /// Waits for forks on these PUs from now on.
-    pub(super) fn start(pus: &PuSet) -> Result<Self, ForksError> {
-        let posts = pus.iter().map(|pu| Ok((pu, Post::start(pu)?)));
-        posts.collect::<Result<_, _>>().map(Self)
+    /// Waits for forks from now on.
+    pub(super) fn start(events: ForkEvents) -> Result<Self, ForksError> {
+        let start = |(pu, event, ring)| Ok((pu, Post::start(pu, event, ring)?));
+        events.0.into_iter().map(start).collect::<Result<_, _>>().map(Self)
     }
 
     /// A thread is about to be pinned on a PU.
@@ -144,19 +173,7 @@ impl Forks {
 }
 
 impl Post {
-    fn start(pu: PuId) -> Result<Self, ForksError> {
-        let mut attributes = perf_event::software(sys::PERF_COUNT_SW_DUMMY, false);
-        attributes.set_task(1);
-        attributes.set_disabled(1);
-        // Each record wakes us: `wakeup_events` would count samples only.
-        attributes.set_watermark(1);
-        attributes.__bindgen_anon_2.wakeup_watermark = 1;
-        let cpu = i32::try_from(pu.0).unwrap_or(i32::MAX);
-        let failed = |error| ForksError::Event(pu, error);
-        let event = perf_event::open(&attributes, Watched::Cpu(cpu), None).map_err(failed)?;
-        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-        let page = page.and_then(|page| usize::try_from(page).ok()).unwrap_or(4096);
-        let ring = Ring::map(&event, page, BUFFER).map_err(failed)?;
+    fn start(pu: PuId, event: OwnedFd, ring: Ring) -> Result<Self, ForksError> {
         let shared = Arc::new(Shared {
             pu,
             event,
@@ -164,7 +181,7 @@ impl Post {
             covers: AtomicBool::new(true),
             freed: AtomicU64::new(0),
         });
-        let (stopped, stop) = nix::unistd::pipe().map_err(failed)?;
+        let (stopped, stop) = nix::unistd::pipe().map_err(|error| ForksError::Event(pu, error))?;
         let (ready, is_ready) = mpsc::channel();
         let of_thread = Arc::clone(&shared);
         let run = move || {

@@ -23,7 +23,7 @@ mod reading;
 mod roll;
 mod selection;
 
-pub use forks::ForksError;
+pub use forks::{ForkEvents, ForksError};
 pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
@@ -138,8 +138,8 @@ impl Watcher {
 
     /// From now on children of pinned tasks get back what their creator had before they run, and not when they are met. To
     /// be called when nothing is pinned yet.
-    pub fn free_children_at_birth(&mut self) -> Result<(), ForksError> {
-        self.forks = Some(Forks::start(self.watching.topology.allowed_pus())?);
+    pub fn free_children_at_birth(&mut self, events: ForkEvents) -> Result<(), ForksError> {
+        self.forks = Some(Forks::start(events)?);
         Ok(())
     }
 
