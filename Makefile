@@ -30,6 +30,9 @@ test: build check ## every check and every test, in both languages
 test-guest: build ## the tests that need several NUMA nodes, in an emulated machine; part of `make test`
 	$(PYTHON) -m pytest tests/guest
 
+test-kills: build ## children of pinned tasks and kills at scale: 500 children, 200 kills of the daemon and of run each
+	CHILDREN=500 KILLS=200 $(PYTHON) -m pytest tests/guest -k "children or kills"
+
 check: setup ## formats, lints and types
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
@@ -77,4 +80,4 @@ clean: ## remove everything that was built, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-guest check build bench evaluation evaluation-quick setup clean help
+.PHONY: demo test test-guest test-kills check build bench evaluation evaluation-quick setup clean help

@@ -3,7 +3,8 @@
  * "end" when nothing went wrong. The threads work a little and sleep much.
  *
  * With `lively` the first thread gives itself the mask of CPUs 6 and 7 when it begins, and is called "own"; and all the
- * while the main thread begins threads that end at once.
+ * while the main thread begins threads that end at once; and it begins three processes by a double fork, as daemons do,
+ * which live until SIGTERM comes.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +60,20 @@ static void *end_at_once(void *nothing)
     return nothing;
 }
 
+static void begin_a_daemon(void)
+{
+    pid_t middle = fork();
+    if (middle < 0)
+        abort();
+    if (middle == 0) {
+        if (fork() == 0)
+            while (!over)
+                nap(20);
+        _exit(0);
+    }
+    waitpid(middle, NULL, 0);
+}
+
 static void say(const char *file, const char *line)
 {
     int log = open(file, O_WRONLY | O_APPEND | O_CREAT, 0644);
@@ -80,7 +96,9 @@ int main(int argc, char **argv)
     while (ready < count)
         nap(1);
     say(argv[1], "begin\n");
-    while (!over) {
+    for (int left = lively ? 3 : 0; !over; left -= left > 0) {
+        if (left > 0)
+            begin_a_daemon();
         if (lively && (pthread_create(&brief, NULL, end_at_once, NULL) != 0 || pthread_join(brief, NULL) != 0))
             return 1;
         nap(20);

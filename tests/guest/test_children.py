@@ -1,0 +1,101 @@
+"""Children of tasks that the daemon has pinned: they never see its masks, and none is left pinned.
+
+`CHILDREN` and `KILLS` set how many children are begun and how often the daemon is killed; `make test-kills` sets 500
+and 200.
+"""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+from guest_machine import CPUS, Guest
+from test_safety import KILL, kill, masks, until
+
+ALL = (1 << CPUS) - 1
+
+CHILDREN = int(os.environ.get("CHILDREN", "60"))
+
+KILLS = int(os.environ.get("KILLS", "5"))
+
+#: A third of the children only counts the CPUs.
+SLEEPERS = CHILDREN - CHILDREN // 3
+
+GROUP = "/sys/fs/cgroup/apart"
+
+
+@pytest.fixture
+def guest(guest: Guest) -> Iterator[Guest]:
+    """Return the guest, and end what a test has left running there."""
+    yield guest
+    guest.run("killall -KILL pinfold breeder sleep; pinfold reset; rm -rf /run/pinfold /tmp/daemon.log /tmp/seen")
+
+
+def breed(guest: Guest, children: int, seconds: int) -> None:
+    """Start a program of two threads, which begin on different packages and may run anywhere then."""
+    guest.check(
+        f"""
+        mkdir -p {GROUP}; echo 0,2,4,6 > {GROUP}/cpuset.cpus; rm -f /tmp/seen /tmp/said
+        {{ echo 0 > {GROUP}/cgroup.procs; exec breeder 2 {children} {seconds} /tmp/seen > /tmp/said; }} &
+        """
+        + until("[ $(masks breeder | wc -l) = 2 ]")
+        + f"; echo 0-{CPUS - 1} > {GROUP}/cpuset.cpus"
+    )
+
+
+def pinned(program: str) -> str:
+    """Return a command that prints how many threads of a program may not run on all CPUs."""
+    return f"masks {program} | grep -vc ' {ALL:x}$' || true"
+
+
+def start_daemon(interval: str) -> str:
+    """Return a script that starts the daemon."""
+    return (
+        f"rm -f /tmp/daemon.log; pinfold daemon --metric sharing --name breeder --interval {interval} "
+        "--log /tmp/daemon.log --log-format json > /tmp/out 2>&1 & " + until("grep -q started /tmp/daemon.log")
+    )
+
+
+@pytest.mark.parametrize("interval", ["20ms", "100ms", "1s"])
+@pytest.mark.parametrize("end", ["in order", "by a kill"])
+def test_no_child_sees_or_keeps_a_mask_of_the_daemon(guest: Guest, interval: str, end: str) -> None:
+    breed(guest, CHILDREN, 300)
+    guest.check(start_daemon(interval) + f"; while [ $({pinned('breeder')}) = 0 ]; do usleep 20000; done", patience=300)
+    log = guest.check("cat /tmp/daemon.log")
+    assert json.loads(log.splitlines()[0])["children"] == "at_birth", log
+    guest.check("killall -USR1 breeder; " + until("grep -q begun /tmp/said"), patience=600)
+    # What was counted was counted before anything was undone.
+    if end == "in order":
+        guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
+    else:
+        guest.check(KILL + "; pinfold reset")
+    sleepers = masks(guest, "sleep")
+    assert len(sleepers) == SLEEPERS
+    assert [mask for mask in sleepers if mask != ALL] == []
+    assert masks(guest, "breeder") == [ALL] * 2
+    seen = guest.check("cat /tmp/seen").split()
+    assert seen == [str(CPUS)] * (CHILDREN // 3)
+
+
+def test_after_kills_of_the_daemon_at_random_moments_nothing_is_left_pinned(
+    guest: Guest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(1 << 31)))
+    with capsys.disabled():
+        print(f" CHAOS_SEED={seed} ", end="", flush=True)
+    chance = random.Random(seed)
+    breed(guest, 1_000_000, 2)
+    guest.check("killall -USR1 breeder")
+    caught = 0
+    for _ in range(KILLS):
+        moment = chance.randrange(1_000_000)
+        # In three of four kills the guard dies, too.
+        killed = KILL if chance.randrange(4) else kill("pinfold") + "while pidof pinfold; do usleep 10000; done"
+        left = f"left=$({pinned('breeder')})"
+        script = f"{start_daemon('20ms')}; usleep {moment}; {left}; {killed}; pinfold reset > /tmp/reset; echo $left"
+        caught += guest.check(script, patience=300).split()[-1] != "0"
+        # A process that has just been born may be on its way to its mask.
+        assert guest.check(f"{pinned('breeder')}; {pinned('sleep')}; {pinned('sh')}").split() == ["0", "0", "0"]
+    # Otherwise the moments were no good ones, and nothing was shown.
+    assert caught > 0
