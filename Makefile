@@ -35,6 +35,7 @@ test-kills: build ## children of pinned tasks and kills at scale: 500 children, 
 
 check: setup ## formats, lints and types
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
@@ -74,10 +75,13 @@ evaluation-quick: bench ## a reduced set of them, in minutes
 setup: ## what Debian, Rust and Python must provide; the others do this first
 	scripts/setup
 
+fuzz: setup ## explore the parsers with inputs that no test has, FUZZ_SECONDS (60) for each
+	scripts/fuzz
+
 clean: ## remove everything that was built, and the Python environment
 	rm -rf target .venv
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-guest test-kills check build bench evaluation evaluation-quick setup clean help
+.PHONY: demo test test-guest test-kills check build bench evaluation evaluation-quick fuzz setup clean help

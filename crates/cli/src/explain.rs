@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Explain in words what a run decided, and why.
+/// Tell in words why a run did what it did.
 ///
 /// FILE is what `pinfold run --json FILE` wrote.
 #[derive(Args)]

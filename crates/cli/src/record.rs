@@ -31,8 +31,8 @@ use std::process::ExitCode;
 
 /// Record the data accesses of an unmodified x86-64 program, which runs under qemu-user.
 ///
-/// The exit status is the program's. If the program forks, the first process is recorded; if it calls exec, what came
-/// before is.
+/// The program's exit status is ours. Of a program that forks, the first process is recorded; of one that calls exec,
+/// what came before.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The recording.
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     from: Option<u64>,
 
-    /// Record this many instructions.
+    /// Record for so many instructions.
     #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 
@@ -53,11 +53,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REGION", value_parser = WantedRegion::parse)]
     region: Option<WantedRegion>,
 
-    /// With --for, begin to record every N instructions; with --region, record every Nth execution.
+    /// With --for, record again every so many instructions; with --region, one in so many of its executions.
     #[arg(long, value_name = "N", value_parser = count)]
     every: Option<u64>,
 
-    /// Print what was recorded and its size.
+    /// Say what was recorded and how large it is.
     #[arg(short, long)]
     verbose: bool,
 

@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = SearchName::Exhaustive, value_name = "SEARCH")]
     search: SearchName,
 
-    /// Measure each candidate for this long; after the choice report the rate once in this time.
+    /// Measure each candidate for this long, and tell the rate as often after the choice.
     #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     probe: Duration,
 
@@ -134,16 +134,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = pages::BalancingName::Keep, value_name = "WHAT")]
     numa_balancing: pages::BalancingName,
 
-    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself, and move pages
-    /// although the program has given them a memory policy.
+    /// Place threads although variables such as `OMP_PROC_BIND` tell the program to bind them itself, and move pages although
+    /// the program has given them a memory policy.
     #[arg(long = "override")]
     overrides: bool,
 
-    /// If pinfold is killed, let the program run on without pinning; by default it ends with pinfold.
+    /// Let the program go on, unpinned, if pinfold is killed; without this it ends with pinfold.
     #[arg(long)]
     outlive: bool,
 
-    /// Keep processes that outlive the program pinned after pinfold ends; by default they get their masks back.
+    /// Leave what the program leaves running pinned when pinfold ends; without this it is unpinned.
     #[arg(long)]
     keep_pinned: bool,
 
@@ -151,7 +151,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` puts it in words.
+    /// Write everything that was learned to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -160,7 +160,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "quiet")]
     log: Option<PathBuf>,
 
-    /// Print nothing but errors.
+    /// Tell nothing but errors.
     #[arg(short, long)]
     quiet: bool,
 
@@ -179,7 +179,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHERE")]
     observe: Option<ObserveName>,
 
-    /// With --policy hints: rebuild the rules when the database has grown by this many percent; 0 for never.
+    /// With --policy hints: make the rules anew when the database has grown by this many percent; 0 for never.
     #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
     rebuild: f64,
 

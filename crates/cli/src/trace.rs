@@ -21,14 +21,13 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Question {
-    /// Show threads, regions, accesses, footprint, sharing, and the memory map.
+    /// Threads, regions, accesses, footprint, sharing, and what was mapped where.
     Info(File),
-    /// Show the memory behaviour that does not depend on a machine: reuse distances, strides, reads and writes,
-    /// communication.
+    /// What can be said of the program's memory behaviour without a machine: reuse distances, strides, reads and
+    /// writes, communication.
     Metrics(File),
-    /// Count how often each thread misses in caches of a given geometry, as if it ran alone. The rules are
-    /// cachegrind's: LRU, stores allocate, a level is looked up when the one before misses, sets are chosen by
-    /// virtual address.
+    /// How often each thread misses in caches of a given geometry, as if it were alone: LRU, stores allocate, each level
+    /// is looked up when the one before misses, sets by virtual address. The rules are cachegrind's.
     Misses(misses::Arguments),
 }
 
@@ -38,7 +37,7 @@ struct File {
     #[arg(value_name = "FILE")]
     path: PathBuf,
 
-    /// Read a damaged recording up to the damage.
+    /// Read what precedes the damage of a damaged recording.
     #[arg(long)]
     salvage: bool,
 

@@ -57,6 +57,15 @@ fn encoded(output: &mut Output) -> Encoder<'_> {
     encoder
 }
 
+/// Appends a variable-length integer.
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+}
+
 /// All that is computed of a recording, as far as it can be read.
 fn analyse(recording: &Recording) {
     let _ = (Summary::of(recording), Metrics::of(recording), Mappings::of(recording));
@@ -67,13 +76,13 @@ fn a_block_that_says_more_than_it_can_hold_is_damage() {
     // A run of predicted accesses after two accesses of a site, and the end.
     let run = |run: u64| {
         let mut bytes = vec![3, 0, 1, 0x80, 0x20, 3, 0, 1, 0, 0];
-        forged::put(&mut bytes, run << 2);
+        put(&mut bytes, run << 2);
         bytes.extend([0, 0]);
         bytes
     };
     let event_of = |instructions: u64| {
         let mut bytes = vec![0, 14];
-        forged::put(&mut bytes, instructions);
+        put(&mut bytes, instructions);
         bytes.extend([0, 0, 0, 0]);
         bytes
     };

@@ -15,12 +15,12 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Arguments {
-    /// With --policy sam: the rates above which sharing and memory traffic count as a bottleneck, as `pinfold
-    /// calibrate --thresholds` writes them [default: the paper's; for the memory of a simulated machine the model's].
+    /// With --policy sam: from which rates on sharing and memory are too much [default: the paper's, and of a simulated
+    /// machine's memory what the model says].
     #[arg(long, value_name = "FILE.toml")]
     thresholds: Option<PathBuf>,
 
-    /// With --policy sam: turn off extensions beyond the paper.
+    /// With --policy sam: do without what it does beyond the paper.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     without: Vec<Ability>,
 }

@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 /// Show which tasks the daemon watches: where each runs, what it does, and why it was moved.
 ///
-/// Keys: q quits, p pauses, s changes the order, up and down or k and j scroll.
+/// Keys: q ends, p pauses, s changes the order, the arrows and j and k scroll.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Show one frame as text and end.
     #[arg(long, conflicts_with = "batch")]
     once: bool,
 
-    /// Print frames as text, one below the other, until a signal arrives or the reader is gone.
+    /// Show frames as text, one below the other, until a signal comes or nobody reads any more.
     #[arg(long)]
     batch: bool,
 
@@ -59,13 +59,13 @@ pub(crate) struct Arguments {
 /// What tasks are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// The busiest first.
+    /// Who works most first.
     Busy,
-    /// By PU.
+    /// Where they are.
     Pu,
-    /// By process and thread number.
+    /// Process and thread.
     Process,
-    /// The last moved first.
+    /// Who was moved last first.
     Moved,
 }
 

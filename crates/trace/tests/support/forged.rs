@@ -51,12 +51,3 @@ pub(crate) fn header() -> Vec<u8> {
     Writer::header(&mut file, &header).unwrap();
     file
 }
-
-/// Appends a variable-length integer.
-pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value.to_le_bytes()[0] | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value.to_le_bytes()[0]);
-}

@@ -1,0 +1,13 @@
+//! Spaces of a sweep; what is accepted is enumerated on a model.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pinfold_sim::model::builtin;
+use pinfold_sim::sweep::SpaceFile;
+
+fuzz_target!(|text: &str| {
+    if let Ok(space) = SpaceFile::parse("space.toml", text) {
+        let _ = space.points(&builtin("e5-4650x4").unwrap(), 8);
+    }
+});
