@@ -8,17 +8,16 @@ use object::Object;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{Finding, Pinning, Topology, content_hash};
 use pinfold_policy::{Known, Rules};
-use pinfold_runtime::Recorder;
 use pinfold_store::{Choice, Machine, ObservedRow, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the database is.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[group(skip)]
 pub(crate) struct Arguments {
     #[arg(
@@ -162,47 +161,9 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Writes to the database what a run of `--policy hints` tells; does nothing for other policies. What cannot be written is told
-/// once, and the run goes on.
-#[derive(Default)]
-pub(crate) struct Learner(Option<Learning>);
-
-impl Learner {
-    pub(crate) fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>) -> Self {
-        Self(Some(Learning::new(store, key, rules)))
-    }
-
-    /// After the run: rules are made anew where the database has grown by so many percent since the last time. What the user
-    /// should know.
-    pub(crate) fn end(self, behaviour: &Arguments, percent: Option<f64>) -> Option<String> {
-        let mut learning = self.0?;
-        if let Some(failed) = learning.failed {
-            return Some(format!("What was observed could not all be kept: {failed}"));
-        }
-        let grown = learning
-            .store
-            .growth()
-            .is_ok_and(|growth| percent.is_some_and(|percent| growth.by_percent(percent)));
-        if !grown {
-            return None;
-        }
-        let rebuilt = rebuild::rebuild(&mut learning.store, behaviour, None);
-        Some(match rebuilt.and_then(|_| behaviour.rules_path()) {
-            Ok(rules) => format!("New rules: {}", rules.display()),
-            Err(error) => format!("The behaviour database has grown, but {}", console::whole(&error)),
-        })
-    }
-}
-
-impl Recorder for Learner {
-    fn finding(&mut self, _at: Duration, finding: &Finding) {
-        if let Some(learning) = &mut self.0 {
-            learning.finding(finding);
-        }
-    }
-}
-
-struct Learning {
+/// Writes to the database what a run of `--policy hints` finds. What cannot be written is reported at the end, and the run
+/// goes on.
+pub(crate) struct Learner {
     store: Store,
     key: ProgramKey,
     /// The version of the rules.
@@ -218,8 +179,8 @@ struct Learning {
     failed: Option<String>,
 }
 
-impl Learning {
-    fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>) -> Self {
+impl Learner {
+    pub(crate) fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>) -> Self {
         Self {
             store,
             key,
@@ -232,6 +193,26 @@ impl Learning {
             before: None,
             failed: None,
         }
+    }
+
+    /// After the run: rules are made again where the database has grown by `percent` since the last time; `None` for never.
+    /// What the user should know.
+    pub(crate) fn end(&mut self, behaviour: &Arguments, percent: Option<f64>) -> Option<String> {
+        if let Some(failed) = &self.failed {
+            return Some(format!("What was observed could not all be kept: {failed}"));
+        }
+        let grown = self
+            .store
+            .growth()
+            .is_ok_and(|growth| percent.is_some_and(|percent| growth.by_percent(percent)));
+        if !grown {
+            return None;
+        }
+        let rebuilt = rebuild::rebuild(&mut self.store, behaviour, None);
+        Some(match rebuilt.and_then(|_| behaviour.rules_path()) {
+            Ok(rules) => format!("New rules: {}", rules.display()),
+            Err(error) => format!("The behaviour database has grown, but {}", console::whole(&error)),
+        })
     }
 
     fn keep(&mut self, result: Result<(), StoreError>) {
@@ -257,7 +238,8 @@ impl Learning {
         self.keep(written);
     }
 
-    fn finding(&mut self, finding: &Finding) {
+    /// The policy found something.
+    pub(crate) fn finding(&mut self, finding: &Finding) {
         match finding {
             Finding::MetricChosen { metric, .. } => self.metric.clone_from(metric),
             Finding::CandidatesChosen { threads, pinnings, .. } => {

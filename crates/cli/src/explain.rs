@@ -6,6 +6,7 @@
 mod moved;
 
 use crate::console;
+use crate::run::policies;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use moved::Moved;
@@ -245,20 +246,7 @@ impl Run {
             "ran on"
         };
         let _ = writeln!(text, "{program} {where_} {machine}.");
-        let does = match self.policy.as_str() {
-            "autopin" => ", which tries pinnings while the program runs and keeps the one with the highest rate",
-            "fixed" => ", which keeps one pinning and only measures",
-            "hint" => ", which keeps the placement of an affinity hint and only measures",
-            "hints" => {
-                ", which looks at what the program does once and follows a learned rule, or what is known of the program"
-            }
-            "sam" => {
-                ", which brings threads together that share data and spreads those that need memory, one by one, by what hardware \
-                 counters say"
-            }
-            "none" => ", which leaves threads where the operating system puts them and only measures",
-            _ => "",
-        };
+        let does = policies::explained(&self.policy).map_or_else(String::new, |does| format!(", which {does}"));
         let _ = writeln!(text, "Who decided: the policy `{}`{does}.", self.policy);
     }
 

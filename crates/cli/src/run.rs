@@ -10,33 +10,31 @@ mod lines;
 pub(crate) mod number;
 mod pages;
 mod plan;
+pub(crate) mod policies;
 mod progress;
 mod report;
-mod sam;
 mod schedule;
 mod simulated;
 
-use crate::behaviour::Learner;
 use crate::console;
 use crate::machine::Selected;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lines::Lines;
-use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
 use pinfold_core::{Machine, PageMapping, Topology};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::EXAMPLE;
 use pinfold_runtime::Record;
 use pinfold_sim::{Script, Scripted};
-use plan::Plan;
+use plan::{Plan, Where, executable};
+use policies::{Built, Program};
 use report::Report;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Run a program, try pinnings while it runs, and keep the best.
@@ -50,13 +48,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
-    /// Who decides where threads run: autopin measures the program as it is, tries candidates while it runs and keeps the best that
-    /// is better than leaving threads to the operating system; hints looks once
-    /// and follows a learned rule, or what is known of the program; sam moves single threads all the time, those that share data
-    /// together and memory-bound ones apart, by hardware counters; fixed keeps the first candidate; hint:SLP keeps the
-    /// placement of an affinity hint, as `pinfold placements --hint` shows it; none leaves threads to the operating system.
-    #[arg(long, default_value = "autopin", value_name = "POLICY")]
-    policy: PolicyName,
+    #[command(flatten)]
+    policies: policies::Arguments,
 
     /// Make candidates for N threads, instead of counting those that work.
     #[arg(long, value_parser = number::parse_threads, value_name = "N")]
@@ -81,14 +74,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     schedule: Vec<String>,
 
-    /// Try at most N pinnings from the topology, beside the program as it is.
-    #[arg(long, default_value = "8", value_parser = number::within(1usize, 65_536), value_name = "N", conflicts_with = "schedule")]
-    candidates: usize,
-
-    /// How candidates are compared.
-    #[arg(long, value_enum, default_value_t = SearchName::Exhaustive, value_name = "SEARCH")]
-    search: SearchName,
-
     /// Measure each candidate for this long, and tell the rate as often after the choice.
     #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     probe: Duration,
@@ -104,10 +89,6 @@ pub(crate) struct Arguments {
     /// Read the metric this often; with --policy sam, look at threads and move them this often.
     #[arg(long, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
     interval: Duration,
-
-    /// Search again when the rate falls by this many percent after the choice and stays down; 0 for never.
-    #[arg(long, default_value = "10", value_parser = number::parse_percent, value_name = "PERCENT")]
-    search_again: f64,
 
     /// Leave these threads alone: positions in the order of creation, name patterns or both, such as 1,omp-monitor*.
     #[arg(long, value_name = "LIST")]
@@ -170,22 +151,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     behaviour: crate::behaviour::Arguments,
 
-    /// With --policy hints: the learned rules [default: those that were made of the behaviour database].
-    #[arg(long, value_name = "FILE")]
-    rules: Option<PathBuf>,
-
-    /// With --policy hints: observe a program that is not known in the placement of this affinity hint, such as SLP for distributed;
-    /// unpinned leaves it to the operating system meanwhile [default: unpinned].
-    #[arg(long, value_name = "WHERE")]
-    observe: Option<ObserveName>,
-
-    /// With --policy hints: make the rules anew when the database has grown by this many percent; 0 for never.
-    #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
-    rebuild: f64,
-
-    #[command(flatten)]
-    sam: sam::Arguments,
-
     #[command(flatten)]
     simulated: simulated::Arguments,
 
@@ -202,76 +167,13 @@ impl Arguments {
     }
 }
 
-/// What `--observe` takes: a hint, or nothing for `unpinned`.
-#[derive(Clone, Copy)]
-struct ObserveName(Option<AffinityHint>);
-
-impl FromStr for ObserveName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "unpinned" {
-            return Ok(Self(None));
-        }
-        let hint = text.parse().map(|hint| Self(Some(hint)));
-        hint.map_err(|error: ParseAffinityHintError| format!("{error}; or unpinned"))
-    }
-}
-
-/// What `--policy` takes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PolicyName {
-    Autopin,
-    Fixed,
-    Hint(AffinityHint),
-    Hints,
-    Sam,
-    None,
-}
-
-impl FromStr for PolicyName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "autopin" => Ok(Self::Autopin),
-            None if text == "fixed" => Ok(Self::Fixed),
-            None if text == "hints" => Ok(Self::Hints),
-            None if text == "sam" => Ok(Self::Sam),
-            None if text == "none" => Ok(Self::None),
-            Some(("hint", hint)) => Ok(Self::Hint(
-                hint.parse().map_err(|error: ParseAffinityHintError| error.to_string())?,
-            )),
-            _ => Err(
-                "there are autopin, hints, sam, fixed, none, and hint: with three letters, such as hint:slp for packed and hint:SLP for \
-                 distributed"
-                    .to_owned(),
-            ),
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SearchName {
-    /// Each candidate is measured for its full time.
-    Exhaustive,
-    /// A candidate is dropped as soon as the measurements say that it loses.
-    Racing,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.list_events {
         return crate::events::run(&crate::events::Arguments::default());
     }
     match arguments.machine.selected()? {
-        Selected::Here => {
-            simulated::refuse(arguments, plan::Where::Here)?;
-            run_here(arguments)
-        }
-        Selected::Scripted(file) => {
-            simulated::refuse(arguments, plan::Where::Simulated)?;
-            run_scripted(arguments, &file)
-        }
+        Selected::Here => run_here(arguments),
+        Selected::Scripted(file) => run_scripted(arguments, &file),
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => simulated::run(arguments, selected.model()?),
         Selected::Described(source) => bail!(
             "{source} tells the shape of a machine and not how fast anything runs on it, so no program can be run there; \
@@ -281,35 +183,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn run_here(arguments: &Arguments) -> Result<ExitCode> {
+    simulated::refuse(arguments, &Where::Here)?;
     let topology = arguments.machine.topology()?;
-    let mut plan = Plan::new(arguments, topology, plan::Where::Here)?;
-    let learner = plan.learn(arguments, &plan::Identity::Command(&arguments.command), None)?;
+    let mut plan = Plan::new(arguments, topology, &Where::Here)?;
+    let built = plan.build(arguments, &Program::Command(&arguments.command))?;
+    let pinning = built.first_pinning();
     if arguments.dry_run {
-        let policy = plan.page_options(arguments)?.policy;
-        console::print(&dry_run::calls(&plan, policy))?;
+        let policy = plan.page_options(arguments, pinning)?.policy;
+        console::print(&dry_run::calls(&plan, pinning, policy))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let launch = plan.launch(arguments)?;
+    let launch = plan.launch(arguments, pinning)?;
     plan.notes.extend(arguments.journals.left_behind());
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::launch(launch)?;
-    drive(arguments, &plan, &mut machine, outputs, learner)
+    drive(arguments, &plan, &mut machine, outputs, built)
 }
 
 fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
-    refuse_what_needs_a_program(arguments)?;
     let script = read_script(file)?;
+    let place = Where::Scripted(script.topology());
+    simulated::refuse(arguments, &place)?;
+    refuse_what_needs_a_program(arguments)?;
     let topology = script_topology(file, &script)?;
-    let mut plan = Plan::new(arguments, topology.clone(), plan::Where::Simulated)?;
-    if arguments.policy == PolicyName::Sam {
-        bail!(
-            "a scripted machine has no events from which SAM could tell sharing from contention; name a model (`pinfold machines` \
-             lists them), or another policy"
-        );
-    }
-    let learner = plan.learn(arguments, &plan::Identity::File(file, &[]), Some(script.topology()))?;
+    let mut plan = Plan::new(arguments, topology.clone(), &place)?;
+    let built = plan.build(arguments, &Program::File(file, &[]))?;
     let mut machine = Scripted::new(script, topology).with_context(|| format!("scripted:{}", file.display()))?;
-    drive(arguments, &plan, &mut machine, Outputs::open(arguments)?, learner)
+    drive(arguments, &plan, &mut machine, Outputs::open(arguments)?, built)
 }
 
 /// On a scripted machine the program is the script's.
@@ -382,21 +282,19 @@ fn drive(
     plan: &Plan,
     machine: &mut impl Machine,
     outputs: Outputs,
-    learner: Learner,
+    built: Built,
 ) -> Result<ExitCode> {
     let mut about = About {
-        learner,
         command: words(&arguments.command),
         events: None,
         ending: simulated::Ending::default(),
         simulation: |_: &_| None,
     };
-    drive_about(arguments, plan, machine, outputs, &mut about)
+    drive_about(arguments, plan, machine, outputs, built, &mut about)
 }
 
 /// What differs between a program that really runs and one that is simulated.
 struct About<S> {
-    learner: Learner,
     /// The program's.
     command: Vec<String>,
     /// The events that a person hears of; `None` for all that are counted.
@@ -415,29 +313,27 @@ fn drive_about<M: Machine>(
     plan: &Plan,
     machine: &mut M,
     outputs: Outputs,
+    built: Built,
     about: &mut About<impl Fn(&M) -> Option<simulated::Simulation>>,
 ) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
-    let mut policy = plan.policy();
+    let Built {
+        mut policy,
+        initial,
+        listener,
+        ..
+    } = built;
     let mut record = Record::new(machine, policy.name());
-    let mut report = Report::new(plan, machine, arguments.quiet, outputs.lines);
+    let mut report = Report::new(plan, machine, arguments.quiet, outputs.lines, listener);
     if let Some(events) = about.events.take() {
         report.only(events);
     }
-    for note in plan
-        .about_rules(machine.metrics())
-        .into_iter()
-        .chain(plan.about_pinning())
-    {
-        report.say(&note);
+    if let Some(initial) = initial {
+        report.say(&initial.to_string());
     }
-    let mut recorders = (&mut record, (&mut report, (&mut about.ending, &mut about.learner)));
+    let mut recorders = (&mut record, (&mut report, &mut about.ending));
     let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
-    // Rules that were named are the user's, and not made of the database.
-    let rebuild = (arguments.rules.is_none() && arguments.rebuild != 0.0).then_some(arguments.rebuild);
-    if let Some(note) = std::mem::take(&mut about.learner).end(&arguments.behaviour, rebuild) {
-        report.say(&note);
-    }
+    report.policy_ends();
     let simulation = (about.simulation)(machine);
     if let Some(simulation) = &simulation {
         report.say(&simulation.to_string());

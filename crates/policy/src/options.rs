@@ -38,6 +38,28 @@ impl Candidates {
             Self::Topology { .. } => None,
         }
     }
+
+    /// Whether there is a pinning to try, and each can be tried on this machine.
+    pub fn check(&self, topology: &Topology) -> Result<(), OptionsError> {
+        let pinnings = match self {
+            Self::Schedule(pinnings) if pinnings.is_empty() => return Err(OptionsError::NoCandidate),
+            Self::Topology { most: 0 } => return Err(OptionsError::NoCandidate),
+            Self::Topology { .. } => return Ok(()),
+            Self::Schedule(pinnings) => pinnings,
+        };
+        let allowed = topology.allowed_pus();
+        for pinning in pinnings {
+            if let Some(&pu) = pinning.pus().iter().find(|&&pu| !allowed.contains(pu)) {
+                return Err(OptionsError::NotAllowed {
+                    pinning: pinning.clone(),
+                    pu,
+                    exists: topology.object(topology.root()).pus.contains(pu),
+                    allowed: allowed.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a user can say of a search.
@@ -102,23 +124,6 @@ impl Options {
         {
             return Err(OptionsError::Fall(watch.fall));
         }
-        let pinnings = match &self.candidates {
-            Candidates::Schedule(pinnings) if pinnings.is_empty() => return Err(OptionsError::NoCandidate),
-            Candidates::Topology { most: 0 } => return Err(OptionsError::NoCandidate),
-            Candidates::Topology { .. } => return Ok(()),
-            Candidates::Schedule(pinnings) => pinnings,
-        };
-        let allowed = topology.allowed_pus();
-        for pinning in pinnings {
-            if let Some(&pu) = pinning.pus().iter().find(|&&pu| !allowed.contains(pu)) {
-                return Err(OptionsError::NotAllowed {
-                    pinning: pinning.clone(),
-                    pu,
-                    exists: topology.object(topology.root()).pus.contains(pu),
-                    allowed: allowed.clone(),
-                });
-            }
-        }
-        Ok(())
+        self.candidates.check(topology)
     }
 }

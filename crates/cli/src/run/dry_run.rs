@@ -1,19 +1,21 @@
 //! `pinfold run --dry-run`: the calls that would be made for the first candidate, and nothing else.
 
 use super::plan::Plan;
+use pinfold_core::Pinning;
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::memory::MemoryPolicy;
 use pinfold_linux::prefetchers;
 use std::fmt::Write as _;
 
 /// A line for each call, as strace would show it, but that threads which there are not yet have ranks and no numbers; and for
-/// what would not be done, why. `policy` is the memory policy with which the program would begin.
-pub(super) fn calls(plan: &Plan, policy: Option<MemoryPolicy>) -> String {
+/// what would not be done, why. `pinning` is where ranks would run at first, and `policy` the memory policy with which the
+/// program would begin.
+pub(super) fn calls(plan: &Plan, pinning: Option<&Pinning>, policy: Option<MemoryPolicy>) -> String {
     let mut text = String::new();
     if let Some(policy) = policy {
         let _ = writeln!(text, "{policy}");
     }
-    if let Some(pinning) = plan.initial() {
+    if let Some(pinning) = pinning {
         for (rank, pu) in pinning.pus().iter().enumerate() {
             let _ = writeln!(text, "sched_setaffinity(thread of rank {rank}, {pu})");
         }

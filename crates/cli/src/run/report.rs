@@ -5,14 +5,11 @@
 
 use super::lines::Lines;
 use super::plan::Plan;
+use super::policies::Listener;
 use super::progress::Progress;
-use pinfold_core::{
-    Applied, Configuration, Finding, Machine, Metric, MetricSource, MoveReason, Pinning, Refusal, Sample, Scope,
-    TaskMove,
-};
+use pinfold_core::{Applied, Configuration, Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
 use pinfold_runtime::{Recorder, Totals};
 use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -36,14 +33,20 @@ pub(super) struct Report {
     events: Option<Vec<String>>,
     /// Whether threads are pinned.
     pins: bool,
-    /// How often tasks were moved by themselves, by cause.
-    moves: BTreeMap<MoveReason, usize>,
+    /// Reports the findings that only the policy has.
+    listener: Box<dyn Listener>,
 }
 
 impl Report {
     /// Begins with the machine in one line and what the plan has to say.
-    pub(super) fn new(plan: &Plan, machine: &impl Machine, quiet: bool, lines: Lines) -> Self {
-        let report = Self {
+    pub(super) fn new(
+        plan: &Plan,
+        machine: &impl Machine,
+        quiet: bool,
+        lines: Lines,
+        listener: Box<dyn Listener>,
+    ) -> Self {
+        let mut report = Self {
             quiet,
             progress: Progress::new(quiet || !lines.are_shown()),
             lines,
@@ -55,14 +58,22 @@ impl Report {
             totals: Totals::default(),
             events: None,
             pins: false,
-            moves: BTreeMap::new(),
+            listener,
         };
         let simulated = if machine.simulated() { "simulated: " } else { "" };
         report.say(&format!("{simulated}{}", pinfold_core::summary(&plan.topology)));
         for note in &plan.notes {
             report.say(note);
         }
+        let note = report.listener.begin(machine.metrics());
+        report.say_any(note);
         report
+    }
+
+    /// The run is over, and its policy with it.
+    pub(super) fn policy_ends(&mut self) {
+        let note = self.listener.end();
+        self.say_any(note);
     }
 
     /// Of the events that are counted, tells only of these: a simulated machine counts all that it has.
@@ -76,6 +87,12 @@ impl Report {
             return;
         }
         self.progress.suspend(|| self.lines.say(text));
+    }
+
+    fn say_any(&self, text: Option<String>) {
+        if let Some(text) = text {
+            self.say(&text);
+        }
     }
 
     /// A rate with its unit: `123.4 regions/s`.
@@ -145,32 +162,6 @@ impl Report {
     }
 }
 
-/// One move of a task.
-fn told(at: Duration, moved: &TaskMove) -> String {
-    let mut text = format!(
-        "at {}: thread {} from CPU {} to CPU {}",
-        time(at),
-        moved.task.thread,
-        moved.from,
-        moved.to
-    );
-    let _ = match (moved.makes_room, moved.swapped_with) {
-        (true, Some(other)) => write!(text, ", to make room for thread {}", other.thread),
-        (_, other) => {
-            let swapped = other.map_or_else(String::new, |other| {
-                format!(", in the place of thread {}", other.thread)
-            });
-            let (activity, value, threshold) = (moved.activity.name(), moved.value, moved.threshold);
-            write!(
-                text,
-                "{swapped}: {}, {activity} {value:.2e} a cycle (threshold {threshold:.2e})",
-                moved.reason
-            )
-        }
-    };
-    text
-}
-
 /// The rate of an event. Energy is told in watts, since nobody thinks in what the kernel counts it in.
 fn event_rate(unit: &str, rate: f64) -> String {
     if unit == ENERGY_UNIT {
@@ -207,7 +198,7 @@ fn gain(share: f64, other: &str) -> String {
 }
 
 /// A time in the unit that fits it.
-fn time(duration: Duration) -> String {
+pub(super) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1e3)
@@ -361,31 +352,19 @@ impl Recorder for Report {
                 );
                 self.say(&format!("{why} {best}"));
             }
-            Finding::Sampled {
-                says: Some(says), why, ..
-            } => self.say(&format!("the sample asks for {says}: {}", why.replace('\n', "\n  "))),
-            Finding::Sampled { .. } => {}
-            Finding::Moved(moved) => {
-                if !moved.makes_room {
-                    *self.moves.entry(moved.reason).or_default() += 1;
-                }
-                self.say(&told(at, moved));
-            }
+            // Reported below, by the listener.
+            Finding::Sampled { .. } | Finding::Moved(_) => {}
             Finding::Note { text } => self.say(text),
         }
+        let text = self.listener.finding(at, finding);
+        self.say_any(text);
     }
 
     fn ended(&mut self, at: Duration, exit_status: i32) {
         self.progress.finish();
         self.lines.end();
-        if !self.moves.is_empty() {
-            let causes: Vec<String> = self
-                .moves
-                .iter()
-                .map(|(reason, times)| format!("{times} {reason}"))
-                .collect();
-            self.say(&format!("moves of threads by cause: {}", causes.join(", ")));
-        }
+        let text = self.listener.program_ended();
+        self.say_any(text);
         self.say(&format!(
             "the program ended with status {exit_status} after {}",
             time(at)

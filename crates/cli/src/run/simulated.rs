@@ -1,7 +1,8 @@
 //! `pinfold run --machine MODEL`: a recording, several side by side, or a program that is recorded first, on a simulated
 //! machine.
 
-use super::plan::{self, Plan};
+use super::plan::{Plan, Where};
+use super::policies::Program;
 use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
@@ -77,7 +78,7 @@ impl FromStr for Repetitions {
 }
 
 /// What is only of use on a simulated machine must not be given elsewhere.
-pub(super) fn refuse(arguments: &super::Arguments, place: plan::Where) -> Result<()> {
+pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<()> {
     let simulated = &arguments.simulated;
     if let Some(recording) = simulated.recordings.first() {
         bail!(
@@ -90,7 +91,10 @@ pub(super) fn refuse(arguments: &super::Arguments, place: plan::Where) -> Result
         (simulated.repeat.is_some(), "--repeat"),
         (simulated.keep_recording.is_some(), "--keep-recording"),
         (simulated.seed.is_some(), "--seed"),
-        (simulated.prefetch.is_some() && place != plan::Where::Here, "--prefetch"),
+        (
+            simulated.prefetch.is_some() && !matches!(place, Where::Here),
+            "--prefetch",
+        ),
     ];
     match given.iter().find(|(given, _)| *given) {
         Some((_, option)) => bail!("{option} is about a simulated machine; name one with --machine, or leave it out"),
@@ -222,8 +226,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             model.name
         );
     }
-    let mut plan = Plan::new(arguments, model.topology(), plan::Where::Simulated)?;
-    plan.count_on(arguments, &model)?;
+    let mut plan = Plan::new(arguments, model.topology(), &Where::Simulated(&model))?;
     let outputs = Outputs::open(arguments)?;
     let parts = match parts(arguments)? {
         Ok(parts) => parts,
@@ -236,18 +239,12 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
             .collect(),
         command => words(command),
     };
-    let learner = match (parts.as_slice(), arguments.simulated.recordings.as_slice()) {
-        ([_], []) => {
-            let identity = plan::Identity::Command(&arguments.command);
-            plan.learn(arguments, &identity, Some(&model.name))?
-        }
-        ([_], [file, ..]) => plan.learn(arguments, &plan::Identity::File(file, &command), Some(&model.name))?,
-        _ if arguments.policy == super::PolicyName::Hints => bail!(
-            "--policy hints is about one program, and there are {}; give one recording, or another policy",
-            parts.len()
-        ),
-        _ => crate::behaviour::Learner::default(),
+    let program = match (parts.as_slice(), arguments.simulated.recordings.as_slice()) {
+        ([_], []) => Program::Command(&arguments.command),
+        ([_], [file, ..]) => Program::File(file, &command),
+        _ => Program::Several(parts.len()),
     };
+    let built = plan.build(arguments, &program)?;
     let repetitions = arguments.simulated.repeat.unwrap_or_default();
     let seed = arguments.simulated.seed.unwrap_or(0);
     let (repeat, ending) = match repetitions {
@@ -288,13 +285,12 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         })
     };
     let mut about = About {
-        learner,
         command,
         events: Some(arguments.event.iter().map(|event| format!("event:{event}")).collect()),
         ending,
         simulation,
     };
-    drive_about(arguments, &plan, &mut machine, outputs, &mut about)
+    drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
 }
 
 /// What is going to run: the recordings that were named, or the program, which is recorded; an exit status where it could

@@ -1,0 +1,51 @@
+//! `--policy hint:SLP`: the placement of an affinity hint for the whole run.
+
+use super::{Built, Initial, Parameter, PolicyEntry, PolicyRequest, Prepared};
+use anyhow::Result;
+use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
+use pinfold_policy::Kept;
+
+pub(super) struct Hint;
+
+impl PolicyEntry for Hint {
+    fn name(&self) -> &'static str {
+        "hint"
+    }
+
+    fn parameter(&self) -> Option<Parameter> {
+        Some(Parameter {
+            form: "SLP",
+            check: |text| parse(text).map(|_| ()).map_err(|error| error.to_string()),
+        })
+    }
+
+    fn about(&self) -> &'static str {
+        "keeps the placement of an affinity hint (three letters, such as slp for packed and SLP for distributed), as `pinfold \
+         placements --hint` shows it"
+    }
+
+    fn explained(&self) -> &'static str {
+        "keeps the placement of an affinity hint and only measures"
+    }
+
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let hint = parse(request.parameter.unwrap_or_default())?;
+        Ok(Prepared::new(move |setting| {
+            let kept = Kept::Hint {
+                hint,
+                threads: setting.common.threads,
+            };
+            Ok(Built {
+                initial: kept.first_pinning(setting.topology).map(|pinning| Initial {
+                    pinning,
+                    why: format!("--policy hint:{hint} asks for it"),
+                }),
+                ..Built::new(setting.common.keep(kept))
+            })
+        }))
+    }
+}
+
+fn parse(text: &str) -> Result<AffinityHint, ParseAffinityHintError> {
+    text.parse()
+}

@@ -1,0 +1,182 @@
+//! `--policy hints`: a learned rule, or what the behaviour database knows of the program, names an affinity hint.
+
+use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
+use crate::behaviour::{self, Learner};
+use crate::run::{executable, number, words};
+use anyhow::{Result, bail};
+use clap::{Args, Command, FromArgMatches};
+use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
+use pinfold_core::{Finding, Metric};
+use pinfold_linux::counters::Request;
+use pinfold_policy::{HintOptions, Normalised, RuleMetric, Rules};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+pub(super) struct Hints;
+
+#[derive(Args)]
+#[group(skip)]
+#[command(next_help_heading = "Options of --policy hints")]
+struct Flags {
+    /// The learned rules [default: those that were made of the behaviour database].
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+
+    /// Observe a program that is not known in the placement of this affinity hint, such as SLP for distributed; unpinned leaves
+    /// it to the operating system meanwhile [default: unpinned].
+    #[arg(long, value_name = "WHERE")]
+    observe: Option<ObserveName>,
+
+    /// Make the rules again when the database has grown by this many percent; 0 for never.
+    #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
+    rebuild: f64,
+}
+
+/// What `--observe` takes: a hint, or nothing for `unpinned`.
+#[derive(Clone, Copy)]
+struct ObserveName(Option<AffinityHint>);
+
+impl FromStr for ObserveName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unpinned" {
+            return Ok(Self(None));
+        }
+        let hint = text.parse().map(|hint| Self(Some(hint)));
+        hint.map_err(|error: ParseAffinityHintError| format!("{error}; or unpinned"))
+    }
+}
+
+impl PolicyEntry for Hints {
+    fn name(&self) -> &'static str {
+        "hints"
+    }
+
+    fn about(&self) -> &'static str {
+        "looks once and follows a learned rule, or what is known of the program"
+    }
+
+    fn explained(&self) -> &'static str {
+        "looks at what the program does once and follows a learned rule, or what is known of the program"
+    }
+
+    fn flags(&self, command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let flags = Flags::from_arg_matches(request.flags)?;
+        Ok(Prepared::new(move |setting| build(&flags, setting)))
+    }
+}
+
+fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
+    let database = &setting.arguments.behaviour;
+    let machine = behaviour::machine(setting.topology, setting.simulated)?;
+    let key = match setting.program {
+        Program::File(file, command) => behaviour::program_key(file, command, machine)?,
+        Program::Command(command) => behaviour::program_key(&executable(&command[0])?, &words(command), machine)?,
+        Program::Several(number) => {
+            bail!("--policy hints is about one program, and there are {number}; give one recording, or another policy")
+        }
+    };
+    let rules = behaviour::read_rules(flags.rules.as_deref(), &database.rules_path()?)?;
+    let (mut store, note) = database.open()?;
+    let common = setting.common.clone();
+    let options = HintOptions {
+        times: common.times,
+        metric: common.metric,
+        skip: common.skip,
+        threads: common.threads,
+        observe: flags.observe.and_then(|observe| observe.0),
+        known: behaviour::known(&mut store, &key, rules.as_ref())?,
+        rules: rules.as_ref().map(|learned| learned.rules.clone()),
+    };
+    options.check()?;
+    let mut notes = Vec::from_iter(note);
+    if options.rules.is_none() {
+        notes.push(format!(
+            "There are no learned rules in `{}`, so a program that is not known stays where it is observed. `pinfold db rebuild` makes \
+             rules of what was observed; --rules names others.",
+            database.rules_path()?.display()
+        ));
+    }
+    let expected = options.expected().map(|known| known.why.clone());
+    Ok(Built {
+        initial: options.first_pinning(setting.topology).map(|pinning| Initial {
+            pinning,
+            why: expected.unwrap_or_else(|| "--observe asks for it".to_owned()),
+        }),
+        optional_requests: options.rules.as_ref().map(requests).unwrap_or_default(),
+        notes,
+        listener: Box::new(Learning {
+            rules: options.rules.clone(),
+            learner: Learner::new(store, key, rules.as_ref()),
+            database: database.clone(),
+            // Rules that were named are the user's, and not made of the database.
+            rebuild: (flags.rules.is_none() && flags.rebuild != 0.0).then_some(flags.rebuild),
+        }),
+        ..Built::new(pinfold_policy::Hints::new(options))
+    })
+}
+
+/// By what metrics of rules are divided.
+const INSTRUCTIONS: &str = "event:instructions";
+
+/// The metrics that rules look at, and that they are divided by.
+fn looked_at(rules: &Rules) -> Vec<&str> {
+    let mut names: Vec<&str> = rules.metrics().iter().map(|metric| metric.name.as_str()).collect();
+    let divided = |metric: &RuleMetric| metric.normalised == Normalised::PerInstruction;
+    if rules.metrics().iter().any(divided) && !names.contains(&INSTRUCTIONS) {
+        names.push(INSTRUCTIONS);
+    }
+    names
+}
+
+/// The events that rules look at.
+fn requests(rules: &Rules) -> Vec<Request> {
+    let events = looked_at(rules)
+        .into_iter()
+        .filter_map(|name| name.strip_prefix("event:"));
+    events.map(|event| Request::Event(event.to_owned())).collect()
+}
+
+/// Writes to the behaviour database what the run shows.
+struct Learning {
+    rules: Option<Rules>,
+    learner: Learner,
+    database: behaviour::Arguments,
+    /// After how many percent of growth the rules are made again; `None` for never.
+    rebuild: Option<f64>,
+}
+
+impl Listener for Learning {
+    fn begin(&mut self, metrics: &[Metric]) -> Option<String> {
+        let rules = self.rules.as_ref()?;
+        let counted = |name: &str| !name.starts_with("event:") || metrics.iter().any(|metric| metric.name == name);
+        let lacking: Vec<&str> = looked_at(rules).into_iter().filter(|name| !counted(name)).collect();
+        (!lacking.is_empty()).then(|| {
+            format!(
+                "The rules look at {}, which is not counted here; they were made for {}. A condition on it never holds.",
+                lacking.join(" and "),
+                rules.trained().machines.join(", ")
+            )
+        })
+    }
+
+    fn finding(&mut self, _at: Duration, finding: &Finding) -> Option<String> {
+        self.learner.finding(finding);
+        match finding {
+            Finding::Sampled {
+                says: Some(says), why, ..
+            } => Some(format!("the sample asks for {says}: {}", why.replace('\n', "\n  "))),
+            _ => None,
+        }
+    }
+
+    fn end(&mut self) -> Option<String> {
+        self.learner.end(&self.database, self.rebuild)
+    }
+}

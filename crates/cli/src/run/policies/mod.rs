@@ -1,0 +1,370 @@
+//! What `--policy` takes, and what each policy brings.
+//!
+//! A policy is a file of this folder with a `PolicyEntry`, and a line in `POLICIES`. What it decides is a
+//! `pinfold_policy::Policy`; the entry says by which name and flags it is chosen, what it needs of a machine, how it is
+//! built, and how its own findings are reported (CONTRIBUTING.md has the recipe).
+//!
+//! A run goes through three steps:
+//!
+//! 1. `Arguments::chosen` finds the entry and refuses the flags of other policies;
+//! 2. `PolicyEntry::prepare` checks the flags and says what must be counted, before the program is known;
+//! 3. `Prepared::build` makes the policy for one program.
+
+mod autopin;
+mod fixed;
+mod hint;
+mod hints;
+mod none;
+mod sam;
+#[cfg(test)]
+mod toy;
+
+use super::plan::Where;
+use anyhow::{Result, bail};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use pinfold_core::{Finding, Metric, Pinning, PuSet, Topology};
+use pinfold_linux::counters::Request;
+use pinfold_policy::{MetricRequest, Policy, Skip, Times};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// The policies, in the order of the help text. The first is the default.
+const POLICIES: &[&dyn PolicyEntry] = &[
+    &autopin::Autopin,
+    &hints::Hints,
+    &sam::Sam,
+    &fixed::Fixed,
+    &hint::Hint,
+    &none::None,
+    #[cfg(test)]
+    &toy::Toy,
+];
+
+/// The policy of a program that binds its own threads.
+const UNPLACED: &dyn PolicyEntry = &none::None;
+
+/// What a policy is to `pinfold run`.
+pub(super) trait PolicyEntry: Sync {
+    /// What `--policy` takes, up to the colon where a parameter follows.
+    fn name(&self) -> &'static str;
+
+    /// What follows the name after a colon.
+    fn parameter(&self) -> Option<Parameter> {
+        None
+    }
+
+    /// What the policy does, for the help text: a clause whose subject is its name.
+    fn about(&self) -> &'static str;
+
+    /// What the policy does, for `pinfold explain`: a clause whose subject is its name.
+    fn explained(&self) -> &'static str;
+
+    /// Adds the policy's own flags, under a heading with its name.
+    fn flags(&self, command: Command) -> Command {
+        command
+    }
+
+    /// Whether the policy places threads. If not, a program may bind its own.
+    fn places_threads(&self) -> bool {
+        true
+    }
+
+    /// Whether this value of `--metric` names events for the policy, and not what pinnings are compared by.
+    fn names_events(&self, _metric: &str) -> bool {
+        false
+    }
+
+    /// Checks the flags, and finds what the policy needs of the machine.
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared>;
+}
+
+/// What follows a policy's name after a colon.
+pub(super) struct Parameter {
+    /// How it is written, in words.
+    form: &'static str,
+    check: fn(&str) -> Result<(), String>,
+}
+
+/// For what a policy is prepared.
+pub(super) struct PolicyRequest<'a> {
+    /// What followed the name after a colon; checked.
+    parameter: Option<&'a str>,
+    /// The command line, for the policy's own flags.
+    flags: &'a ArgMatches,
+    arguments: &'a super::Arguments,
+    place: &'a Where<'a>,
+}
+
+/// A policy whose flags are valid.
+pub(super) struct Prepared {
+    /// The events that must be counted.
+    pub(super) requests: Vec<Request>,
+    /// Makes the policy.
+    pub(super) build: Box<Build>,
+}
+
+/// Makes a policy for one program.
+pub(super) type Build = dyn Fn(&Setting<'_>) -> Result<Built>;
+
+impl Prepared {
+    /// A policy that needs no events of its own.
+    fn new(build: impl Fn(&Setting<'_>) -> Result<Built> + 'static) -> Self {
+        Self {
+            requests: vec![],
+            build: Box::new(build),
+        }
+    }
+}
+
+/// What a policy is built for: what all policies have in common, and the program.
+pub(super) struct Setting<'a> {
+    pub(super) topology: &'a Topology,
+    /// The name of the machine, where it is simulated.
+    pub(super) simulated: Option<&'a str>,
+    pub(super) common: &'a Common,
+    pub(super) program: &'a Program<'a>,
+    pub(super) arguments: &'a super::Arguments,
+}
+
+/// The options that all policies have in common, checked.
+#[derive(Clone)]
+pub(super) struct Common {
+    pub(super) times: Times,
+    /// The metric whose rate is reported.
+    pub(super) metric: MetricRequest,
+    /// The tasks that are left alone.
+    pub(super) skip: Skip,
+    /// The number of threads to place; `None` for those that work.
+    pub(super) threads: Option<usize>,
+    /// The pinnings that the user names; often none.
+    pub(super) schedules: Vec<Pinning>,
+}
+
+/// What runs.
+pub(super) enum Program<'a> {
+    /// The binary of a command.
+    Command(&'a [OsString]),
+    /// A file that stands for the program, such as a recording, and the command.
+    File(&'a Path, &'a [String]),
+    /// This many programs, side by side.
+    Several(usize),
+}
+
+/// A policy at its beginning, and what goes with it.
+pub(super) struct Built {
+    pub(super) policy: Box<dyn Policy>,
+    /// Where ranks run from the first instruction on; `None` leaves them to the operating system.
+    pub(super) initial: Option<Initial>,
+    /// Events that the policy can do without. They are counted where that is possible here.
+    pub(super) optional_requests: Vec<Request>,
+    /// What the user should know before the program starts.
+    pub(super) notes: Vec<String>,
+    pub(super) listener: Box<dyn Listener>,
+}
+
+impl Built {
+    fn new(policy: impl Policy + 'static) -> Self {
+        Self {
+            policy: Box::new(policy),
+            initial: None,
+            optional_requests: vec![],
+            notes: vec![],
+            listener: Box::new(Silent),
+        }
+    }
+
+    /// Where ranks run from the first instruction on.
+    pub(super) fn first_pinning(&self) -> Option<&Pinning> {
+        self.initial.as_ref().map(|initial| &initial.pinning)
+    }
+}
+
+/// Where ranks run from the first instruction on, and why there.
+pub(super) struct Initial {
+    pinning: Pinning,
+    why: String,
+}
+
+impl fmt::Display for Initial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pus: PuSet = self.pinning.pus().iter().copied().collect();
+        let why = &self.why;
+        write!(
+            f,
+            "threads are pinned from the start, each to one of the CPUs {pus}: {why}"
+        )
+    }
+}
+
+/// Follows a run for its policy: reports the findings that only this policy has, and keeps what is to be kept. What a method
+/// returns is a message for the user.
+pub(super) trait Listener {
+    /// The machine counts these metrics.
+    fn begin(&mut self, _metrics: &[Metric]) -> Option<String> {
+        None
+    }
+
+    /// The policy found something.
+    fn finding(&mut self, _at: Duration, _finding: &Finding) -> Option<String> {
+        None
+    }
+
+    /// The program has ended.
+    fn program_ended(&mut self) -> Option<String> {
+        None
+    }
+
+    /// The run is over, whether it failed or not.
+    fn end(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// Reports nothing.
+struct Silent;
+
+impl Listener for Silent {}
+
+/// `--policy`, and the flags of all policies.
+pub(super) struct Arguments {
+    selection: Selection,
+    matches: ArgMatches,
+}
+
+#[derive(Clone)]
+struct Selection {
+    entry: &'static dyn PolicyEntry,
+    parameter: Option<String>,
+}
+
+impl Arguments {
+    /// The policy that was asked for. The flags of others are refused.
+    pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
+        let entry = self.selection.entry;
+        for other in POLICIES.iter().filter(|other| other.name() != entry.name()) {
+            let flags = other.flags(Command::new(other.name()));
+            let given =
+                |flag: &&Arg| self.matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
+            if let Some(flag) = flags.get_arguments().find(given) {
+                let flag = flag.get_long().unwrap_or_default();
+                bail!(
+                    "--{flag} is for --policy {}; add that, or leave --{flag} out",
+                    other.name()
+                );
+            }
+        }
+        Ok(Chosen { entry, arguments: self })
+    }
+}
+
+/// The policy of a run.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'a> {
+    entry: &'static dyn PolicyEntry,
+    arguments: &'a Arguments,
+}
+
+impl Chosen<'_> {
+    pub(super) fn places_threads(&self) -> bool {
+        self.entry.places_threads()
+    }
+
+    pub(super) fn names_events(&self, metric: &str) -> bool {
+        self.entry.names_events(metric)
+    }
+
+    /// Has threads left to the operating system instead.
+    pub(super) fn leave_threads(&mut self) {
+        self.entry = UNPLACED;
+    }
+
+    pub(super) fn prepare(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<Prepared> {
+        self.entry.prepare(&PolicyRequest {
+            parameter: self.arguments.selection.parameter.as_deref(),
+            flags: &self.arguments.matches,
+            arguments,
+            place,
+        })
+    }
+}
+
+/// What the policy of a record does: a clause whose subject is the policy. `None` where the policy is unknown.
+pub(crate) fn explained(name: &str) -> Option<&'static str> {
+    let entry = POLICIES.iter().find(|entry| entry.name() == name)?;
+    Some(entry.explained())
+}
+
+impl clap::Args for Arguments {
+    fn augment_args(command: Command) -> Command {
+        let policy = Arg::new("policy")
+            .long("policy")
+            .value_name("POLICY")
+            .default_value(POLICIES[0].name())
+            .value_parser(parse)
+            .help(help());
+        let command = POLICIES
+            .iter()
+            .fold(command.arg(policy), |command, entry| entry.flags(command));
+        command.next_help_heading(None::<&'static str>)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let selection = matches.get_one("policy").cloned();
+        Ok(Self {
+            selection: selection.ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?,
+            matches: matches.clone(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn help() -> String {
+    let policies: Vec<String> = POLICIES
+        .iter()
+        .map(|entry| format!("{} {}", written(*entry), entry.about()))
+        .collect();
+    format!("Who decides where threads run: {}", policies.join("; "))
+}
+
+/// How a policy is written on the command line.
+fn written(entry: &dyn PolicyEntry) -> String {
+    match entry.parameter() {
+        Some(parameter) => format!("{}:{}", entry.name(), parameter.form),
+        None => entry.name().to_owned(),
+    }
+}
+
+fn parse(text: &str) -> Result<Selection, String> {
+    let (name, parameter) = match text.split_once(':') {
+        Some((name, parameter)) => (name, Some(parameter)),
+        None => (text, None),
+    };
+    let entry = POLICIES.iter().copied().find(|entry| entry.name() == name);
+    match (entry, entry.and_then(PolicyEntry::parameter), parameter) {
+        (Some(entry), None, None) => Ok(Selection { entry, parameter: None }),
+        (Some(entry), Some(known), Some(parameter)) => {
+            (known.check)(parameter)?;
+            Ok(Selection {
+                entry,
+                parameter: Some(parameter.to_owned()),
+            })
+        }
+        _ => {
+            let names: Vec<String> = POLICIES.iter().map(|entry| written(*entry)).collect();
+            Err(format!("there are {}", names.join(", ")))
+        }
+    }
+}

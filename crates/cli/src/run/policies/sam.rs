@@ -1,0 +1,214 @@
+//! `--policy sam`: what is counted, which thresholds are used, which abilities are left out, and how moves are reported.
+
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
+use crate::activities;
+use crate::run::plan::Where;
+use crate::run::report;
+use anyhow::{Result, bail};
+use clap::{Args, Command, FromArgMatches, ValueEnum};
+use pinfold_calibrate::activities::{of_machine, thresholds_of_model};
+use pinfold_calibrate::thresholds::Clock;
+use pinfold_core::{Finding, MoveReason, TaskMove};
+use pinfold_linux::counters::Request;
+use pinfold_policy::sam::{MapperEvents, MapperOptions, SamOptions, Thresholds};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) struct Sam;
+
+#[derive(Args)]
+#[group(skip)]
+#[command(next_help_heading = "Options of --policy sam")]
+struct Flags {
+    /// From which rates on sharing and memory are too much [default: the paper's, and of a simulated machine's memory what the
+    /// model says].
+    #[arg(long, value_name = "FILE.toml")]
+    thresholds: Option<PathBuf>,
+
+    /// Do without what it does beyond the paper.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    without: Vec<Ability>,
+}
+
+/// What the mapper does beyond the paper.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Ability {
+    /// Threads that were moved stay a while.
+    Hysteresis,
+    /// Moves must be expected to gain more than they cost.
+    CostGain,
+    /// Moves for coherence that did not help are undone.
+    Validation,
+    /// Threads of a process share until it is seen which of them do.
+    LearnGroups,
+    /// Threads that share less than the threshold are brought together for a trial.
+    FaintSharers,
+    /// Threads that use a busy memory are spread before it is saturated, for a trial.
+    FaintContention,
+    /// Threads go back to where their memory was seen to be local.
+    LearnHomes,
+    /// The pages of threads that are moved to another node go with them.
+    PagesFollow,
+    /// All of these.
+    All,
+}
+
+impl PolicyEntry for Sam {
+    fn name(&self) -> &'static str {
+        "sam"
+    }
+
+    fn about(&self) -> &'static str {
+        "moves single threads all the time, those that share data together and memory-bound ones apart, by hardware counters"
+    }
+
+    fn explained(&self) -> &'static str {
+        "brings threads together that share data and spreads those that need memory, one by one, by what hardware counters say"
+    }
+
+    fn flags(&self, command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+
+    fn names_events(&self, metric: &str) -> bool {
+        metric.contains('=')
+    }
+
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let flags = Flags::from_arg_matches(request.flags)?;
+        let (counted, requests) = match request.place {
+            Where::Here => flags.here(&request.arguments.metric)?,
+            Where::Simulated(model) => {
+                let thresholds = flags.thresholds_or(Clock::Cycle, || thresholds_of_model(model))?;
+                let events = of_machine(&model.name)?;
+                (Counted { events, thresholds }, vec![])
+            }
+            Where::Scripted(_) => bail!(
+                "a scripted machine has no events from which SAM could tell sharing from contention; name a model (`pinfold \
+                 machines` lists them), or another policy"
+            ),
+        };
+        Ok(Prepared {
+            requests,
+            build: Box::new(move |setting| {
+                let common = setting.common.clone();
+                let policy = pinfold_policy::sam::Sam::new(SamOptions {
+                    interval: setting.arguments.interval,
+                    thresholds: counted.thresholds.clone(),
+                    mapper: flags.mapper(),
+                    pages_follow: flags.with(Ability::PagesFollow),
+                    events: counted.events.clone(),
+                    times: common.times,
+                    metric: common.metric,
+                    skip: common.skip,
+                });
+                Ok(Built {
+                    listener: Box::new(Moves::default()),
+                    ..Built::new(policy)
+                })
+            }),
+        })
+    }
+}
+
+/// What is counted, and which rates are too much.
+struct Counted {
+    events: MapperEvents,
+    thresholds: Thresholds,
+}
+
+impl Flags {
+    /// For a program that really runs here; with what must be counted.
+    fn here(&self, metric: &str) -> Result<(Counted, Vec<Request>)> {
+        let named = Sam.names_events(metric);
+        let (events, requests) = if named {
+            activities::named(metric)?
+        } else {
+            activities::here()?
+        };
+        if named && self.thresholds.is_none() {
+            bail!(
+                "--metric {metric} counts by the nanosecond of processor time, for which there are no thresholds; \
+                 name a file of them with --thresholds (`pinfold calibrate --thresholds --metric {metric}` measures \
+                 them)"
+            );
+        }
+        let by = if named { Clock::Nanosecond } else { Clock::Cycle };
+        let thresholds = self.thresholds_or(by, Thresholds::paper)?;
+        Ok((Counted { events, thresholds }, requests))
+    }
+
+    fn thresholds_or(&self, by: Clock, otherwise: impl FnOnce() -> Thresholds) -> Result<Thresholds> {
+        match &self.thresholds {
+            Some(file) => activities::read_thresholds(file, by),
+            None => Ok(otherwise()),
+        }
+    }
+
+    fn with(&self, ability: Ability) -> bool {
+        !self.without.contains(&ability) && !self.without.contains(&Ability::All)
+    }
+
+    fn mapper(&self) -> MapperOptions {
+        MapperOptions {
+            hysteresis: self.with(Ability::Hysteresis),
+            cost_gain: self.with(Ability::CostGain),
+            validation: self.with(Ability::Validation),
+            learn_groups: self.with(Ability::LearnGroups),
+            faint_sharers: self.with(Ability::FaintSharers),
+            faint_contention: self.with(Ability::FaintContention),
+            learn_homes: self.with(Ability::LearnHomes),
+        }
+    }
+}
+
+/// Reports moves of threads: how many had which cause.
+#[derive(Default)]
+struct Moves(BTreeMap<MoveReason, usize>);
+
+impl Listener for Moves {
+    fn finding(&mut self, at: Duration, finding: &Finding) -> Option<String> {
+        let Finding::Moved(moved) = finding else { return None };
+        if !moved.makes_room {
+            *self.0.entry(moved.reason).or_default() += 1;
+        }
+        Some(told(at, moved))
+    }
+
+    fn program_ended(&mut self) -> Option<String> {
+        let causes: Vec<String> = self
+            .0
+            .iter()
+            .map(|(reason, times)| format!("{times} {reason}"))
+            .collect();
+        (!causes.is_empty()).then(|| format!("moves of threads by cause: {}", causes.join(", ")))
+    }
+}
+
+/// One move of a task.
+fn told(at: Duration, moved: &TaskMove) -> String {
+    let mut text = format!(
+        "at {}: thread {} from CPU {} to CPU {}",
+        report::time(at),
+        moved.task.thread,
+        moved.from,
+        moved.to
+    );
+    let _ = match (moved.makes_room, moved.swapped_with) {
+        (true, Some(other)) => write!(text, ", to make room for thread {}", other.thread),
+        (_, other) => {
+            let swapped = other.map_or_else(String::new, |other| {
+                format!(", in the place of thread {}", other.thread)
+            });
+            let (activity, value, threshold) = (moved.activity.name(), moved.value, moved.threshold);
+            write!(
+                text,
+                "{swapped}: {}, {activity} {value:.2e} a cycle (threshold {threshold:.2e})",
+                moved.reason
+            )
+        }
+    };
+    text
+}
