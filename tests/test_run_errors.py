@@ -126,8 +126,10 @@ def test_an_unknown_symbol_is_answered_with_the_nearest_names(pinfold: Pinfold, 
     refused(run, f"{program} has no function `stepp`", "did you mean step")
 
 
-def test_a_uprobe_in_a_program_that_is_not_found_says_so(pinfold: Pinfold) -> None:
-    refused(pinfold.run("--metric", "uprobe:main", "--", "pinfold-test-not-there"), "`pinfold-test-not-there`", "PATH")
+def test_a_program_that_is_not_found_gives_127_before_its_symbols_are_read(pinfold: Pinfold) -> None:
+    run = pinfold.run("--metric", "uprobe:main", "--", "pinfold-test-not-there")
+    assert run.status == 127
+    assert run.err == "pinfold: command not found: pinfold-test-not-there\n"
 
 
 @pytest.fixture

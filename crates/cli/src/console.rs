@@ -55,7 +55,10 @@ pub(crate) fn print_parsed(answer: &clap::Error) -> Result<i32, Unwritable> {
 /// An error with its causes, each of which is said once: many an error's text holds its cause's already.
 pub(crate) fn whole(error: &anyhow::Error) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(|cause| cause.to_string().trim_end().to_owned()) {
+    for cause in error
+        .chain()
+        .map(|cause| cause.to_string().trim_end_matches('\n').to_owned())
+    {
         if text.contains(&cause) {
             continue;
         }
