@@ -27,12 +27,12 @@ use std::time::Instant;
 
 /// Measure a machine.
 ///
-/// With --model, measures the machine at hand and writes a model of it, which `--machine FILE.toml` then simulates. Takes less
-/// than two minutes, best on a machine that does nothing else.
+/// With --model, measures this machine and writes a model of it, which `--machine FILE.toml` then simulates. It takes
+/// less than two minutes; nothing else should run meanwhile.
 ///
-/// With --thresholds, writes from which rates on sharing and memory are a bottleneck, for `pinfold run --policy sam` and
-/// `pinfold daemon`: on this machine, with the counters of its processor, in a minute or two; or, with --machine, on a
-/// simulated one.
+/// With --thresholds, writes the rates above which sharing and memory traffic are a bottleneck, for `pinfold run
+/// --policy sam` and `pinfold daemon`: on this machine, with the counters of its processor, in a minute or two; or,
+/// with --machine, on a simulated one.
 #[derive(Args)]
 #[command(group = ArgGroup::new("mode").required(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
@@ -40,12 +40,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
-    /// Measure what a machine model needs: the core, caches, memory, the ways between cores.
+    /// Measure what a machine model needs: the core, caches, memory, communication between cores.
     #[arg(long, group = "mode")]
     model: bool,
 
-    /// Measure the thresholds of SAM: two threads share data more and more often, near each other and apart; and one to all
-    /// cores of a package copy memory.
+    /// Measure the thresholds of SAM: two threads share data more and more often, near each other and apart; and one
+    /// to all cores of a package copy memory.
     #[arg(long, group = "mode")]
     thresholds: bool,
 
@@ -60,15 +60,15 @@ pub(crate) struct Arguments {
     )]
     metric: Option<String>,
 
-    /// With --thresholds: both curves, as SVG.
+    /// With --thresholds: draw both measured curves to this file, as SVG.
     #[arg(long, value_name = "FILE.svg", requires = "thresholds", conflicts_with = "model")]
     plot: Option<PathBuf>,
 
-    /// The model, or the thresholds; without it, on standard output.
+    /// Write the model or the thresholds to this file [default: standard output].
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
 
-    /// Also write all measurements, as JSON.
+    /// Also write all measurements to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Say nothing about what is being measured.
+    /// Print no progress.
     #[arg(short, long)]
     quiet: bool,
 }

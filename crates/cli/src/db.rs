@@ -30,7 +30,7 @@ enum Command {
         #[arg(value_name = "PROGRAM")]
         program: String,
     },
-    /// Write everything as JSON.
+    /// Print everything as JSON.
     Export {
         /// Only this program, by its number or name.
         #[arg(value_name = "PROGRAM")]
@@ -40,7 +40,8 @@ enum Command {
         #[arg(long, value_name = "FILE.parquet")]
         data: Option<PathBuf>,
     },
-    /// Make the rules anew of all that was observed. `pinfold run --policy hints` does so when it has grown enough.
+    /// Rebuild the rules from all that was observed. `pinfold run --policy hints` does so when the database has grown
+    /// enough.
     Rebuild {
         /// Learn from this data set of `pinfold sweep` as well, now and in the future.
         #[arg(long, value_name = "FILE.parquet")]

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Only what has this text in its name, its unit masks or its description; upper and lower case are alike.
     pattern: Option<String>,
 
-    /// Also list the events of processors that are not here.
+    /// Also list the events of other processors.
     #[arg(long)]
     all: bool,
 

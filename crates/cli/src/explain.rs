@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tell in words why a run did what it did.
+/// Explain in words what a run decided, and why.
 ///
 /// FILE is what `pinfold run --json FILE` wrote.
 #[derive(Args)]

@@ -11,9 +11,9 @@ use std::io::{IsTerminal, stderr, stdout};
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Where pages are: `first_touch`, interleave, interleave:NODES, `weighted_interleave:NODES`, bind:NODES,
-    /// preferred:NODE, single:NODE, local, remote (the nearest node that is not the threads' own), locality (on the node
-    /// whose threads access the page most) and balance (as many accesses on each node). NODES are such as 0-3,8.
+    /// Where pages are: first_touch, interleave, interleave:NODES, `weighted_interleave:NODES`, bind:NODES,
+    /// preferred:NODE, single:NODE, local, remote (the nearest node that is not the threads' own), locality (on the
+    /// node whose threads access the page most) and balance (as many accesses on each node). NODES are such as 0-3,8.
     #[arg(long, group = "mapping", value_name = "MAPPING")]
     page_map: Option<PageMapping>,
 
@@ -34,7 +34,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, group = "mapping", value_name = "NODE")]
     preferred: Option<String>,
 
-    /// Pages on the node of the thread that touches them first; those in memory follow threads that are all on one node.
+    /// Pages on the node of the thread that touches them first; those in memory follow threads that are all on one
+    /// node.
     #[arg(short, long, group = "mapping")]
     localalloc: bool,
 }
@@ -106,15 +107,15 @@ impl Arguments {
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Migration {
-    /// Move at most so many bytes of pages a second, such as 500MB/s or 1GiB/s.
+    /// Move pages at this rate at most, in bytes a second, such as 500MB/s or 1GiB/s.
     #[arg(long = "migrate-rate", value_parser = parse_rate, value_name = "RATE")]
     rate: Option<f64>,
 
-    /// Move pages too that other processes have mapped as well; needs `CAP_SYS_NICE`.
+    /// Also move pages that other processes have mapped; needs CAP_SYS_NICE.
     #[arg(long = "migrate-shared")]
     shared: bool,
 
-    /// Move files' pages too.
+    /// Also move pages of files.
     #[arg(long = "migrate-files")]
     files: bool,
 }
@@ -125,7 +126,8 @@ impl Migration {
         self.rate
     }
 
-    /// What moves beside what is the program's own; with `own_policies` also what the program has given a policy of its own.
+    /// What moves beside what is the program's own; with `own_policies` also what the program has given a policy of
+    /// its own.
     pub(crate) fn selection(&self, own_policies: bool) -> Result<Selection> {
         if self.shared
             && let Err(error) = pinfold_linux::memory::may_move_shared()
@@ -153,8 +155,8 @@ impl Migration {
     }
 }
 
-/// The units of a byte rate and their sizes: those of memory, and the decimal ones. A bare letter is one of memory, as in
-/// `32k`.
+/// The units of a byte rate and their sizes: those of memory, and the decimal ones. A bare letter is one of memory,
+/// as in `32k`.
 const UNITS: [(&str, f64); 13] = [
     ("B", 1.0),
     ("k", 1024.0),
@@ -192,7 +194,8 @@ fn parse_rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a rate; write bytes a second, such as 500MB/s or 1GiB/s".to_owned())
 }
 
-/// What shows how far the moving of pages is: a line on the terminal, where standard error is one and standard output is not.
+/// What shows how far the moving of pages is: a line on the terminal, where standard error is one and standard output
+/// is not.
 pub(crate) fn progress(quiet: bool) -> Box<dyn FnMut(u64, u64) + Send> {
     let drawn = !quiet && stderr().is_terminal() && !stdout().is_terminal();
     let mut bar: Option<indicatif::ProgressBar> = None;

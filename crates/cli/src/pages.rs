@@ -24,14 +24,13 @@ use std::process::ExitCode;
 
 /// Show on which NUMA nodes the pages of a running process are, and move them.
 ///
-/// With a page mapping, such as --interleave all, what is in memory is moved there; pages that the process touches later come
-/// where its own memory policy puts them. For locality and balance the process's accesses are sampled first, or taken from a
-/// recording (--profile); pages of which
-/// none is seen stay where they are. Ctrl-C ends the moving and not the process. The exit status is 0 also where pages
-/// had to stay; how many and why is told.
+/// With a page mapping, such as --interleave all, what is in memory is moved there; pages that the process touches
+/// later come where its own memory policy puts them. For locality and balance the process's accesses are sampled
+/// first, or taken from a recording (--profile); pages of which none is seen stay where they are. Ctrl-C ends the
+/// moving and not the process. The exit status is 0 even if some pages had to stay; how many and why is printed.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The process's number.
+    /// The process ID.
     #[arg(value_name = "PID", allow_negative_numbers = true, value_parser = number::within(1i32, i32::MAX))]
     process: i32,
 
@@ -44,11 +43,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     sampling: crate::sampling::Arguments,
 
-    /// Move pages too to which the program has given a memory policy of its own.
+    /// Also move pages to which the program has given a memory policy.
     #[arg(long = "override")]
     overrides: bool,
 
-    /// Write what was found and done to this file.
+    /// Also write a report to this file, as JSON (docs/formats.md).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut profiled = None;
     if let Some(mapping) = mapping {
         let mut goal: Box<dyn PageGoal> = if let Some(profile) = &profile {
-            let (accesses, told) = on_process(profile, arguments.process, &areas, page_size())?;
+            let (accesses, told) = on_process(Path::new(PROCFS), profile, arguments.process, &areas, page_size())?;
             if accesses.is_empty() {
                 bail!("no memory of the process is that of the recording, so the pages stay where they are: {told}");
             }

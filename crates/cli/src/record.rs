@@ -31,8 +31,8 @@ use std::process::ExitCode;
 
 /// Record the data accesses of an unmodified x86-64 program, which runs under qemu-user.
 ///
-/// The program's exit status is ours. Of a program that forks, the first process is recorded; of one that calls exec,
-/// what came before.
+/// The exit status is the program's. If the program forks, the first process is recorded; if it calls exec, what came
+/// before is.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The recording.
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     from: Option<u64>,
 
-    /// Record for so many instructions.
+    /// Record this many instructions.
     #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 
@@ -53,11 +53,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REGION", value_parser = WantedRegion::parse)]
     region: Option<WantedRegion>,
 
-    /// With --for, record again every so many instructions; with --region, one in so many of its executions.
+    /// With --for, begin to record every N instructions; with --region, record every Nth execution.
     #[arg(long, value_name = "N", value_parser = count)]
     every: Option<u64>,
 
-    /// Say what was recorded and how large it is.
+    /// Print what was recorded and its size.
     #[arg(short, long)]
     verbose: bool,
 

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make undone what a pinfold that was killed has left changed: masks of threads, prefetchers.
+/// Roll back what a killed pinfold left changed: affinity masks of threads, prefetchers.
 ///
-/// What was changed since by somebody else is left alone, and so is what a pinfold has changed that still runs. A journal of
-/// another container is left alone too, and what undoes it is printed. The exit status is 1 where something could not be
-/// undone, or was left to another container.
+/// Changes of a pinfold that still runs are left alone, and so is what somebody else has changed since. A journal of
+/// another container is left alone too; how to roll it back is printed. The exit status is 1 if something could not be
+/// rolled back, or was left to another container.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// Also make undone what was left on purpose (`run --keep-pinned`).
+    /// Also roll back what was left on purpose (`run --keep-pinned`).
     #[arg(long)]
     kept: bool,
 

@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST")]
     schedule: Vec<String>,
 
-    /// Measure each candidate for this long, and tell the rate as often after the choice.
+    /// Measure each candidate for this long; after the choice report the rate once in this time.
     #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
     probe: Duration,
 
@@ -115,16 +115,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = pages::BalancingName::Keep, value_name = "WHAT")]
     numa_balancing: pages::BalancingName,
 
-    /// Place threads although variables such as `OMP_PROC_BIND` tell the program to bind them itself, and move pages although
-    /// the program has given them a memory policy.
+    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself, and move pages
+    /// although the program has given them a memory policy.
     #[arg(long = "override")]
     overrides: bool,
 
-    /// Let the program go on, unpinned, if pinfold is killed; without this it ends with pinfold.
+    /// If pinfold is killed, let the program run on without pinning; by default it ends with pinfold.
     #[arg(long)]
     outlive: bool,
 
-    /// Leave what the program leaves running pinned when pinfold ends; without this it is unpinned.
+    /// Keep processes that outlive the program pinned after pinfold ends; by default they get their masks back.
     #[arg(long)]
     keep_pinned: bool,
 
@@ -132,7 +132,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// Write everything that was learned to this file.
+    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` puts it in words.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -141,7 +141,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "quiet")]
     log: Option<PathBuf>,
 
-    /// Tell nothing but errors.
+    /// Print nothing but errors.
     #[arg(short, long)]
     quiet: bool,
 

@@ -19,17 +19,17 @@ pub(crate) struct Arguments {
     #[arg(long = "sample-by", value_enum, default_value_t = SourceName::Auto, value_name = "SOURCE")]
     source: SourceName,
 
-    /// For locality and balance, by page faults: protect pages so often, to see who accesses them next; less often costs the
-    /// program less [default: 100ms].
+    /// For locality and balance, by page faults: the time between two protections of the pages, each of which shows
+    /// who accesses them next; a longer time costs the program less [default: 100ms].
     #[arg(long = "sample-period", value_parser = duration::parse_probe, value_name = "TIME")]
     period: Option<Duration>,
 
-    /// For locality and balance, by memory events: take one sample of so many loads, and of so many stores (AMD: of so many
-    /// micro-operations, rounded to 16); less often costs the program less [default: 100003].
+    /// For locality and balance, by memory events: take one sample of N loads, and one of N stores (AMD: of N
+    /// micro-operations, rounded to 16); a larger N costs the program less [default: 100003].
     #[arg(long = "sample-events", value_parser = number::within(1000u64, (1 << 31) - 1), value_name = "N")]
     events: Option<u64>,
 
-    /// For locality and balance: sample accesses for so long [default: 3s].
+    /// For locality and balance: sample accesses for this long [default: 3s].
     #[arg(long = "sample-time", value_parser = duration::parse_probe, value_name = "TIME")]
     time: Option<Duration>,
 

@@ -35,10 +35,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
-/// Simulate programs in many configurations on all cores, and write a data set.
+/// Simulate programs in many configurations, and write a data set.
 ///
-/// A row of the Parquet file is one program, or one parallel region of it, in one configuration on one machine, in its
-/// second repetition, when caches are warm. What is done is kept beside the file: the same command goes on after any end.
+/// A row of the Parquet file is one program, or one parallel region of it, in one configuration on one machine, in
+/// its second repetition, when caches are warm. Finished configurations are kept beside the file: after an
+/// interruption the same command goes on from there.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The machines: models by name, or FILE.toml. Repeat for more, or separate by commas.
@@ -60,11 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
-    /// Simulate so many configurations at the same time [default: one for each CPU that we may use].
+    /// Simulate N configurations at the same time [default: one for each CPU that we may use].
     #[arg(short, long, value_parser = number::within(1usize, 4096), value_name = "N")]
     jobs: Option<usize>,
 
-    /// Record the program with so many threads (as `OMP_NUM_THREADS`, where that is not set).
+    /// Record the program with N threads (as OMP_NUM_THREADS, where that is not set).
     #[arg(long, value_parser = number::parse_threads, value_name = "N", conflicts_with = "recordings")]
     threads: Option<usize>,
 
@@ -72,11 +73,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
     keep_recording: Option<PathBuf>,
 
-    /// Write what was done, in numbers, to this file.
+    /// Write a summary of the sweep to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Tell nothing but errors.
+    /// Print nothing but errors.
     #[arg(short, long)]
     quiet: bool,
 

@@ -21,13 +21,14 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Question {
-    /// Threads, regions, accesses, footprint, sharing, and what was mapped where.
+    /// Show threads, regions, accesses, footprint, sharing, and the memory map.
     Info(File),
-    /// What can be said of the program's memory behaviour without a machine: reuse distances, strides, reads and
-    /// writes, communication.
+    /// Show the memory behaviour that does not depend on a machine: reuse distances, strides, reads and writes,
+    /// communication.
     Metrics(File),
-    /// How often each thread misses in caches of a given geometry, as if it were alone: LRU, stores allocate, each level
-    /// is looked up when the one before misses, sets by virtual address. The rules are cachegrind's.
+    /// Count how often each thread misses in caches of a given geometry, as if it ran alone. The rules are
+    /// cachegrind's: LRU, stores allocate, a level is looked up when the one before misses, sets are chosen by
+    /// virtual address.
     Misses(misses::Arguments),
 }
 
@@ -37,7 +38,7 @@ struct File {
     #[arg(value_name = "FILE")]
     path: PathBuf,
 
-    /// Read what precedes the damage of a damaged recording.
+    /// Read a damaged recording up to the damage.
     #[arg(long)]
     salvage: bool,
 

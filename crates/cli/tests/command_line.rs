@@ -154,3 +154,32 @@ fn a_negative_number_is_refused_by_the_option_with_what_may_be() {
         assert!(!error.contains("unexpected argument"), "{arguments:?}: {error}");
     }
 }
+
+#[test]
+fn the_help_of_every_command_is_in_plain_words() {
+    let all = text(&pinfold(&["--help"]).stdout);
+    let commands = all
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let commands: Vec<&str> = commands
+        .filter(|word| !word.is_empty() && *word != "learn" && *word != "help")
+        .collect();
+    assert!(commands.len() > 10, "{all}");
+    for command in commands {
+        let output = pinfold(&[command, "--help"]);
+        let words: Vec<String> = text(&output.stdout).split_whitespace().map(str::to_lowercase).collect();
+        let help = words.join(" ");
+        for unclear in [
+            "so many",
+            "so often",
+            "anew",
+            "is told",
+            "are told",
+            "made undone",
+            "make undone",
+            "$`",
+        ] {
+            assert!(!help.contains(unclear), "{command}: `{unclear}` in {help}");
+        }
+    }
+}

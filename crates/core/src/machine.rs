@@ -1,4 +1,4 @@
-//! The one door to a machine, real, simulated or replayed.
+//! The one door to a machine, real or simulated.
 
 use crate::{Applied, Configuration, Metric, Sample, Topology};
 use std::time::Duration;

@@ -126,13 +126,17 @@ fn say(message: impl Display) {
     let _ = io::stderr().write_all(format!("pinfold: {message}\n").as_bytes());
 }
 
-/// The calling thread's state.
+/// The state of the thread that runs as `vcpu`.
+///
+/// # Safety
+///
+/// The caller is a callback of this vcpu, in its thread, and drops the reference before it returns or calls this again: so
+/// nobody else has a reference to the state. It is there until the thread has gone. The end of the process, which also
+/// looks, stops translated code first and waits for BUSY.
 #[inline]
-fn state<'a>(vcpu: c_uint) -> Option<&'a mut Thread> {
+unsafe fn state<'callback>(vcpu: c_uint) -> Option<&'callback mut Thread> {
     let state = STATES.get(vcpu as usize)?.load(Ordering::Relaxed);
-    // SAFETY: a state is made before its thread runs, is freed only when its thread has gone, and is used by this
-    // thread alone: callbacks for a vcpu come in its thread, one at a time. The end of the process, which also looks,
-    // stops translated code first and waits for BUSY.
+    // SAFETY: a state comes from a box, and by the caller's promise it is not freed yet and not referred to elsewhere.
     unsafe { state.as_mut() }
 }
 
@@ -227,7 +231,8 @@ fn is_atomic(bytes: &[u8]) -> bool {
 }
 
 extern "C" fn on_block(vcpu: c_uint, length: *mut c_void) {
-    let Some(thread) = state(vcpu) else { return };
+    // SAFETY: this is a callback of the vcpu, and the reference ends with it.
+    let Some(thread) = (unsafe { state(vcpu) }) else { return };
     let window = WINDOW.load(Ordering::Relaxed);
     if window != thread.window {
         thread.window = window;
@@ -254,7 +259,8 @@ fn look(thread: &mut Thread, begun: u64) {
 }
 
 extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_void) {
-    let Some(thread) = state(vcpu) else { return };
+    // SAFETY: this is a callback of the vcpu, and the reference ends with it.
+    let Some(thread) = (unsafe { state(vcpu) }) else { return };
     let kind = KINDS.get(info as usize).map_or(0, |kind| kind.load(Ordering::Relaxed));
     if kind == 0 {
         return on_unknown_access(thread, info, address, datum as u64);
@@ -297,7 +303,8 @@ fn outside_code(vcpu: c_uint, act: impl FnOnce(&mut Thread)) {
         std::hint::spin_loop();
     }
     if !recorder::stopped()
-        && let Some(thread) = state(vcpu)
+        // SAFETY: the callers are callbacks of the vcpu, and the reference ends before they do.
+        && let Some(thread) = unsafe { state(vcpu) }
     {
         act(thread);
     }

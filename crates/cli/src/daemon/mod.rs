@@ -35,19 +35,20 @@ use std::sync::Arc;
 
 /// Watch the tasks of this machine, bring those that share data together, and spread those that need memory.
 ///
-/// Without a list all tasks are watched; with lists those that any of them names. When the daemon ends, all tasks may run again
-/// where they could before. What is given here counts more than the configuration, which SIGHUP makes it read again.
+/// Without a list all tasks are watched; with lists those that any of them names. When the daemon ends, all tasks may
+/// run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The configuration [default: /etc/pinfold/daemon.toml, if it is there].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Look whether the configuration is right, and end.
+    /// Check the configuration, and end.
     #[arg(long)]
     check_config: bool,
 
-    /// Watch the processes of this control group and of those below it. Repeat for more; so with all lists.
+    /// Watch the processes of this control group and of those below it. This option and the next four can be
+    /// repeated.
     #[arg(long, value_name = "PATH")]
     cgroup: Vec<Cgroup>,
 
@@ -71,9 +72,9 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "TIME")]
     interval: Option<Time>,
 
-    /// What tells who shares with whom: counters, sharing (threads of a process are taken to share; no counters needed),
-    /// sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such as
-    /// memory_bandwidth=page-faults [default: counters].
+    /// How it is known which threads share data: counters, sharing (threads of a process are taken to share; no
+    /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
+    /// as memory_bandwidth=page-faults [default: counters].
     #[arg(long, value_name = "METRIC")]
     metric: Option<MetricName>,
 
@@ -81,12 +82,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
 
-    /// How much coherence of a task is too much: events per unhalted cycle, with sharing:EVENT per
-    /// second of processor time.
+    /// The rate of coherence events above which a task counts as sharing: events per unhalted cycle; with
+    /// sharing:EVENT, per second of processor time.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     threshold: Option<Rate>,
 
-    /// Decide and tell, and move nothing.
+    /// Decide and log, and move nothing.
     #[arg(long)]
     dry_run: bool,
 
@@ -328,7 +329,8 @@ fn tell_undone(log: &mut Log, undoing: &Undoing) {
     }
 }
 
-/// What a killed daemon, or another pinfold, has left is undone and not taken over: what was known of the tasks died with it.
+/// What a killed daemon, or another pinfold, has left is undone and not taken over: what was known of the tasks died
+/// with it.
 fn undo_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
         let left = match found {

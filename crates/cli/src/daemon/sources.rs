@@ -1,4 +1,4 @@
-//! What tells who shares with whom: the processor's counters, events of the kernel, or an assumption.
+//! How it is known which threads share data: the processor's counters, events of the kernel, or an assumption.
 
 use super::config::{Config, MetricName};
 use crate::activities;

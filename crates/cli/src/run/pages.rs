@@ -58,6 +58,7 @@ pub(super) fn options(
         notes.extend(about_balancing(mapping, balancing, policy));
     }
     Ok(PageOptions {
+        system: System::default(),
         mapping,
         policy,
         selection: arguments.migration.selection(arguments.overrides)?,

@@ -25,18 +25,18 @@ use std::time::Duration;
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Arguments {
-    /// On a simulated machine: the recording to run, instead of a program. Several run side by side, each as a program of its
-    /// own that does its piece again and again; name one as often as it shall run.
+    /// On a simulated machine: the recording to run, instead of a program. Several run side by side, each as a
+    /// program of its own that repeats its recording; name one N times to run it N times at once.
     #[arg(value_name = "FILE.pft", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
 
-    /// On a simulated machine: of recordings that are damaged or cut off, run what precedes the damage.
+    /// On a simulated machine: run what precedes the damage of recordings that are damaged or cut off.
     #[arg(long, requires = "recordings")]
     salvage: bool,
 
-    /// On a simulated machine: do what was recorded so many times, or `auto`: until the policy has made its choice and
-    /// told one rate after it. Of several recordings each is done at least so many times, and all until the last has
-    /// been [default: auto].
+    /// On a simulated machine: repeat what was recorded N times, or with `auto` until the policy has chosen and
+    /// reported one rate after that. Of several recordings each is repeated at least N times, and all go on until the
+    /// last is done [default: auto].
     #[arg(long, value_name = "N|auto")]
     repeat: Option<Repetitions>,
 
@@ -44,8 +44,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
     keep_recording: Option<PathBuf>,
 
-    /// On a simulated machine: where the random numbers begin by which its scheduler decides and the latency of
-    /// transfers between caches varies; the same seed gives the same run [default: 0].
+    /// On a simulated machine: the seed of its random choices, which are its scheduler's and the variation of the latency
+    /// of transfers between caches; the same seed gives the same run [default: 0].
     #[arg(long, value_parser = super::number::within(0u64, u64::MAX), value_name = "SEED")]
     seed: Option<u64>,
 

@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 /// Show which tasks the daemon watches: where each runs, what it does, and why it was moved.
 ///
-/// Keys: q ends, p pauses, s changes the order, the arrows and j and k scroll.
+/// Keys: q quits, p pauses, s changes the order, up and down or k and j scroll.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Show one frame as text and end.
     #[arg(long, conflicts_with = "batch")]
     once: bool,
 
-    /// Show frames as text, one below the other, until a signal comes or nobody reads any more.
+    /// Print frames as text, one below the other, until a signal arrives or the reader is gone.
     #[arg(long)]
     batch: bool,
 
@@ -59,13 +59,13 @@ pub(crate) struct Arguments {
 /// What tasks are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// Who works most first.
+    /// The busiest first.
     Busy,
-    /// Where they are.
+    /// By PU.
     Pu,
-    /// Process and thread.
+    /// By process and thread number.
     Process,
-    /// Who was moved last first.
+    /// The last moved first.
     Moved,
 }
 

@@ -19,8 +19,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     machine: machine::Arguments,
 
-    /// A cache, nearest to the core first: 32k,8,64 has 32 KiB in 8 ways of 64-byte lines, as valgrind's --D1 and --LL
-    /// have it. Without any: those of --machine, or of this machine.
+    /// A cache, nearest to the core first: 32k,8,64 has 32 KiB in 8 ways of 64-byte lines, as valgrind's --D1 and
+    /// --LL have it. [default: the caches of --machine, or of this machine].
     #[arg(long = "level", value_name = "SIZE,WAYS,LINE", value_parser = geometry, conflicts_with = "machine")]
     levels: Vec<Geometry>,
 

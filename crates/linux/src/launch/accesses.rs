@@ -9,6 +9,7 @@ use pinfold_core::memory::{
 };
 use pinfold_core::{NodeId, PageMapping, Topology};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What is known of each process's accesses.
 #[derive(Default)]
@@ -41,6 +42,7 @@ impl ProgramAccesses {
         &mut self,
         shared: &Shared,
         processes: &[(i32, Vec<MemoryArea>)],
+        machine: &SampledMachine,
         sampling: Sampling,
     ) -> (Option<Sampled>, Vec<SamplingError>) {
         let targets: Vec<FollowedProcess<'_>> = processes
@@ -54,7 +56,7 @@ impl ProgramAccesses {
             .collect();
         let mut whole: Option<Sampled> = None;
         let mut errors = vec![];
-        let results = match SampledMachine::here().sample(&with_areas, sampling) {
+        let results = match machine.sample(&with_areas, sampling) {
             Ok(results) => results,
             Err(error) => return (None, vec![error]),
         };
@@ -80,12 +82,13 @@ impl ProgramAccesses {
         shared: &Shared,
         process: i32,
         areas: &[MemoryArea],
+        procfs: &Path,
         page_size: u64,
         recorded: &RecordedProfile,
     ) -> Result<Option<Profiled>, ProfileError> {
         let target = FollowedProcess { shared, process };
         let mut read = None;
-        let held = target.held(&mut |process| read = Some(on_process(recorded, process, areas, page_size)));
+        let held = target.held(&mut |process| read = Some(on_process(procfs, recorded, process, areas, page_size)));
         // It needs no places for its pages any more.
         let (Ok(()), Some(read)) = (held, read) else {
             return Ok(None);

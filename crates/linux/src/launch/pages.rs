@@ -16,7 +16,9 @@
 
 use super::accesses::ProgramAccesses;
 use super::{Phase, Ranked, Shared, State};
-use crate::memory::{Areas, Calls, Halt, Limits, MemoryPolicy, Sampling, System, Target, move_pages, page_size};
+use crate::memory::{
+    Areas, Calls, Halt, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, move_pages, page_size,
+};
 use pinfold_core::memory::{
     ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile, Selection,
     Spread, check_cost, node_of_pu, nodes_of_pus, spread,
@@ -24,12 +26,8 @@ use pinfold_core::memory::{
 use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Where the followed processes are.
-const PROCFS: &str = "/proc";
 
 /// The process's memory policies under which a page is where the thread is that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
@@ -43,6 +41,8 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// Where the pages of a program should be, and how they are moved.
 #[derive(Default)]
 pub struct PageOptions {
+    /// The system on which the program runs.
+    pub system: System,
     /// The page mapping that `policy` stands for.
     pub mapping: Option<PageMapping>,
     /// The memory policy with which the program begins; `None` for the one that this process has.
@@ -80,7 +80,6 @@ impl PageGoal for Goal {
 /// The pages of the program.
 pub(crate) struct ProgramPages {
     options: PageOptions,
-    system: System,
     page_size: u64,
     following: Following,
     /// What each process's pages were moved to last.
@@ -100,7 +99,6 @@ impl ProgramPages {
     pub(super) fn new(options: PageOptions) -> Self {
         Self {
             options,
-            system: System::default(),
             page_size: page_size(),
             following: Following::default(),
             applied: BTreeMap::new(),
@@ -172,16 +170,22 @@ impl ProgramPages {
             .collect();
         if let Some(profile) = self.options.profile.clone() {
             for (process, areas) in &unknown {
-                let recorded = self
-                    .accesses
-                    .recorded(shared, *process, areas, self.page_size, &profile);
+                let recorded = self.accesses.recorded(
+                    shared,
+                    *process,
+                    areas,
+                    self.options.system.procfs(),
+                    self.page_size,
+                    &profile,
+                );
                 match recorded {
                     Ok(profiled) => applied.profiled.extend(profiled),
                     Err(error) => applied.refused.push(refusal(&error)),
                 }
             }
         } else if !unknown.is_empty() {
-            let (sampled, errors) = self.accesses.sample(shared, &unknown, self.options.sampling);
+            let machine = SampledMachine::new(self.options.system.clone(), self.page_size);
+            let (sampled, errors) = self.accesses.sample(shared, &unknown, &machine, self.options.sampling);
             if sampled.as_ref().is_some_and(|sampled| sampled.samples == 0) {
                 applied.refused.push(refusal(&format_args!(
                     "no access to memory was seen within {:?}, as of a program that idles; --sample-time samples for longer",
@@ -224,7 +228,7 @@ impl ProgramPages {
         if mapping == PageMapping::Remote && threads.is_empty() {
             return Ok(None);
         }
-        let weight = |node| self.system.weight(node);
+        let weight = |node| self.options.system.weight(node);
         spread(mapping, topology, &threads, weight)
             .map(|spread| spread.map(|spread| (mapping, Goal::ByAddress(spread))))
             .map_err(|why| refusal(&why))
@@ -341,7 +345,7 @@ impl ProgramPages {
         let mut read = None;
         let target = FollowedProcess { shared, process };
         target
-            .held(&mut |process| read = Some(Areas::read(Path::new(PROCFS), process, self.page_size)))
+            .held(&mut |process| read = Some(Areas::read(self.options.system.procfs(), process, self.page_size)))
             .ok()?;
         match read? {
             Ok(areas) => Some(areas.into()),
@@ -373,7 +377,7 @@ fn moving<'a>(
     applied: &'a mut Applied,
 ) -> &'a PageMoves {
     let moves = applied.pages.get_or_insert_with(|| PageMoves::towards(towards));
-    let mut calls = Calls::new(target, Path::new(PROCFS), page_size);
+    let mut calls = Calls::new(target, options.system.procfs(), page_size);
     let limits = Limits {
         selection: options.selection,
         rate: options.rate,

@@ -32,14 +32,14 @@ pub enum ProfileError {
     Maps(#[from] MapsError),
 }
 
-/// A recording's accesses at the addresses of a process of this machine, of which `areas` are in memory.
+/// A recording's accesses at the addresses of a process of the `/proc` at `procfs`, of which `areas` are in memory.
 pub fn on_process(
+    procfs: &Path,
     recorded: &RecordedProfile,
     process: i32,
     areas: &[MemoryArea],
     page_size: u64,
 ) -> Result<(AccessProfile, Profiled), ProfileError> {
-    let procfs = Path::new("/proc");
     if let Ok(runs) = fs::read_link(procfs.join(process.to_string()).join("exe"))
         && runs != recorded.program
     {

@@ -28,6 +28,16 @@ impl System {
         }
     }
 
+    /// Its `/proc`.
+    pub fn procfs(&self) -> &Path {
+        &self.procfs
+    }
+
+    /// Its `/sys`.
+    pub fn sysfs(&self) -> &Path {
+        &self.sysfs
+    }
+
     /// Whether automatic NUMA balancing moves pages to the threads that use them, or between kinds of memory; `None` where the
     /// kernel does not have it.
     pub fn numa_balancing(&self) -> Option<bool> {

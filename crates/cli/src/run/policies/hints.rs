@@ -28,7 +28,7 @@ struct Flags {
     #[arg(long, value_name = "WHERE")]
     observe: Option<ObserveName>,
 
-    /// Make the rules again when the database has grown by this many percent; 0 for never.
+    /// Rebuild the rules when the database has grown by this many percent; 0 for never.
     #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
     rebuild: f64,
 }

@@ -22,12 +22,12 @@ pub(super) struct Sam;
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy sam")]
 struct Flags {
-    /// From which rates on sharing and memory are too much [default: the paper's, and of a simulated machine's memory what the
-    /// model says].
+    /// The rates above which sharing and memory traffic count as a bottleneck, as `pinfold calibrate --thresholds` writes them
+    /// [default: the paper's; for the memory of a simulated machine the model's].
     #[arg(long, value_name = "FILE.toml")]
     thresholds: Option<PathBuf>,
 
-    /// Do without what it does beyond the paper.
+    /// Turn off extensions beyond the paper.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     without: Vec<Ability>,
 }

@@ -16,6 +16,7 @@ mod rounds;
 mod targets;
 
 use super::calls::{Halt, Target};
+use super::system::System;
 use crate::counters::{self, Permission};
 use events::Admitted;
 pub use memory_events::NoMemoryEvents;
@@ -23,7 +24,7 @@ use pinfold_core::PuId;
 use pinfold_core::memory::{AccessProfile, MemoryArea, Sampled};
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Where samples come from.
@@ -123,24 +124,19 @@ pub struct Accesses {
 /// The machine that is sampled: where its `/proc` and `/sys` are, and the bytes of its smallest pages.
 #[derive(Clone, Debug)]
 pub struct SampledMachine {
-    procfs: PathBuf,
-    sysfs: PathBuf,
+    system: System,
     page_size: u64,
 }
 
 impl SampledMachine {
     /// The machine that these file systems describe.
-    pub fn new(procfs: impl Into<PathBuf>, sysfs: impl Into<PathBuf>, page_size: u64) -> Self {
-        Self {
-            procfs: procfs.into(),
-            sysfs: sysfs.into(),
-            page_size,
-        }
+    pub fn new(system: System, page_size: u64) -> Self {
+        Self { system, page_size }
     }
 
     /// The one that we run on.
     pub fn here() -> Self {
-        Self::new("/proc", "/sys", super::page_size())
+        Self::new(System::default(), super::page_size())
     }
 
     /// Samples the accesses of processes, of which the areas are known, all at the same time. In the order of the processes.
@@ -151,8 +147,15 @@ impl SampledMachine {
         sampling: Sampling,
     ) -> Result<Vec<Result<Accesses, SamplingError>>, SamplingError> {
         Ok(match self.memory_events(sampling)? {
-            Some(events) => events::sample(processes, &self.procfs, &self.sysfs, self.page_size, &events, sampling),
-            None => rounds::sample(processes, &self.procfs, self.page_size, sampling.period, sampling.lasts),
+            Some(events) => events::sample(
+                processes,
+                self.system.procfs(),
+                self.system.sysfs(),
+                self.page_size,
+                &events,
+                sampling,
+            ),
+            None => rounds::sample(processes, &self.system, self.page_size, sampling.period, sampling.lasts),
         })
     }
 
@@ -160,7 +163,7 @@ impl SampledMachine {
     pub fn check(&self, sampling: Sampling) -> Result<(), SamplingError> {
         match self.memory_events(sampling)? {
             Some(_) => Ok(()),
-            None => rounds::check(&self.procfs, self.page_size),
+            None => rounds::check(&self.system, self.page_size),
         }
     }
 
@@ -169,9 +172,9 @@ impl SampledMachine {
         if sampling.by == SampleBy::PageFaults {
             return Ok(None);
         }
-        let events = memory_events::read(&self.sysfs)
+        let events = memory_events::read(self.system.sysfs())
             .map_err(SamplingError::NoMemoryEvents)
-            .and_then(|events| events::admitted(&self.sysfs, &events, sampling.event_period));
+            .and_then(|events| events::admitted(self.system.sysfs(), &events, sampling.event_period));
         match events {
             Ok(events) => Ok(Some(events)),
             Err(_) if sampling.by == SampleBy::Auto => Ok(None),
@@ -207,7 +210,7 @@ mod tests {
     use super::*;
 
     fn machine(sysfs: &Path) -> SampledMachine {
-        SampledMachine::new("/proc", sysfs, super::super::page_size())
+        SampledMachine::new(System::new("/proc", sysfs), super::super::page_size())
     }
 
     fn by(by: SampleBy) -> Sampling {

@@ -35,12 +35,13 @@ const MOST: f64 = 0.2;
 /// for as long as `lasts`. In the order of the processes.
 pub(super) fn sample(
     processes: &[(&dyn Target, &[MemoryArea])],
-    procfs: &Path,
+    system: &System,
     page_size: u64,
     period: Duration,
     lasts: Duration,
 ) -> Vec<Result<Accesses, SamplingError>> {
-    let by = ways(procfs, page_size);
+    let procfs = system.procfs();
+    let by = ways(system, page_size);
     let mut samplers: Vec<Result<Sampler<'_>, SamplingError>> = processes
         .iter()
         .map(|&(target, areas)| Sampler::new(target, areas, procfs, page_size, &by))
@@ -73,20 +74,20 @@ pub(super) fn sample(
 }
 
 /// Whether anything makes accesses cause page faults on this machine now.
-pub(super) fn check(procfs: &Path, page_size: u64) -> Result<(), SamplingError> {
-    if ways(procfs, page_size).is_empty() {
+pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError> {
+    if ways(system, page_size).is_empty() {
         return Err(SamplingError::NoWay);
     }
     Ok(())
 }
 
 /// What makes accesses visible on this machine now.
-fn ways(procfs: &Path, page_size: u64) -> Vec<Seen> {
+fn ways(system: &System, page_size: u64) -> Vec<Seen> {
     let mut ways = vec![];
-    if protection::is_available(procfs, page_size) {
+    if protection::is_available(system.procfs(), page_size) {
         ways.push(Seen::WriteProtection);
     }
-    if System::new(procfs, "/sys").numa_balancing() == Some(true) {
+    if system.numa_balancing() == Some(true) {
         ways.push(Seen::NumaHints);
     }
     ways

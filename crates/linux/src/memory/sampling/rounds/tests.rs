@@ -12,7 +12,7 @@ fn rounds_are_of_different_lengths_and_of_the_period_on_average() {
 #[test]
 fn a_process_that_has_ended_is_said_to_have() {
     let [period, lasts] = [1, 5].map(Duration::from_millis);
-    let result = sample(&[(&Gone, &[])], Path::new("/proc"), 4096, period, lasts);
+    let result = sample(&[(&Gone, &[])], &System::default(), 4096, period, lasts);
     match result.into_iter().next().unwrap() {
         Err(SamplingError::Halted(Halt::Ended) | SamplingError::NoWay) => {}
         other => panic!("{other:?}"),
@@ -23,7 +23,13 @@ fn a_process_that_has_ended_is_said_to_have() {
 fn a_machine_on_which_nothing_is_protected_says_how_to_change_that() {
     let empty = tempfile::tempdir().unwrap();
     let second = Duration::from_secs(1);
-    let result = sample(&[(&Us, &[])], empty.path(), 4096, second, second);
+    let result = sample(
+        &[(&Us, &[])],
+        &System::new(empty.path(), empty.path()),
+        4096,
+        second,
+        second,
+    );
     let error = result.into_iter().next().unwrap().unwrap_err().to_string();
     assert!(error.contains("kernel.numa_balancing=1"), "{error}");
 }
@@ -53,5 +59,17 @@ fn faults_of_other_threads_are_samples_of_theirs() {
             assert!(accesses.sampled.overhead().unwrap() > 0.0);
             assert!(!accesses.last_pus.is_empty());
         }
+    }
+}
+
+#[test]
+fn what_the_settings_of_another_root_say_decides_how_accesses_are_seen() {
+    let root = tempfile::tempdir().unwrap();
+    let settings = root.path().join("sys/kernel");
+    std::fs::create_dir_all(&settings).unwrap();
+    let system = System::new(root.path(), root.path());
+    for (balancing, seen) in [("0", false), ("1", true)] {
+        std::fs::write(settings.join("numa_balancing"), balancing).unwrap();
+        assert_eq!(ways(&system, 4096).contains(&Seen::NumaHints), seen);
     }
 }

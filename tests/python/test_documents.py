@@ -1,0 +1,65 @@
+"""The Markdown documents: their lengths, and the links between them."""
+
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = {"docs/evaluation.md"}
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+INLINE_CODE = re.compile(r"`[^`\n]+`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def documents() -> list[str]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    return [name for name in listed if (ROOT / name).exists()]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def anchors(name: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text(name)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(name: str) -> list[str]:
+    prose = INLINE_CODE.sub("", FENCE.sub("", text(name)))
+    broken = []
+    for link in LINK.findall(prose):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (ROOT / name).parent / path if path else ROOT / name
+        if not target.exists() or (anchor and anchor not in anchors(str(target.resolve().relative_to(ROOT)))):
+            broken.append(link)
+    return broken
+
+
+def test_there_are_documents() -> None:
+    assert {"README.md", "docs/ARCHITECTURE.md", "docs/design/README.md"} <= set(documents())
+
+
+@pytest.mark.parametrize("name", sorted(set(documents()) - GENERATED))
+def test_lines_have_at_most_120_characters(name: str) -> None:
+    long = [number for number, line in enumerate(text(name).splitlines(), 1) if len(line) > 120]
+    assert not long, f"{name}: wrap lines {long}"
+
+
+@pytest.mark.parametrize("name", documents())
+def test_links_lead_to_files_and_headings_that_exist(name: str) -> None:
+    assert not broken_links(name)
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len(text("README.md").splitlines()) <= 150
+
+
+def test_the_architecture_page_has_at_most_2000_words() -> None:
+    assert len(text("docs/ARCHITECTURE.md").split()) <= 2000
