@@ -35,21 +35,21 @@ struct Flags {
 /// What the mapper does beyond the paper.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Ability {
-    /// Threads that were moved stay a while.
+    /// A thread that was moved stays for some intervals.
     Hysteresis,
-    /// Moves must be expected to gain more than they cost.
+    /// A move must be expected to gain more than it costs.
     CostGain,
-    /// Moves for coherence that did not help are undone.
+    /// A move for coherence that does not help is rolled back.
     Validation,
-    /// Threads of a process share until it is seen which of them do.
+    /// The threads of a process are assumed to share data until the sharers are known.
     LearnGroups,
-    /// Threads that share less than the threshold are brought together for a trial.
+    /// Threads that share less than the threshold are brought together on trial.
     FaintSharers,
-    /// Threads that use a busy memory are spread before it is saturated, for a trial.
+    /// Threads that use a busy memory are spread on trial before it is saturated.
     FaintContention,
-    /// Threads go back to where their memory was seen to be local.
+    /// A thread returns to where its memory was local.
     LearnHomes,
-    /// The pages of threads that are moved to another node go with them.
+    /// The pages of a thread that moves to another node move with it.
     PagesFollow,
     /// All of these.
     All,
