@@ -41,10 +41,11 @@ check: setup ## formats, lints and types
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 
-build: setup $(static) ## the binary target/release/pinfold, the recording plugin, the agent, the workloads and the Python package
-	RUSTFLAGS="$(static_flags)" cargo build --release --target $(host) --package pinfold-cli
-	install target/$(host)/release/pinfold target/release/pinfold
+build: setup $(static) ## the binary target/release/pinfold, which carries agent and recorder, the workloads and the Python package
 	cargo build --release --package pinfold-plugin
+	PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so RUSTFLAGS="$(static_flags)" \
+		cargo build --release --target $(host) --package pinfold-cli
+	install target/$(host)/release/pinfold target/release/pinfold
 	$(MAKE) -C agent
 	$(MAKE) -C workloads
 	$(CC) -O2 -g -Wall -Wextra -shared -fPIC -Iagent -I$$($(PYTHON) -c '$(include_path)') \

@@ -1,4 +1,4 @@
-"""The binary is one file: copied to an empty folder it measures OpenMP programs as it does where it was built."""
+"""The binary is one file: copied to an empty folder it measures and records OpenMP programs as it does where it was built."""
 
 import json
 import os
@@ -41,10 +41,19 @@ def test_a_copy_alone_counts_the_regions_of_an_openmp_program(alone: Path, workl
     assert record["metric"]["name"] == "regions"
 
 
+def test_a_copy_alone_records_a_program(alone: Path, workload: Callable[[str], Path]) -> None:
+    program = (str(workload("stream")), "--threads", "2", "--size", "256K", "--iterations", "1")
+    done = run(alone, "record", "-o", "stream.pft", "--", *program)
+    assert done.returncode == 0, done.stderr
+    info = json.loads(run(alone, "trace", "info", "--json", "stream.pft").stdout)
+    assert len(info["threads"]) == 2
+
+
 def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
     for folder in (alone.parent, alone.parent.parent / "lib" / "pinfold", alone.parent.parent / "agent"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "libpinfold_agent.so").write_text("not a library")
+        (folder / "libpinfold_record.so").write_text("not a library")
     program = ["sh", "-c", "echo $LD_PRELOAD; cat $LD_PRELOAD | head -c 4"]
     done = run(alone, "run", "--", *program)
     preloaded, magic = done.stdout.split("\n", 1)

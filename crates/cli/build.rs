@@ -1,8 +1,10 @@
-//! Builds the agent, which the binary carries: `make -C agent`.
+//! What the binary carries: the agent, which is built here (`make -C agent`), and the recorder that `PINFOLD_RECORDER` names, as
+//! `make build` and `pip install .` do. Without it the file is empty, and the recorder that cargo builds beside the binary is used.
 
 #![expect(clippy::disallowed_macros, reason = "cargo reads what a build script prints")]
 
 use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -22,4 +24,14 @@ fn main() {
         "the agent cannot be built by make -C {}: {status:?}; a C compiler and make are needed",
         agent.display()
     );
+    let recorder = env::var_os("PINFOLD_RECORDER");
+    println!("cargo::rerun-if-env-changed=PINFOLD_RECORDER");
+    if let Some(recorder) = &recorder {
+        println!("cargo::rerun-if-changed={}", Path::new(recorder).display());
+    }
+    let content = recorder.map(|file| {
+        fs::read(&file).unwrap_or_else(|error| panic!("PINFOLD_RECORDER={}: {error}", Path::new(&file).display()))
+    });
+    let carried = Path::new(&output).join("libpinfold_record.so");
+    fs::write(carried, content.unwrap_or_default()).expect("OUT_DIR can be written");
 }

@@ -1,32 +1,68 @@
-//! The agent, which the binary carries (docs/design/embedded-agent.md); `build.rs` makes it.
+//! The agent and the recorder, which the binary carries (docs/design/embedded-agent.md); `build.rs` says how.
 
 use anyhow::{Context, Result};
 use nix::unistd::geteuid;
 use pinfold_linux::channel::named_agent;
 use pinfold_linux::embedded::install;
 use std::env;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_agent.so"));
+
+/// Empty in a binary that was built by `cargo build` alone.
+const RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpinfold_record.so"));
 
 /// The file of the agent: the one that `PINFOLD_AGENT` names, or the binary's own.
 pub(crate) fn agent() -> Result<PathBuf> {
     if let Some(named) = env::var_os("PINFOLD_AGENT") {
         return Ok(named_agent(&named)?);
     }
+    let installed = install("agent.so", AGENT, &folders());
+    installed.context("the agent cannot be given to the program; name a copy of it in PINFOLD_AGENT")
+}
+
+/// The file of the plugin with which QEMU records: the one that `PINFOLD_PLUGIN` names, the binary's own, or, of a binary that
+/// carries none, the one that cargo built beside it.
+pub(crate) fn recorder() -> Result<PathBuf> {
+    if let Some(named) = env::var_os("PINFOLD_PLUGIN") {
+        return Ok(named.into());
+    }
+    if RECORDER.is_empty() {
+        return built_beside().context(
+            "this pinfold was built without the recorder, and no libpinfold_record.so that only you or root can write to lies \
+             beside it; build pinfold with `make build`, or name the file in PINFOLD_PLUGIN",
+        );
+    }
+    let installed = install("record.so", RECORDER, &folders());
+    installed.context("the recorder cannot be given to QEMU; name a copy of it in PINFOLD_PLUGIN")
+}
+
+/// Where libraries that other programs load can lie.
+fn folders() -> Vec<PathBuf> {
     let user = geteuid();
     // Some systems mount /run so that nothing can be executed there.
-    let folders = if user.is_root() {
-        vec!["/run/pinfold-agent".into(), "/var/lib/pinfold-agent".into()]
-    } else {
-        let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let runtime = runtime.filter(|runtime| runtime.is_absolute());
-        let runtime = runtime.map(|runtime| runtime.join("pinfold-agent"));
-        runtime
-            .into_iter()
-            .chain([format!("/tmp/pinfold-agent-{user}").into()])
-            .collect()
-    };
-    let installed = install("agent.so", AGENT, &folders);
-    installed.context("the agent cannot be given to the program; name a copy of it in PINFOLD_AGENT")
+    if user.is_root() {
+        return vec!["/run/pinfold-agent".into(), "/var/lib/pinfold-agent".into()];
+    }
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|runtime| runtime.is_absolute());
+    let runtime = runtime.map(|runtime| runtime.join("pinfold-agent"));
+    let own = format!("/tmp/pinfold-agent-{user}");
+    runtime.into_iter().chain([own.into()]).collect()
+}
+
+/// The recorder of the same build, if only root or this user could have written it: QEMU runs it in our name.
+fn built_beside() -> Option<PathBuf> {
+    let file = env::current_exe().ok()?.with_file_name("libpinfold_record.so");
+    let folder = file.parent()?;
+    (file.is_file() && is_trusted(&file) && is_trusted(folder)).then_some(file)
+}
+
+fn is_trusted(path: &Path) -> bool {
+    let user = geteuid();
+    // Write access of the group is a user's own choice, but not root's.
+    let others = if user.is_root() { 0o022 } else { 0o002 };
+    path.metadata()
+        .is_ok_and(|there| [0, user.as_raw()].contains(&there.uid()) && there.mode() & others == 0)
 }

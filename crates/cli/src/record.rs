@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -203,8 +203,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let window = arguments.window(&program.file)?;
     let qemu = program::search_path("qemu-x86_64")
         .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
-    let plugin = beside_us("PINFOLD_PLUGIN", "libpinfold_record.so")
-        .context("the recording plugin libpinfold_record.so is neither beside pinfold nor in ../lib/pinfold, or others may write to it or to its folder; name it in PINFOLD_PLUGIN")?;
+    let plugin = embedded::recorder()?;
     let channel = Channel::create().context("no channel for the agent")?;
     let mut environment = environment(&channel)?;
     environment.extend_from_slice(&arguments.variables);
@@ -317,33 +316,6 @@ fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
     let mut environment = channel.environment(|name: &str| std::env::var_os(name), Some(&agent));
     environment.push(("PINFOLD_MARKS".into(), "1".into()));
     Ok(environment)
-}
-
-/// A file that was installed with pinfold, or built with it.
-fn beside_us(variable: &str, name: &str) -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os(variable) {
-        return Some(path.into());
-    }
-    let ours = std::env::current_exe().ok()?;
-    let directory = ours.parent()?;
-    ["", "../lib/pinfold"]
-        .iter()
-        .map(|place| directory.join(place).join(name))
-        .find(|path| {
-            path.is_file()
-                && [path, path.parent().unwrap_or(path)]
-                    .iter()
-                    .all(|path| is_trusted(path))
-        })
-}
-
-/// Whether only root or this user could have written what is there: QEMU runs it in our name.
-fn is_trusted(path: &Path) -> bool {
-    let user = nix::unistd::geteuid();
-    // A group that may write to a user's files is his own choice, and not root's.
-    let others = if user.is_root() { 0o022 } else { 0o002 };
-    path.metadata()
-        .is_ok_and(|there| [0, user.as_raw()].contains(&there.uid()) && there.mode() & others == 0)
 }
 
 /// A file that lives in memory and has no name.
