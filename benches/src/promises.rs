@@ -1,6 +1,7 @@
 //! The promised costs, and how each is measured.
 
 use crate::daemon;
+use crate::forks;
 use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
@@ -75,6 +76,12 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "%",
         bound: Bound::AtMost(1.0),
         measure: daemon::watching,
+    },
+    Promise {
+        name: "a program begun by a task that the daemon has pinned, over not watched",
+        unit: "x",
+        bound: Bound::None,
+        measure: forks::of_a_pinned_task,
     },
     Promise {
         name: "counting the 38,580,711 placements of 64 threads, command",
