@@ -63,3 +63,35 @@ def test_the_readme_has_at_most_150_lines() -> None:
 
 def test_the_architecture_page_has_at_most_2000_words() -> None:
     assert len(text("docs/ARCHITECTURE.md").split()) <= 2000
+
+
+#: A path in the recipes: a word in backticks with a slash, in which NAME stands for any name.
+PATH = re.compile(r"`([\w.]+(?:/[\w.-]+)+)`")
+
+
+def recipes() -> dict[str, list[str]]:
+    sections = re.split(r"^## (.+)$", text("CONTRIBUTING.md"), flags=re.MULTILINE)[1:]
+    return {title: PATH.findall(recipe) for title, recipe in zip(sections[::2], sections[1::2], strict=True)}
+
+
+def test_there_is_a_recipe_for_each_kind_of_addition() -> None:
+    assert list(recipes()) == ["A policy", "A metric source", "A space of a sweep", "A machine model", "An event set"]
+    assert all(recipes().values())
+
+
+@pytest.mark.parametrize(("recipe", "path"), [(recipe, path) for recipe, paths in recipes().items() for path in paths])
+def test_a_recipe_names_files_that_exist(recipe: str, path: str) -> None:
+    assert list(ROOT.glob(path.replace("NAME", "*"))), f"{recipe}: there is no `{path}`"
+
+
+@pytest.mark.parametrize(
+    ("table", "path"),
+    [
+        ("POLICIES", "crates/cli/src/run/policies/mod.rs"),
+        ("SPACES", "crates/sweep/src/spaces/mod.rs"),
+        ("REPORTED", "crates/linux/src/channel.rs"),
+    ],
+)
+def test_a_file_that_takes_one_line_has_the_table_that_the_recipe_names(table: str, path: str) -> None:
+    assert f"`{table}`" in text("CONTRIBUTING.md")
+    assert re.search(rf"const {table}: ", (ROOT / path).read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ mod sets;
 use crate::console;
 use anyhow::Result;
 use clap::Args;
+use pinfold_linux::channel::REPORTED;
 use pinfold_linux::counters::{self, Availability};
 use pinfold_linux::pfm::{self, Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
 use serde::Serialize;
@@ -121,27 +122,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The metrics that need no performance counter.
 fn own_metrics(pattern: &str) -> Vec<Named> {
-    let metrics = [
-        (
-            "heartbeat",
-            "calls of pinfold_heartbeat, by which the program reports its own progress",
-        ),
-        (
-            "regions",
-            "parallel regions that end, counted by the agent in an OpenMP program",
-        ),
-        (
-            "barriers",
-            "team barriers passed inside parallel regions, counted by the agent in an OpenMP program",
-        ),
+    let others = [
         (
             "uprobe:SYMBOL",
             "entries into a function of the program; uprobe:PATH:SYMBOL for one of a library",
         ),
         ("event:NAME", "an event of the list below, in each task"),
     ];
-    metrics
+    let reported = REPORTED.map(|reported| (reported.name, reported.about));
+    reported
         .into_iter()
+        .chain(others)
         .filter(|(name, description)| contains(name, pattern) || contains(description, pattern))
         .map(|(name, description)| Named {
             name: name.to_owned(),

@@ -82,6 +82,50 @@ pub struct Totals {
     pub barriers: Option<u64>,
 }
 
+impl Totals {
+    /// The totals in the order of `REPORTED`.
+    pub fn counts(&self) -> [Option<u64>; REPORTED.len()] {
+        REPORTED.map(|reported| (reported.total)(self))
+    }
+}
+
+/// A metric whose counts a program or the agent reports.
+#[derive(Clone, Copy)]
+pub struct Reported {
+    /// The metric's name.
+    pub name: &'static str,
+    /// What is counted, for a list of metrics.
+    pub about: &'static str,
+    unit: &'static str,
+    source: MetricSource,
+    total: fn(&Totals) -> Option<u64>,
+}
+
+/// The metrics that programs report, in the order in which `auto` prefers them.
+pub const REPORTED: [Reported; 3] = [
+    Reported {
+        name: "heartbeat",
+        about: "calls of pinfold_heartbeat, by which the program reports its own progress",
+        unit: "heartbeat",
+        source: MetricSource::Heartbeat,
+        total: |totals| totals.heartbeats,
+    },
+    Reported {
+        name: "regions",
+        about: "parallel regions that end, counted by the agent in an OpenMP program",
+        unit: "region",
+        source: MetricSource::Regions,
+        total: |totals| totals.regions,
+    },
+    Reported {
+        name: "barriers",
+        about: "team barriers passed inside parallel regions, counted by the agent in an OpenMP program",
+        unit: "barrier",
+        source: MetricSource::Barriers,
+        total: |totals| totals.barriers,
+    },
+];
+
 /// The shared memory could not be had.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot create the shared memory in which programs report progress: {step}: {error}")]
@@ -155,19 +199,14 @@ impl Channel {
         }
     }
 
-    /// The three metrics that this channel carries, in the order in which `auto` prefers them.
-    pub fn metrics() -> [Metric; 3] {
-        let metric = |name: &str, unit: &str, source| Metric {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            source,
+    /// The metrics that this channel carries, in the order in which `auto` prefers them.
+    pub fn metrics() -> [Metric; REPORTED.len()] {
+        REPORTED.map(|reported| Metric {
+            name: reported.name.to_owned(),
+            unit: reported.unit.to_owned(),
+            source: reported.source,
             scope: Scope::Program,
-        };
-        [
-            metric("heartbeat", "heartbeat", MetricSource::Heartbeat),
-            metric("regions", "region", MetricSource::Regions),
-            metric("barriers", "barrier", MetricSource::Barriers),
-        ]
+        })
     }
 
     /// The environment variables that a program needs, with their values, beyond what it inherits. `inherited` looks

@@ -1,7 +1,11 @@
 //! The built-in models against what the papers tell of their machines.
 
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
+use pinfold_sim::EventSet;
 use pinfold_sim::model::{Model, builtin, builtin_names};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 /// Packages, nodes, LLC domains, cores and PUs as the papers and data sheets have them.
 const SHAPES: [(&str, [usize; 5]); 13] = [
@@ -54,9 +58,29 @@ fn domains_used(topology: &Topology, pus: &str) -> usize {
         .count()
 }
 
+/// The names of the TOML files of a folder of the repository, sorted.
+#[expect(clippy::disallowed_methods, reason = "the test compares with the folder")]
+fn files_of(folder: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.filter_map(|name| name.to_str()?.strip_suffix(".toml").map(str::to_owned));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[test]
+fn every_file_in_machines_is_a_built_in_model() {
+    assert_eq!(builtin_names().collect::<Vec<_>>(), files_of("machines"));
+}
+
+#[test]
+fn every_file_in_events_is_an_event_set() {
+    let mut names: Vec<String> = EventSet::all().into_iter().map(|set| set.name).collect();
+    names.sort();
+    assert_eq!(names, files_of("events"));
+}
+
 #[test]
 fn every_model_has_the_shape_of_its_machine() {
-    assert_eq!(builtin_names().count(), SHAPES.len());
     for (name, expected) in SHAPES {
         let topology = model(name).topology();
         let count = |kind| topology.objects_of(kind).count();

@@ -6,7 +6,7 @@ use super::{Arguments, binding, pages, schedule};
 use crate::embedded;
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
-use pinfold_linux::channel::Channel;
+use pinfold_linux::channel::{Channel, REPORTED};
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
@@ -17,9 +17,6 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// The metrics that the program itself and the agent report.
-const OWN_METRICS: [&str; 3] = ["heartbeat", "regions", "barriers"];
 
 /// Where the program is going to run.
 pub(super) enum Where<'a> {
@@ -229,17 +226,18 @@ fn explained(error: CounterError, given: &str) -> anyhow::Error {
     if name != given {
         return error.into();
     }
-    let own = OWN_METRICS
-        .iter()
+    let reported = REPORTED.map(|reported| reported.name);
+    let own = reported
+        .into_iter()
         .filter(|own| strsim::damerau_levenshtein(own, given) <= 2);
-    let near: Vec<&str> = own.copied().chain(nearest.iter().map(String::as_str)).collect();
+    let near: Vec<&str> = own.chain(nearest.iter().map(String::as_str)).collect();
     let guess = match near.first() {
         Some(_) => format!("; did you mean {}?", near.join(" or ")),
         None => String::new(),
     };
     anyhow!(
         "there is no metric `{given}`{guess}; there are {}, uprobe:SYMBOL and the events that `pinfold events` lists",
-        OWN_METRICS.join(", ")
+        reported.join(", ")
     )
 }
 
@@ -298,7 +296,7 @@ fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Reques
     let MetricRequest::Named(name) = &metric else {
         return Ok((vec![], metric));
     };
-    if OWN_METRICS.contains(&name.as_str()) {
+    if REPORTED.iter().any(|reported| reported.name == name) {
         return Ok((vec![], metric));
     }
     let request = if name.starts_with("uprobe:") {

@@ -71,8 +71,7 @@ impl Counting {
     pub(crate) fn program(&self) -> Vec<Option<Count>> {
         let mut counts = vec![];
         if let Some(channel) = &self.channel {
-            let totals = channel.totals();
-            counts.extend([totals.heartbeats, totals.regions, totals.barriers].map(|total| total.map(Count::exact)));
+            counts.extend(channel.totals().counts().map(|total| total.map(Count::exact)));
         }
         counts.resize(self.metrics.len(), None);
         counts

@@ -232,7 +232,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_thread_map_uses_so_many_nodes_and_no_core_twice_while_there_are_cores(
-            machine in 0usize..13, threads in 1usize..80, nodes in 1usize..10
+            machine in 0usize..crate::model::builtin_names().count(), threads in 1usize..80, nodes in 1usize..10
         ) {
             let model = builtin(crate::model::builtin_names().nth(machine).unwrap()).unwrap();
             for map in ThreadMap::ALL {
