@@ -141,7 +141,7 @@ fn what_cannot_be_read_is_missing_and_not_zero() {
 }
 
 #[test]
-fn a_bad_script_is_refused_with_the_key_and_the_remedy() {
+fn a_bad_script_is_refused_with_the_place_and_the_remedy() {
     let phase = "[[phase]]\nstart = 0.0\nrate = 1.0\n";
     for (text, named, remedy) in [
         (
@@ -151,27 +151,23 @@ fn a_bad_script_is_refused_with_the_key_and_the_remedy() {
         ),
         (
             format!("threads = 2\nduration = 1.0\nnoise = -0.1\n{phase}"),
-            "noise = -0.1",
+            "line 4: -0.1",
             "from 0 to",
         ),
         (
             format!("threads = 2\nduration = -1.0\n{phase}"),
-            "duration = -1.0",
+            "line 3: -1",
             "seconds from 0 to",
         ),
         (
             format!("threads = 2\nduration = 1.0\ncold = 1.5\n{phase}"),
-            "cold = 1.5",
+            "line 4: 1.5",
             "from 0 to 1",
         ),
-        (
-            format!("threads = 0\nduration = 1.0\n{phase}"),
-            "threads = 0",
-            "nonzero",
-        ),
+        (format!("threads = 0\nduration = 1.0\n{phase}"), "line 2: ", "nonzero"),
         (
             format!("threads = 2\nduration = 1.0\n{phase}[[phase.pinning]]\npus = \"\"\nrate = 1.0\n"),
-            "pus = \"\"",
+            "line 8: ",
             "such as 0,2",
         ),
         (format!("threads = 2\n{phase}"), "`duration`", "give one of them"),
@@ -202,12 +198,12 @@ fn a_bad_script_is_refused_with_the_key_and_the_remedy() {
         ),
         (
             format!("threads = 2\nduration = 1e18\n{phase}"),
-            "duration = 1e18",
+            "line 3: 1000000000000000000 ",
             "seconds from 0 to 1000000000",
         ),
         (
             format!("threads = 2\nduration = 1.0\nwork = 1e300\n{phase}"),
-            "work = 1e300",
+            "line 4: 1000000",
             "from 0 to 1e15",
         ),
     ] {
