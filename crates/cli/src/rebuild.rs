@@ -4,12 +4,12 @@
 //! to learn from as well.
 
 use crate::behaviour::Arguments;
+use crate::console;
 use crate::learn;
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use pinfold_linux::child::dies_with_us;
-use pinfold_policy::Rules;
-use pinfold_store::{Program, SampleRow, Store};
+use pinfold_store::{Afterwards, LearnedRules, Program, SampleRow, Store};
 use pinfold_sweep::data_set::{DataSet, MetricColumn, Row};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -60,10 +60,25 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
         bail!("no rules could be made of what was observed: {}", said.trim());
     }
     let text = fs::read_to_string(&made).with_context(|| format!("`{}`", made.display()))?;
-    let _: Rules = text.parse().with_context(|| format!("`{}`", made.display()))?;
+    let learned = LearnedRules::parse(&text).with_context(|| format!("`{}`", made.display()))?;
     fs::rename(&made, &rules).with_context(|| format!("`{}` cannot be replaced", rules.display()))?;
-    store.built(&crate::behaviour::version(&text), crate::behaviour::now())?;
+    store.built(&learned.version, crate::behaviour::now())?;
     Ok(format!("{said}rules: {}\n", rules.display()))
+}
+
+/// Does what remains after a run of `--policy hints`. Returns a note for the user.
+pub(crate) fn after_run(remains: Afterwards<'_>, behaviour: &Arguments) -> Option<String> {
+    match remains {
+        Afterwards::Nothing => None,
+        Afterwards::NotWritten(why) => Some(format!("What was observed could not all be kept: {why}")),
+        Afterwards::Rebuild(store) => {
+            let rebuilt = rebuild(store, behaviour, None);
+            Some(match rebuilt.and_then(|_| behaviour.rules_path()) {
+                Ok(rules) => format!("New rules: {}", rules.display()),
+                Err(error) => format!("The behaviour database has grown, but {}", console::whole(&error)),
+            })
+        }
+    }
 }
 
 fn beside(behaviour: &Arguments, extension: &str) -> Result<PathBuf> {

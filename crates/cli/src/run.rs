@@ -22,15 +22,14 @@ use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lines::Lines;
-use pinfold_core::{Machine, PageMapping, Topology};
+use pinfold_core::{Machine, Topology};
 use pinfold_linux::machine::LinuxMachine;
 use pinfold_linux::topology::EXAMPLE;
-use pinfold_runtime::Record;
+use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::{Script, Scripted};
 use plan::{Plan, Where, executable};
 use policies::{Built, Program};
 use report::Report;
-use serde::Serialize;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -314,7 +313,7 @@ fn drive_about<M: Machine>(
     machine: &mut M,
     outputs: Outputs,
     built: Built,
-    about: &mut About<impl Fn(&M) -> Option<simulated::Simulation>>,
+    about: &mut About<impl Fn(&M) -> Option<Simulation>>,
 ) -> Result<ExitCode> {
     plan.check_metric(machine.metrics())?;
     let Built {
@@ -323,7 +322,7 @@ fn drive_about<M: Machine>(
         listener,
         ..
     } = built;
-    let mut record = Record::new(machine, policy.name());
+    let mut record = RecordBuilder::new(machine, policy.name());
     let mut report = Report::new(plan, machine, arguments.quiet, outputs.lines, listener);
     if let Some(events) = about.events.take() {
         report.only(events);
@@ -331,41 +330,26 @@ fn drive_about<M: Machine>(
     if let Some(initial) = initial {
         report.say(&initial.to_string());
     }
-    let mut recorders = (&mut record, (&mut report, &mut about.ending));
-    let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut recorders);
+    let mut recorders = (&mut report, &mut about.ending);
+    let outcome = pinfold_runtime::run(machine, policy.as_mut(), &mut record, &mut recorders);
     report.policy_ends();
     let simulation = (about.simulation)(machine);
     if let Some(simulation) = &simulation {
         report.say(&simulation.to_string());
     }
     if let Some(json) = outputs.json {
-        json.write_json(&Document {
-            pinfold: env!("CARGO_PKG_VERSION"),
+        json.write_json(&RunDocument {
+            version: Some(RunDocument::VERSION),
+            pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             command: about.command.clone(),
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
             page_map: plan.pages(),
             simulation,
-            record: &record,
+            record: record.finish(),
         })?;
     }
     Ok(status(outcome?))
-}
-
-/// What `--json` writes (docs/formats.md).
-#[derive(Serialize)]
-struct Document<'a> {
-    pinfold: &'static str,
-    command: Vec<String>,
-    topology: String,
-    allowed_pus: String,
-    /// Where pages were to be; `None` where nobody said.
-    page_map: Option<PageMapping>,
-    /// How the program was simulated, where it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    simulation: Option<simulated::Simulation>,
-    #[serde(flatten)]
-    record: &'a Record,
 }
 
 /// An exit status as the kernel keeps it: eight bits.

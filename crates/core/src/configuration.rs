@@ -1,7 +1,7 @@
 //! Where threads belong, and what of it was really done.
 
 use crate::memory::{PageMoves, Profiled, Sampled};
-use crate::{PageMapping, Prefetchers, PuId, TaskId};
+use crate::{PageMapping, Prefetchers, PuId, RefusalCode, TaskId};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -101,9 +101,10 @@ impl Configuration {
     /// What a machine that can only pin refuses of this: each part beside the pinning.
     pub fn beyond_pinning(&self) -> Vec<Refusal> {
         let pages = self.pages.map(|pages| {
-            Refusal::of_machine(format!(
-                "pages stay where they are, and not {pages}: this machine can only pin threads"
-            ))
+            Refusal::of_machine(
+                RefusalCode::Pages,
+                format!("pages stay where they are, and not {pages}: this machine can only pin threads"),
+            )
         });
         pages.into_iter().chain(self.refused_prefetchers()).collect()
     }
@@ -111,9 +112,10 @@ impl Configuration {
     /// What a machine that cannot set prefetchers refuses of this.
     pub fn refused_prefetchers(&self) -> Option<Refusal> {
         self.prefetchers.map(|prefetchers| {
-            Refusal::of_machine(format!(
-                "the prefetchers stay as they are, and not {prefetchers}: this machine cannot set them"
-            ))
+            Refusal::of_machine(
+                RefusalCode::Prefetchers,
+                format!("the prefetchers stay as they are, and not {prefetchers}: this machine cannot set them"),
+            )
         })
     }
 }
@@ -134,19 +136,32 @@ pub struct Applied {
 }
 
 /// One change that the machine did not make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Which task; `None` where it is about the whole program or the machine.
     pub task: Option<TaskId>,
+    /// What stays as it is, for programs.
+    #[serde(default)]
+    pub code: RefusalCode,
     /// Why, in words that a user can act on.
     pub why: String,
 }
 
 impl Refusal {
+    /// One that is about one task.
+    pub fn of_task(task: TaskId, why: impl Into<String>) -> Self {
+        Self {
+            task: Some(task),
+            code: RefusalCode::Task,
+            why: why.into(),
+        }
+    }
+
     /// One that is about the whole program or the machine.
-    pub fn of_machine(why: impl Into<String>) -> Self {
+    pub fn of_machine(code: RefusalCode, why: impl Into<String>) -> Self {
         Self {
             task: None,
+            code,
             why: why.into(),
         }
     }

@@ -1,8 +1,8 @@
 //! What a policy answers to a sample.
 
 use crate::hint::AffinityHint;
-use crate::{Configuration, Pinning, TaskMove};
-use serde::Serialize;
+use crate::{CandidatesCode, Configuration, EndedCode, MetricCode, NoteCode, Pinning, TaskMove};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What to do now, and when to look again.
@@ -17,7 +17,7 @@ pub struct Decision {
 }
 
 /// What was observed of one metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// The metric.
     pub name: String,
@@ -43,7 +43,9 @@ pub enum Finding {
     MetricChosen {
         /// Its name; `None` when no source counted anything.
         metric: Option<String>,
-        /// Why this one.
+        /// Why this one, for programs.
+        code: MetricCode,
+        /// Why this one, in words.
         why: String,
     },
     /// The working tasks are known and so the candidates are.
@@ -52,7 +54,9 @@ pub enum Finding {
         threads: usize,
         /// The pinnings that will be tried, in this order; `None` leaves every thread to the operating system.
         pinnings: Vec<Option<Pinning>>,
-        /// Where they come from: the user's schedule, or the topology.
+        /// Where they come from, for programs.
+        code: CandidatesCode,
+        /// Where they come from, in words.
         why: String,
     },
     /// A candidate has been applied and is looked at shortly, to see whether it is worth a probe.
@@ -119,6 +123,8 @@ pub enum Finding {
         best: Option<usize>,
         /// Its rate.
         rate: Option<f64>,
+        /// When it ended, for programs.
+        code: EndedCode,
         /// What the program was stopped short of, as a whole sentence.
         why: String,
     },
@@ -146,6 +152,8 @@ pub enum Finding {
     Moved(TaskMove),
     /// Something that a user should know.
     Note {
+        /// What it is about, for programs.
+        code: NoteCode,
         /// A whole sentence.
         text: String,
     },

@@ -74,6 +74,18 @@ pub enum LeftAlone {
     RealTime,
 }
 
+impl LeftAlone {
+    /// The code in JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OwnMask => "own_mask",
+            Self::Forbidden => "forbidden",
+            Self::OnePu => "one_pu",
+            Self::RealTime => "real_time",
+        }
+    }
+}
+
 /// What became of a task that was to be placed or released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placed {

@@ -3,6 +3,7 @@
 //!
 //! No input or output happens here, and no clock is read: `clippy.toml` beside this crate's manifest enforces it.
 
+mod code;
 mod configuration;
 mod content_hash;
 mod decision;
@@ -24,13 +25,14 @@ mod summary;
 mod task_move;
 mod topology;
 
+pub use code::{CandidatesCode, EndedCode, MetricCode, NoteCode, RefusalCode};
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed};
 pub use host::{Host, HostSample, LeftAlone, Placed, Standing, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
-pub use metric::{Metric, MetricSource, Scope};
+pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricSource, Scope};
 pub use node_set::{NodeSet, ParseNodeSetError};
 pub use page_mapping::{PageMapping, ParsePageMappingError};
 pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};

@@ -3,6 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// What one count of an energy event is. The kernel counts in it, whatever unit the processor has, and gives `perf` the
+/// scale of 2.3283064365386962890625e-10 to multiply with.
+pub const ENERGY_UNIT: &str = "2^-32 joule";
+
+/// Counts of an energy event in a joule.
+pub const COUNTS_OF_A_JOULE: f64 = 4_294_967_296.0;
+
 /// A named count that grows as the program runs; its rate is what a policy compares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Metric {

@@ -40,7 +40,7 @@ impl Activity {
 }
 
 /// Why SAM's mapper moves a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MoveReason {
     /// It shares data with tasks of another domain, and goes to them.
@@ -54,7 +54,7 @@ pub enum MoveReason {
 }
 
 /// One task that goes elsewhere. A swap is two of these, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskMove {
     /// Which task.
     pub task: TaskId,
@@ -77,6 +77,18 @@ pub struct TaskMove {
     pub threshold: f64,
     /// The task that comes to `from`.
     pub swapped_with: Option<TaskId>,
+}
+
+impl MoveReason {
+    /// The code in JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Coherence => "coherence",
+            Self::RemoteMemory => "remote_memory",
+            Self::Bandwidth => "bandwidth",
+            Self::Undo => "undo",
+        }
+    }
 }
 
 impl fmt::Display for MoveReason {

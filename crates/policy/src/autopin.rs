@@ -33,7 +33,9 @@ use crate::race::{self, Look, Race};
 use crate::roster::{Judgement, Roster};
 use crate::times;
 use crate::watch::Watcher;
-use pinfold_core::{Applied, Decision, Finding, Metric, Pinning, Sample, Topology};
+use pinfold_core::{
+    Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Topology,
+};
 use std::time::Duration;
 
 /// How often a probe that was disturbed by beginning or ending threads is repeated before it is accepted as it is.
@@ -186,6 +188,7 @@ impl Policy for Autopin {
         findings.push(Finding::EndedEarly {
             best: best.map(|(candidate, _)| candidate),
             rate: best.map(|(_, rate)| rate),
+            code: EndedCode::DuringSearch,
             why: format!(
                 "The program ended {during}; {measured} of {of} candidates have a rate. {}",
                 times::remedy(self.now)
@@ -216,20 +219,22 @@ impl Autopin {
         if let Some(meter) = &mut self.meter {
             meter.share(sample, |id| !self.roster.is_left_alone(id));
         }
-        let (pinnings, source) = match &self.options.candidates {
+        let (pinnings, code, source) = match &self.options.candidates {
             Candidates::Schedule(pinnings) => (
                 pinnings.iter().cloned().map(Some).collect(),
+                CandidatesCode::Schedule,
                 "the pinnings that were asked for",
             ),
             Candidates::Topology { most } => {
                 let pinnings = candidates::from_topology(topology, threads, *most);
                 if pinnings.len() == 1 && *most > 1 {
                     let why = "threads stay where the operating system runs them, since on this topology no pinning differs from another";
-                    (vec![None], why)
+                    (vec![None], CandidatesCode::NoDifference, why)
                 } else {
                     let why = "unpinned, as the operating system runs threads, and pinnings from the topology, the most different first";
                     (
                         std::iter::once(None).chain(pinnings.into_iter().map(Some)).collect(),
+                        CandidatesCode::Topology,
                         why,
                     )
                 }
@@ -239,12 +244,14 @@ impl Autopin {
         if threads > allowed && !self.told_crowded {
             self.told_crowded = true;
             findings.push(Finding::Note {
+                code: NoteCode::MoreThreadsThanPus,
                 text: format!("{threads} threads share {allowed} CPUs: there are fewer CPUs than threads."),
             });
         }
         findings.push(Finding::CandidatesChosen {
             threads,
             pinnings: pinnings.clone(),
+            code,
             why: match because {
                 Some(because) => format!("{source}; {because}"),
                 None => source.to_owned(),
@@ -479,6 +486,7 @@ impl Autopin {
         }
         self.restless = true;
         findings.push(Finding::Note {
+            code: NoteCode::ThreadsChange,
             text: "Threads begin and end all the time; the rates are measured nevertheless.".to_owned(),
         });
         false
@@ -519,6 +527,7 @@ impl Autopin {
         } else {
             self.pin(0, sample.at);
             findings.push(Finding::Note {
+                code: NoteCode::NothingMeasured,
                 text: format!(
                     "No candidate's rate could be measured; the first is kept: {}.",
                     self.text(0)

@@ -11,7 +11,7 @@ use crate::opening::{Opened, Opening};
 use crate::roster::{Roster, Skip};
 use crate::times::{self, Times};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{Applied, Decision, Finding, Metric, Pinning, Sample, Topology};
+use pinfold_core::{Applied, CandidatesCode, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
 
 /// What is kept.
@@ -99,6 +99,7 @@ impl Fixed {
         findings.push(Finding::CandidatesChosen {
             threads,
             pinnings: vec![Some(pinning.clone())],
+            code: CandidatesCode::Hint,
             why: format!("what the affinity hint {hint} gives for as many threads"),
         });
         self.pinning = Some(pinning);

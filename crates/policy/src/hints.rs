@@ -28,7 +28,8 @@ use crate::rules::{Normalised, RuleMetric, Rules};
 use crate::times::{self, Times};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{
-    Applied, Decision, Finding, Metric, Observed, Pinning, Sample, Scope, TaskId, TaskSample, Topology,
+    Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Sample, Scope, TaskId,
+    TaskSample, Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -238,16 +239,17 @@ impl Policy for Hints {
 
     fn end(&mut self) -> Vec<Finding> {
         let mut findings = vec![];
-        let (why, measurement) = match &self.phase {
+        let (code, why, measurement) = match &self.phase {
             Phase::Watching { .. } => return findings,
             Phase::Opening => return self.opening.end(&self.roster, self.pinning.as_ref()),
             Phase::Sampling { .. } => {
                 let measurement = self.measurement();
                 findings.push(probed(0, &measurement));
                 let why = "The program ended before its sample was complete, and stayed where it was.";
-                (why, measurement)
+                (EndedCode::DuringSample, why, measurement)
             }
             Phase::WarmingUp { before, .. } | Phase::Checking { before, .. } => (
+                EndedCode::BeforeCheck,
                 "The program ended before the move could be checked.",
                 before.measurement.clone(),
             ),
@@ -255,6 +257,7 @@ impl Policy for Hints {
         findings.push(Finding::EndedEarly {
             best: measurement.rate.map(|_| 0),
             rate: measurement.rate,
+            code,
             why: format!("{why} {}", times::remedy(self.now)),
         });
         findings
@@ -284,6 +287,7 @@ impl Hints {
         self.place(topology, known.hint);
         findings.push(self.candidates(
             vec![self.pinning.clone()],
+            CandidatesCode::KnownProgram,
             format!("{}: {}", shown(known.hint), known.why),
         ));
         findings.push(chosen(0, None));
@@ -298,7 +302,7 @@ impl Hints {
             "{}: nothing is known of the program with as many threads, so it is sampled once",
             shown(self.hint)
         );
-        findings.push(self.candidates(vec![self.pinning.clone()], why));
+        findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::Sample, why));
         findings.push(Finding::Probing {
             candidate: 0,
             lasts: self.options.times.probe,
@@ -325,7 +329,8 @@ impl Hints {
             self.phase = Phase::Watching { began: sample.at };
             return;
         }
-        findings.push(self.candidates(vec![from, self.pinning.clone()], format!("{}: {why}", shown(hint))));
+        let why = format!("{}: {why}", shown(hint));
+        findings.push(self.candidates(vec![from, self.pinning.clone()], CandidatesCode::Rules, why));
         findings.push(probed(0, &before.measurement));
         findings.push(Finding::WarmingUp {
             candidate: 1,
@@ -351,6 +356,7 @@ impl Hints {
             self.place(topology, before.hint);
             findings.push(chosen(0, None));
             findings.push(Finding::Note {
+                code: NoteCode::RolledBack,
                 text: match before.hint {
                     Some(_) => "The rate fell with the hint, so the threads went back to where they were.",
                     None => "The rate did not rise with the hint, so the threads went back: nothing is pinned.",
@@ -381,7 +387,7 @@ impl Hints {
             let hint = self.options.known.get(&threads).map_or(self.hint, |known| known.hint);
             self.place(topology, hint);
             let why = format!("{}, for the threads that work now", shown(hint));
-            findings.push(self.candidates(vec![self.pinning.clone()], why));
+            findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::ThreadsChanged, why));
             findings.push(chosen(0, None));
             self.sampled = false;
         }
@@ -497,10 +503,11 @@ impl Hints {
         Pinning::new(tasks.map(|task| task.last_pu).collect::<Option<_>>()?)
     }
 
-    fn candidates(&self, pinnings: Vec<Option<Pinning>>, why: String) -> Finding {
+    fn candidates(&self, pinnings: Vec<Option<Pinning>>, code: CandidatesCode, why: String) -> Finding {
         Finding::CandidatesChosen {
             threads: self.threads,
             pinnings,
+            code,
             why,
         }
     }

@@ -9,7 +9,7 @@
 //! no other counts anything, says that the rates are coarse.
 
 use crate::meter;
-use pinfold_core::{Metric, MetricSource, Sample, TaskId};
+use pinfold_core::{Metric, MetricCode, MetricSource, Sample, TaskId};
 use std::time::Duration;
 
 /// The fewest counts expected in one probe with which a metric is of use: rates are then known to a tenth, which is
@@ -63,7 +63,9 @@ pub(crate) struct Choice {
     pub(crate) metric: Option<usize>,
     /// How many counts a second are to be expected, over all tasks.
     pub(crate) per_second: f64,
-    /// A clause or two without a full stop.
+    /// Why, for programs.
+    pub(crate) code: MetricCode,
+    /// Why: a clause or two without a full stop.
     pub(crate) why: String,
 }
 
@@ -114,31 +116,39 @@ impl MetricRequest {
         let time = last.at.saturating_sub(first.at).as_secs_f64();
         let grown = |index: usize| meter::growth(index, metrics[index].scope, first, last, counts);
         let per_second = |index: usize| grown(index).filter(|_| time > 0.0).map(|grown| grown / time);
-        let nothing = |why: String| Choice {
+        let nothing = |code: MetricCode, why: String| Choice {
             metric: None,
             per_second: 0.0,
+            code,
             why,
         };
-        let chosen = |metric: usize, per_second: f64, why: String| Choice {
+        let chosen = |metric: usize, per_second: f64, code: MetricCode, why: String| Choice {
             metric: Some(metric),
             per_second,
+            code,
             why,
         };
         if let Self::Named(name) = self {
             let Some(index) = metrics.iter().position(|metric| metric.name == *name) else {
-                return nothing(match self.check(metrics) {
-                    Ok(()) => String::new(),
-                    Err(error) => error.to_string(),
-                });
+                let unknown = self.check(metrics).err();
+                let why = unknown.map_or_else(String::new, |error| error.to_string());
+                return nothing(MetricCode::NotThere, why);
             };
             return match per_second(index) {
                 Some(rate) if rate > 0.0 => chosen(
                     index,
                     rate,
+                    MetricCode::AskedFor,
                     format!("asked for{}", coarse(rate, probe).unwrap_or_default()),
                 ),
-                Some(_) => nothing(format!("`{name}` was asked for but has counted nothing so far")),
-                None => nothing(format!("`{name}` was asked for, but {}", absent(&metrics[index]))),
+                Some(_) => nothing(
+                    MetricCode::AskedForCountedNothing,
+                    format!("`{name}` was asked for but has counted nothing so far"),
+                ),
+                None => nothing(
+                    MetricCode::AskedForNotReadable,
+                    format!("`{name}` was asked for, but {}", absent(&metrics[index])),
+                ),
             };
         }
         let mut order: Vec<usize> = (0..metrics.len())
@@ -151,10 +161,13 @@ impl MetricRequest {
             .collect();
         let Some(&(first_index, first_rate)) = counting.first() else {
             let names: Vec<&str> = order.iter().map(|&index| metrics[index].name.as_str()).collect();
-            return nothing(match names.as_slice() {
-                [] => "there is no source of counts".to_owned(),
-                names => format!("nothing has counted so far ({})", names.join(", ")),
-            });
+            return match names.as_slice() {
+                [] => nothing(MetricCode::NoSource, "there is no source of counts".to_owned()),
+                names => nothing(
+                    MetricCode::NothingCounted,
+                    format!("nothing has counted so far ({})", names.join(", ")),
+                ),
+            };
         };
         let enough = counting.iter().find(|(_, rate)| rate * probe.as_secs_f64() >= ENOUGH);
         let &(index, rate) = enough.unwrap_or(&(first_index, first_rate));
@@ -179,7 +192,8 @@ impl MetricRequest {
         if !passed_over.is_empty() {
             why = format!("{why} that counts here ({})", passed_over.join(", "));
         }
-        chosen(index, rate, format!("{why}{}", coarse(rate, probe).unwrap_or_default()))
+        let why = format!("{why}{}", coarse(rate, probe).unwrap_or_default());
+        chosen(index, rate, MetricCode::NearestToProgress, why)
     }
 }
 

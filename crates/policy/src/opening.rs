@@ -13,7 +13,7 @@ use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
 use crate::roster::{Judgement, Roster};
 use crate::times::{self, Times};
-use pinfold_core::{Finding, Metric, Pinning, Sample, Scope};
+use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope};
 use std::time::Duration;
 
 /// A reading should have as many counts as this. That counts are whole then adds 2 % to the spread: the difference of
@@ -98,6 +98,7 @@ impl Opening {
             if !self.told_idle {
                 self.told_idle = true;
                 findings.push(Finding::Note {
+                    code: NoteCode::Idle,
                     text: "The program is idle; the search begins when its threads run.".to_owned(),
                 });
             }
@@ -113,6 +114,7 @@ impl Opening {
         if choice.metric.is_some() || self.told_why.as_ref() != Some(&choice.why) {
             findings.push(Finding::MetricChosen {
                 metric: choice.metric.map(|metric| self.metrics[metric].name.clone()),
+                code: choice.code,
                 why: choice.why.clone(),
             });
             self.told_why = Some(choice.why);
@@ -153,11 +155,13 @@ impl Opening {
             };
             findings.push(Finding::MetricChosen {
                 metric: Some(self.metrics[metric].name.clone()),
+                code: choice.code,
                 why: choice.why,
             });
             findings.push(Finding::CandidatesChosen {
                 threads: roster.working().max(1),
                 pinnings: vec![pinning.cloned()],
+                code: CandidatesCode::UntilTheEnd,
                 why: "what ran until the program ended".to_owned(),
             });
             let rate = choice.per_second / shares as f64;
@@ -184,6 +188,7 @@ impl Opening {
         findings.push(Finding::EndedEarly {
             best: rate.map(|_| 0),
             rate,
+            code: EndedCode::BeforeMetric,
             why: format!("The program ended before a metric was chosen. {lacked}"),
         });
         findings

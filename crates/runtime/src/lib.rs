@@ -9,7 +9,8 @@ mod run;
 mod totals;
 
 pub use record::{
-    Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedNote,
+    Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, ReadError, Record, RecordBuilder, RunDocument,
+    Search, SimulatedProgram, Simulation, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 pub use recorder::Recorder;
 pub use run::run;

@@ -1,10 +1,11 @@
-//! Who is told what happens in the loop.
+//! What follows a run besides its record.
 
+use crate::Record;
 use pinfold_core::{Applied, Configuration, Finding, Refusal, Sample};
 use std::time::Duration;
 
-/// Hears of every event of a run, with the time on the machine's clock. What a recorder has no use for it leaves to
-/// the empty bodies here.
+/// Receives every event of a run, with the time on the machine's clock. The record that comes with an event already holds it, so
+/// that no recorder folds findings itself. What a recorder has no use for it leaves to the empty bodies here.
 pub trait Recorder {
     /// The counts were read.
     fn sample(&mut self, _sample: &Sample) {}
@@ -16,11 +17,14 @@ pub trait Recorder {
     fn refused(&mut self, _at: Duration, _refusal: &Refusal) {}
 
     /// The policy found something out.
-    fn finding(&mut self, _at: Duration, _finding: &Finding) {}
+    fn finding(&mut self, _at: Duration, _finding: &Finding, _record: &Record) {}
 
     /// The program has ended with this exit status.
-    fn ended(&mut self, _at: Duration, _exit_status: i32) {}
+    fn ended(&mut self, _at: Duration, _exit_status: i32, _record: &Record) {}
 }
+
+/// No recorder: the record is all that is wanted.
+impl Recorder for () {}
 
 /// Two recorders hear the same, the first one first.
 impl<First: Recorder, Second: Recorder> Recorder for (First, Second) {
@@ -39,14 +43,14 @@ impl<First: Recorder, Second: Recorder> Recorder for (First, Second) {
         self.1.refused(at, refusal);
     }
 
-    fn finding(&mut self, at: Duration, finding: &Finding) {
-        self.0.finding(at, finding);
-        self.1.finding(at, finding);
+    fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) {
+        self.0.finding(at, finding, record);
+        self.1.finding(at, finding, record);
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32) {
-        self.0.ended(at, exit_status);
-        self.1.ended(at, exit_status);
+    fn ended(&mut self, at: Duration, exit_status: i32, record: &Record) {
+        self.0.ended(at, exit_status, record);
+        self.1.ended(at, exit_status, record);
     }
 }
 
@@ -64,11 +68,11 @@ impl<Borrowed: Recorder + ?Sized> Recorder for &mut Borrowed {
         (**self).refused(at, refusal);
     }
 
-    fn finding(&mut self, at: Duration, finding: &Finding) {
-        (**self).finding(at, finding);
+    fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) {
+        (**self).finding(at, finding, record);
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32) {
-        (**self).ended(at, exit_status);
+    fn ended(&mut self, at: Duration, exit_status: i32, record: &Record) {
+        (**self).ended(at, exit_status, record);
     }
 }

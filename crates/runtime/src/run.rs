@@ -1,29 +1,34 @@
 //! The loop: observe, decide, apply, verify, record.
 
-use crate::Recorder;
-use pinfold_core::{Applied, Finding, Machine, MachineError, Sample, Wait};
+use crate::{RecordBuilder, Recorder};
+use pinfold_core::{Applied, Finding, Machine, MachineError, NoteCode, Sample, Wait};
 use pinfold_policy::Policy;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-/// Runs `policy` on `machine` until the program ends, and returns the program's exit status.
+/// Runs `policy` on `machine` until the program ends, and returns the program's exit status. Each event goes into `record` first,
+/// then to `recorder`.
 pub fn run(
     machine: &mut impl Machine,
     policy: &mut dyn Policy,
+    record: &mut RecordBuilder,
     recorder: &mut impl Recorder,
 ) -> Result<i32, MachineError> {
     let mut told = BTreeSet::new();
     let mut decision = policy.start(machine.topology(), machine.metrics());
     let exit_status = loop {
         for finding in &decision.findings {
-            recorder.finding(machine.now(), finding);
+            found(machine.now(), finding, record, recorder);
         }
         let applied = match &decision.configuration {
             None => Applied::default(),
             Some(configuration) => {
                 let applied = machine.apply(configuration);
+                record.applied(machine.now(), &applied);
                 recorder.applied(machine.now(), configuration, &applied);
                 for refusal in &applied.refused {
                     if told.insert(refusal.why.clone()) {
+                        record.refused(refusal);
                         recorder.refused(machine.now(), refusal);
                     }
                 }
@@ -33,23 +38,35 @@ pub fn run(
         if let Wait::Ended(exit_status) = machine.wait(decision.wait)? {
             break exit_status;
         }
-        let sample = observe(machine, recorder);
+        let sample = observe(machine, record, recorder);
         decision = policy.decide(machine.topology(), &sample, &applied);
     };
-    observe(machine, recorder);
+    observe(machine, record, recorder);
     for finding in &policy.end() {
-        recorder.finding(machine.now(), finding);
+        found(machine.now(), finding, record, recorder);
     }
-    recorder.ended(machine.now(), exit_status);
+    record.ended(machine.now(), exit_status);
+    recorder.ended(machine.now(), exit_status, record.record());
     Ok(exit_status)
 }
 
 /// Reads everything once, and hands on what the machine has to say.
-fn observe(machine: &mut impl Machine, recorder: &mut impl Recorder) -> Sample {
+fn observe(machine: &mut impl Machine, record: &mut RecordBuilder, recorder: &mut impl Recorder) -> Sample {
     let sample = machine.observe();
+    record.sample(&sample);
     recorder.sample(&sample);
     for text in machine.take_notes() {
-        recorder.finding(machine.now(), &Finding::Note { text });
+        let note = Finding::Note {
+            code: NoteCode::Machine,
+            text,
+        };
+        found(machine.now(), &note, record, recorder);
     }
     sample
+}
+
+/// Records a finding, and hands it on.
+fn found(at: Duration, finding: &Finding, record: &mut RecordBuilder, recorder: &mut impl Recorder) {
+    record.finding(at, finding);
+    recorder.finding(at, finding, record.record());
 }

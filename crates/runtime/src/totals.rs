@@ -3,11 +3,11 @@
 //! Growth is added up from sample to sample, so that a task that begins or ends in between counts with what it did.
 
 use pinfold_core::{Count, Metric, Sample};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The rate of one metric over one stretch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricRate {
     /// The name that `--metric` takes.
     pub name: String,

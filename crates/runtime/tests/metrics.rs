@@ -24,7 +24,7 @@ fn metric(name: &str, unit: &str, source: &str, scope: &str, rest: &str) -> Stri
 /// The metrics that were chosen, with the reasons.
 fn chosen(log: &Log) -> Vec<(Option<String>, String)> {
     let chosen = |(_, finding): &(f64, Finding)| match finding {
-        Finding::MetricChosen { metric, why } => Some((metric.clone(), why.clone())),
+        Finding::MetricChosen { metric, why, .. } => Some((metric.clone(), why.clone())),
         _ => None,
     };
     log.findings.iter().filter_map(chosen).collect()

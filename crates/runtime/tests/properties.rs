@@ -5,7 +5,7 @@ mod common;
 use common::{run, schedule, script, topology};
 use pinfold_core::{Pinning, PuId, PuSet};
 use pinfold_policy::{Autopin, Candidates, Options, OptionsError, Search, Times, Watch};
-use pinfold_runtime::Record;
+use pinfold_runtime::RecordBuilder;
 use pinfold_sim::Scripted;
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -66,17 +66,18 @@ proptest! {
             ..schedule(&["0"])
         };
         prop_assert_eq!(options.check(&topology), Ok(()));
-        let mut log = (common::Log::default(), Record::new(&machine, "autopin"));
-        pinfold_runtime::run(&mut machine, &mut Autopin::new(options), &mut log).unwrap();
-        for (_, configuration, _) in &log.0.applied {
+        let (mut log, mut record) = (common::Log::default(), RecordBuilder::new(&machine, "autopin"));
+        pinfold_runtime::run(&mut machine, &mut Autopin::new(options), &mut record, &mut log).unwrap();
+        let record = record.finish();
+        for (_, configuration, _) in &log.applied {
             for &pu in configuration.pinning.iter().flat_map(Pinning::pus) {
                 prop_assert!(allowed.contains(pu), "CPU {} is not in {}", pu, allowed);
             }
         }
-        // Everything can be printed, and every choice is one of its candidates.
-        prop_assert!(serde_json::to_string(&log.1).is_ok());
-        if let Some(chosen) = log.1.search.chosen {
-            prop_assert_eq!(&chosen.pus, &log.1.search.candidates[chosen.candidate].pus);
+        // Everything can be written and read back, and every choice is one of its candidates.
+        common::assert_reads_back(&record);
+        if let Some(chosen) = &record.search.chosen {
+            prop_assert_eq!(&chosen.pus, &record.search.candidates[chosen.candidate].pus);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use pinfold_core::{Configuration, Machine, NodeId, PageMapping, Pinning, Prefetchers, PuId, PuSet, Wait};
 use pinfold_policy::{Autopin, Candidates, Fixed, Kept, MetricRequest, Options, Policy, Search, Skip, Times};
-use pinfold_runtime::{Record, Recorder};
+use pinfold_runtime::{Record, RecordBuilder, Recorder};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Event, EventKind, Recorded, Stream, synthetic};
 use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
@@ -121,7 +121,7 @@ fn pinned_rate(program: &Arc<Sharers>, pinning: &Pinning) -> f64 {
 struct AtFirstLine(EndSwitch);
 
 impl Recorder for AtFirstLine {
-    fn finding(&mut self, _at: Duration, finding: &pinfold_core::Finding) {
+    fn finding(&mut self, _at: Duration, finding: &pinfold_core::Finding, _record: &Record) {
         if matches!(finding, pinfold_core::Finding::Rate { .. }) {
             self.0.end();
         }
@@ -131,9 +131,9 @@ impl Recorder for AtFirstLine {
 fn run(program: &Arc<Sharers>, policy: &mut dyn Policy, seed: u64) -> Record {
     let switch = EndSwitch::default();
     let mut machine = machine(program.clone(), None, Repeat::UntilAsked(switch.clone()), seed);
-    let mut recorders = (Record::new(&machine, policy.name()), AtFirstLine(switch));
-    pinfold_runtime::run(&mut machine, policy, &mut recorders).unwrap();
-    recorders.0
+    let mut record = RecordBuilder::new(&machine, policy.name());
+    pinfold_runtime::run(&mut machine, policy, &mut record, &mut AtFirstLine(switch)).unwrap();
+    record.finish()
 }
 
 fn autopin(candidates: &[Pinning], probe: Duration) -> Autopin {
@@ -170,9 +170,10 @@ fn ten_virtual_minutes_of_autopin_need_one_window_a_candidate() {
     let switch = EndSwitch::default();
     let mut machine = machine(program, None, Repeat::UntilAsked(switch.clone()), 0);
     let mut policy = autopin(&candidates, Duration::from_secs(50));
-    let mut recorders = (Record::new(&machine, policy.name()), AtFirstLine(switch));
-    pinfold_runtime::run(&mut machine, &mut policy, &mut recorders).unwrap();
-    assert!(recorders.0.ran.unwrap() > 600.0, "{:?}", recorders.0.ran);
+    let mut record = RecordBuilder::new(&machine, policy.name());
+    pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut AtFirstLine(switch)).unwrap();
+    let ran = record.record().ran;
+    assert!(ran.unwrap() > 600.0, "{ran:?}");
     assert_eq!(machine.windows(), candidates.len());
 }
 

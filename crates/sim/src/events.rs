@@ -180,13 +180,6 @@ impl EventSet {
     }
 }
 
-/// What one count of an energy event is. The kernel counts in it, whatever unit the processor has, and gives `perf` the
-/// scale of 2.3283064365386962890625e-10 to multiply with.
-pub const ENERGY_UNIT: &str = "2^-32 joule";
-
-/// Counts of an energy event in a joule.
-pub const COUNTS_OF_A_JOULE: f64 = 4_294_967_296.0;
-
 impl Energy {
     /// The event's name as `perf` and `--event` take it. Linux has one for each package; this is their sum.
     pub fn event_name(self) -> &'static str {

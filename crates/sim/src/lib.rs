@@ -21,7 +21,7 @@ pub mod thresholds;
 mod timeline;
 pub mod window;
 
-pub use events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet, MetricDefinition};
+pub use events::{EventDefinition, EventSet, MetricDefinition};
 pub use machine::{EndSwitch, NamedProgram, ProgramProgress, Repeat, Run, SimulatedMachine};
 pub use recorded::RecordedProgram;
 pub use script::{Script, ScriptError};

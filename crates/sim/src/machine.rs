@@ -1,12 +1,12 @@
 //! The simulated machine as a `Machine`: the run of a program, or of several side by side, on a model, with the counters that a
 //! real one would show.
 
-use crate::events::{COUNTS_OF_A_JOULE, ENERGY_UNIT, EventDefinition, EventSet};
+use crate::events::{EventDefinition, EventSet};
 use crate::model::Model;
 use crate::timeline::{Energy, Program, Timeline, Wanted};
 use pinfold_core::{
-    Applied, Configuration, Count, Machine, MachineError, Metric, MetricSource, NodeSet, PageMapping, PuId, Refusal,
-    Sample, Scope, TaskId, TaskSample, Topology, Wait,
+    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, MetricSource,
+    NodeSet, PageMapping, PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample, Topology, Wait,
 };
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -275,12 +275,13 @@ impl SimulatedMachine {
         let nodes: NodeSet = self.topology.nodes().iter().map(|there| there.id).collect();
         let lacking = pages.named().difference(&nodes);
         if !lacking.is_empty() {
-            return Some(Refusal::of_machine(format!(
-                "there is no NUMA node {lacking} for the pages; there are {nodes}"
-            )));
+            return Some(Refusal::of_machine(
+                RefusalCode::Pages,
+                format!("there is no NUMA node {lacking} for the pages; there are {nodes}"),
+            ));
         }
         matches!(pages, PageMapping::WeightedInterleave(_)).then(|| {
-            Refusal::of_machine(format!(
+            Refusal::of_machine(RefusalCode::Pages, format!(
                 "pages stay where they are, and not {pages}: the weights are those of a running kernel, and a machine model \
                  has none; interleave:{} gives each node the same number of pages",
                 pages.named()
@@ -289,12 +290,10 @@ impl SimulatedMachine {
     }
 
     fn refusal(&self, task: usize, pu: PuId) -> Option<Refusal> {
-        (!self.topology.allowed_pus().contains(pu)).then(|| Refusal {
-            task: Some(self.tasks[task]),
-            why: format!(
-                "CPU {pu} is not among those that may be used, {}",
-                self.topology.allowed_pus()
-            ),
+        (!self.topology.allowed_pus().contains(pu)).then(|| {
+            let allowed = self.topology.allowed_pus();
+            let why = format!("CPU {pu} is not among those that may be used, {allowed}");
+            Refusal::of_task(self.tasks[task], why)
         })
     }
 }

@@ -343,10 +343,10 @@ impl Machine for Scripted {
                 continue;
             }
             if let Some(pu) = pu.filter(|&pu| self.script.refused.contains(pu)) {
-                applied.refused.push(Refusal {
-                    task: Some(task.id),
-                    why: format!("the script lets no thread run on CPU {pu}"),
-                });
+                applied.refused.push(Refusal::of_task(
+                    task.id,
+                    format!("the script lets no thread run on CPU {pu}"),
+                ));
                 continue;
             }
             task.pu = pu;

@@ -4,8 +4,8 @@
 mod computing;
 
 use computing::Computing;
-use pinfold_core::{Machine, MetricSource, Scope};
-use pinfold_sim::{COUNTS_OF_A_JOULE, Energy, NamedProgram, Repeat, Run, SimulatedMachine, model};
+use pinfold_core::{COUNTS_OF_A_JOULE, Machine, MetricSource, Scope};
+use pinfold_sim::{Energy, NamedProgram, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;

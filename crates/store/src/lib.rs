@@ -9,12 +9,15 @@
 //! 2. `lock`: who may rename the file.
 //! 3. `schema`: opening and making the file.
 //! 4. `store`: what is written and read.
+//! 5. `learner`: what a run of the policy `hints` adds and takes.
 
+mod learner;
 mod lock;
 mod program;
 mod schema;
 mod store;
 
+pub use learner::{Afterwards, LearnedRules, Learner};
 pub use program::{Machine, ProgramKey, shape};
 pub use schema::{Opened, StoreError};
 pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store, hint_text};

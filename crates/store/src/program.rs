@@ -1,6 +1,9 @@
 //! What makes two runs runs of the same program on the same machine.
 
+use object::Object;
+use pinfold_core::{Topology, content_hash};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// A machine as it is told from others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +27,47 @@ pub struct ProgramKey {
     pub shape: String,
     /// Where it ran.
     pub machine: Machine,
+}
+
+impl Machine {
+    /// The machine as the database knows it; `simulated` is the name of a model or script where it is simulated.
+    pub fn new(topology: &Topology, simulated: Option<&str>) -> Self {
+        // Which PUs may be used differs from run to run, and its name says nothing of its shape.
+        let shape = (
+            topology.objects(),
+            topology.nodes(),
+            topology.distances(),
+            simulated.is_some(),
+        );
+        let shape = serde_json::to_string(&shape).expect("plain data is JSON");
+        Self {
+            fingerprint: format!("{:032x}", content_hash(shape.as_bytes())),
+            name: simulated.unwrap_or(topology.name()).to_owned(),
+            simulated: simulated.is_some(),
+        }
+    }
+}
+
+impl ProgramKey {
+    /// The key of the program with this binary (or recording), of this name, with these arguments. Its identity is the build id,
+    /// which stays when the file is copied, or else a hash of the file.
+    pub fn new(binary: &[u8], program: &Path, arguments: &[String], machine: Machine) -> Self {
+        let id = object::File::parse(binary).ok();
+        let id = id.and_then(|binary| binary.build_id().ok().flatten().map(<[u8]>::to_vec));
+        let identity = match id {
+            Some(id) => id
+                .iter()
+                .fold("build-id:".to_owned(), |text, byte| text + &format!("{byte:02x}")),
+            None => format!("xxh3:{:032x}", content_hash(binary)),
+        };
+        let name = program.file_name().unwrap_or_default();
+        Self {
+            identity,
+            name: name.to_string_lossy().into_owned(),
+            shape: shape(arguments),
+            machine,
+        }
+    }
 }
 
 /// The shape of arguments: two runs whose arguments have the same shape are taken to behave alike.

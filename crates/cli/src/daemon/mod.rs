@@ -4,12 +4,10 @@
 //! need, and then goes round the loop of `pinfold_runtime::daemon` until it is told to end or to read its configuration again.
 
 mod config;
-mod exposition;
 mod log;
 mod report;
 mod server;
 mod sources;
-pub(crate) mod state;
 
 use crate::console;
 use anyhow::{Context, Result, bail};
@@ -23,6 +21,7 @@ use pinfold_linux::service::{self, Instance, Signals};
 use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::Mapper;
+use pinfold_runtime::daemon::state::{Machine, freed};
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
 use serde_json::{Value, json};
@@ -218,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .serve(&board, config.interval.0)
         .context("no thread can be started to answer `pinfold top`")?;
     let mut started = about(&config, &topology, &left);
-    started.push(("children", state::freed(at_birth.is_ok()).into()));
+    started.push(("children", freed(at_birth.is_ok()).into()));
     log.event("started", &started);
     if let Err(error) = at_birth {
         let text = format!(
@@ -229,7 +228,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     for named in absent {
         log.event("not_there", &[("text", named.to_string().into())]);
     }
-    let machine = report::machine(&watcher);
+    let machine = Machine::of(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
         mapper: Mapper::new(&topology, thresholds.clone(), config.mapper_options()),

@@ -11,10 +11,10 @@
 //! leads here (DNS rebinding).
 
 use super::config::Export;
-use super::exposition;
-use super::state::State;
 use anyhow::{Context, Result, bail};
 use pinfold_linux::own;
+use pinfold_runtime::daemon::exposition;
+use pinfold_runtime::daemon::state::State;
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Read, Write};

@@ -7,9 +7,11 @@ use super::lines::Lines;
 use super::plan::Plan;
 use super::policies::Listener;
 use super::progress::Progress;
-use pinfold_core::{Applied, Configuration, Finding, Machine, Metric, MetricSource, Pinning, Refusal, Sample, Scope};
-use pinfold_runtime::{Recorder, Totals};
-use pinfold_sim::{COUNTS_OF_A_JOULE, ENERGY_UNIT};
+use pinfold_core::{
+    Applied, COUNTS_OF_A_JOULE, Configuration, ENERGY_UNIT, Finding, Machine, Metric, MetricSource, Pinning, Refusal,
+    Sample, Scope,
+};
+use pinfold_runtime::{MetricRate, MetricRecord, Record, Recorder, Search};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -23,12 +25,7 @@ pub(super) struct Report {
     lines: Lines,
     progress: Progress,
     metrics: Vec<Metric>,
-    /// The metric that decides, once it is known.
-    metric: Option<Metric>,
     without_counters: Option<String>,
-    pinnings: Vec<Option<Pinning>>,
-    rates: Vec<Option<f64>>,
-    totals: Totals,
     /// The events that a person hears of; `None` for all that are counted.
     events: Option<Vec<String>>,
     /// Whether threads are pinned.
@@ -51,11 +48,7 @@ impl Report {
             progress: Progress::new(quiet || !lines.are_shown()),
             lines,
             metrics: machine.metrics().to_vec(),
-            metric: None,
             without_counters: plan.without_counters.clone(),
-            pinnings: vec![],
-            rates: vec![],
-            totals: Totals::default(),
             events: None,
             pins: false,
             listener,
@@ -95,27 +88,11 @@ impl Report {
         }
     }
 
-    /// A rate with its unit: `123.4 regions/s`.
-    fn rate(&self, rate: Option<f64>) -> String {
-        let Some(rate) = rate else {
-            return "not measured".to_owned();
-        };
-        let (unit, average) = match &self.metric {
-            Some(metric) => (metric.unit.as_str(), metric.scope == Scope::Task),
-            None => ("count", false),
-        };
-        if unit == ENERGY_UNIT {
-            return event_rate(unit, rate);
-        }
-        let per_thread = if average { " and thread" } else { "" };
-        format!("{} {unit}s/s{per_thread}", significant(rate))
-    }
-
     /// What the events did that were asked for beside the one that decides, and whether any count is scaled.
-    fn beside(&self) -> String {
-        let deciding = self.metric.as_ref().map(|metric| metric.name.as_str());
+    fn beside(&self, deciding: Option<&MetricRecord>, rates: &[MetricRate]) -> String {
+        let deciding = deciding.map(|metric| metric.name.as_str());
         let mut text = String::new();
-        for (metric, rate) in self.metrics.iter().zip(self.totals.rates(&self.metrics)) {
+        for (metric, rate) in self.metrics.iter().zip(rates) {
             let scaled = if rate.multiplexed { " (scaled)" } else { "" };
             if deciding == Some(metric.name.as_str()) {
                 text.insert_str(0, scaled);
@@ -136,21 +113,14 @@ impl Report {
     }
 
     /// A step of a candidate's begins.
-    fn begin(&mut self, candidate: usize, step: &str, at: Duration, lasts: Duration) {
-        self.totals.restart();
-        let of = self.pinnings.len();
+    fn begin(&mut self, search: &Search, candidate: usize, step: &str, at: Duration, lasts: Duration) {
+        let of = search.candidates.len();
         let text = format!(
             "candidate {} of {of} {step}: {}",
             candidate + 1,
-            self.candidate(candidate)
+            name(search, candidate)
         );
         self.progress.step(&text, at, lasts);
-    }
-
-    fn candidate(&self, candidate: usize) -> String {
-        self.pinnings
-            .get(candidate)
-            .map_or_else(String::new, |pinning| Pinning::text(pinning.as_ref()))
     }
 
     /// That nothing can be measured, why, what that means, and what the user can do.
@@ -160,6 +130,28 @@ impl Report {
         let counters = counters.map_or_else(String::new, |counters| format!("\n  {counters}"));
         format!("nothing is measured{means}: {why}{counters}\n  {REMEDY}")
     }
+}
+
+/// What a candidate is called.
+fn name(search: &Search, candidate: usize) -> String {
+    let known = search.candidates.get(candidate);
+    known.map_or_else(String::new, |known| Pinning::text(known.pus.as_ref()))
+}
+
+/// A rate with its unit: `123.4 regions/s`.
+fn rate_text(metric: Option<&MetricRecord>, rate: Option<f64>) -> String {
+    let Some(rate) = rate else {
+        return "not measured".to_owned();
+    };
+    let (unit, average) = match metric {
+        Some(metric) => (metric.unit.as_str(), metric.scope == Scope::Task),
+        None => ("count", false),
+    };
+    if unit == ENERGY_UNIT {
+        return event_rate(unit, rate);
+    }
+    let per_thread = if average { " and thread" } else { "" };
+    format!("{} {unit}s/s{per_thread}", significant(rate))
 }
 
 /// The rate of an event. Energy is told in watts, since nobody thinks in what the kernel counts it in.
@@ -212,7 +204,6 @@ pub(super) fn time(duration: Duration) -> String {
 
 impl Recorder for Report {
     fn sample(&mut self, sample: &Sample) {
-        self.totals.add(sample);
         if !self.lines.are_kept() {
             self.progress.tick(sample.at);
         }
@@ -238,26 +229,19 @@ impl Recorder for Report {
         }
     }
 
-    fn finding(&mut self, at: Duration, finding: &Finding) {
+    fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) {
+        let (metric, search) = (record.metric.as_ref(), &record.search);
         match finding {
             Finding::Initialising { lasts } => {
                 self.progress.step("the program initialises", at, *lasts);
             }
-            Finding::MetricChosen { metric, why } => {
-                self.totals.restart();
-                self.metric = self
-                    .metrics
-                    .iter()
-                    .find(|known| Some(&known.name) == metric.as_ref())
-                    .cloned();
-                match &self.metric {
-                    Some(metric) => self.say(&format!("metric: {}: {why}", metric.name)),
-                    None => self.say(&self.nothing_measured(why)),
-                }
-            }
-            Finding::CandidatesChosen { threads, pinnings, why } => {
-                self.pinnings.clone_from(pinnings);
-                self.rates = vec![None; pinnings.len()];
+            Finding::MetricChosen { why, .. } => match metric {
+                Some(metric) => self.say(&format!("metric: {}: {why}", metric.name)),
+                None => self.say(&self.nothing_measured(why)),
+            },
+            Finding::CandidatesChosen {
+                threads, pinnings, why, ..
+            } => {
                 let candidates = match pinnings.len() {
                     1 => "1 candidate".to_owned(),
                     number => format!("{number} candidates"),
@@ -273,9 +257,9 @@ impl Recorder for Report {
                 };
                 self.say(&format!("{candidates} for {threads}: {why}{tried}"));
             }
-            Finding::Heat { candidate, lasts } => self.begin(*candidate, "is looked at", at, *lasts),
-            Finding::WarmingUp { candidate, lasts } => self.begin(*candidate, "warms up", at, *lasts),
-            Finding::Probing { candidate, lasts } => self.begin(*candidate, "is measured", at, *lasts),
+            Finding::Heat { candidate, lasts } => self.begin(search, *candidate, "is looked at", at, *lasts),
+            Finding::WarmingUp { candidate, lasts } => self.begin(search, *candidate, "warms up", at, *lasts),
+            Finding::Probing { candidate, lasts } => self.begin(search, *candidate, "is measured", at, *lasts),
             Finding::Probed {
                 candidate,
                 rate,
@@ -283,19 +267,17 @@ impl Recorder for Report {
                 measured,
                 dropped,
             } => {
-                if let Some(kept) = self.rates.get_mut(*candidate) {
-                    *kept = *rate;
-                }
+                let metrics = search.candidates.get(*candidate).map_or(&[][..], |one| &one.metrics);
                 let spread = spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0));
                 let dropped = if *dropped { ", dropped" } else { "" };
                 self.say(&format!(
                     "  {:>2}/{}  {:<16} {}{spread}, in {}{dropped}{}",
                     candidate + 1,
-                    self.pinnings.len(),
-                    self.candidate(*candidate),
-                    self.rate(*rate),
+                    search.candidates.len(),
+                    name(search, *candidate),
+                    rate_text(metric, *rate),
                     time(*measured),
-                    self.beside(),
+                    self.beside(metric, metrics),
                 ));
             }
             Finding::Chosen {
@@ -303,13 +285,13 @@ impl Recorder for Report {
                 gain_over_first,
                 gain_over_worst,
             } => {
-                let rate = self.rates.get(*candidate).copied().flatten();
-                let mut text = format!("chosen: {}", self.candidate(*candidate));
+                let rate = search.chosen.as_ref().and_then(|chosen| chosen.rate);
+                let mut text = format!("chosen: {}", name(search, *candidate));
                 if rate.is_some() {
-                    let _ = write!(text, ": {}", self.rate(rate));
+                    let _ = write!(text, ": {}", rate_text(metric, rate));
                 }
-                let rivals = self.pinnings.len() > 1;
-                let unpinned = self.pinnings.first().is_some_and(Option::is_none);
+                let rivals = search.candidates.len() > 1;
+                let unpinned = search.candidates.first().is_some_and(|first| first.pus.is_none());
                 match gain_over_first {
                     _ if rivals && unpinned && *candidate == 0 => {
                         text += "; no pinning was better, so nothing is pinned";
@@ -325,45 +307,44 @@ impl Recorder for Report {
                     let _ = write!(text, ", {}", self::gain(gain, "the worst"));
                 }
                 self.say(&text);
-                self.totals.restart();
                 self.progress.rest("watching the rate");
             }
             Finding::Rate { rate, spread } => {
                 let spread = spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0));
+                let metrics = record.rates.last().map_or(&[][..], |line| &line.metrics);
                 self.say(&format!(
                     "at {}: {}{spread}{}",
                     time(at),
-                    self.rate(*rate),
-                    self.beside()
+                    rate_text(metric, *rate),
+                    self.beside(metric, metrics)
                 ));
-                self.totals.restart();
             }
             Finding::SearchAgain { chosen_at, now } => {
                 self.say(&format!(
                     "the rate fell from {} to {} and stayed down: searching again",
-                    self.rate(Some(*chosen_at)),
-                    self.rate(Some(*now))
+                    rate_text(metric, Some(*chosen_at)),
+                    rate_text(metric, Some(*now))
                 ));
             }
-            Finding::EndedEarly { best, rate, why } => {
+            Finding::EndedEarly { best, rate, why, .. } => {
                 let best = best.map_or_else(
                     || "No candidate was measured.".to_owned(),
-                    |best| format!("The best so far: {}: {}.", self.candidate(best), self.rate(*rate)),
+                    |best| format!("The best so far: {}: {}.", name(search, best), rate_text(metric, *rate)),
                 );
                 self.say(&format!("{why} {best}"));
             }
             // Reported below, by the listener.
             Finding::Sampled { .. } | Finding::Moved(_) => {}
-            Finding::Note { text } => self.say(text),
+            Finding::Note { text, .. } => self.say(text),
         }
-        let text = self.listener.finding(at, finding);
+        let text = self.listener.finding(at, finding, record);
         self.say_any(text);
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32) {
+    fn ended(&mut self, at: Duration, exit_status: i32, record: &Record) {
         self.progress.finish();
         self.lines.end();
-        let text = self.listener.program_ended();
+        let text = self.listener.program_ended(record);
         self.say_any(text);
         self.say(&format!(
             "the program ended with status {exit_status} after {}",

@@ -7,13 +7,11 @@ use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::{Finding, Machine, PageMapping, Prefetchers, digits};
-use pinfold_runtime::Recorder;
+use pinfold_core::{Finding, Machine, Prefetchers, digits};
+use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, Run, SimulatedMachine};
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -107,90 +105,10 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
 pub(super) struct Ending(Option<EndSwitch>);
 
 impl Recorder for Ending {
-    fn finding(&mut self, _at: Duration, finding: &Finding) {
+    fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) {
         if let (Finding::Rate { .. }, Some(switch)) = (finding, &self.0) {
             switch.end();
         }
-    }
-}
-
-/// How a program was simulated.
-#[derive(Serialize)]
-pub(super) struct Simulation {
-    /// The model.
-    model: String,
-    /// The recording; `None` where it was not kept, or there are several.
-    recording: Option<PathBuf>,
-    /// What was asked for: `auto` or a number.
-    repeat: String,
-    /// How often recorded pieces were done, all programs together.
-    repetitions: f64,
-    seed: u64,
-    /// Where pages were; `None` where nobody said.
-    page_map: Option<PageMapping>,
-    /// Which prefetchers were on; `None` where nobody said.
-    prefetch: Option<Prefetchers>,
-    /// How many configurations were simulated in detail.
-    windows: usize,
-    /// For how many seconds programs stood still because their pages were moved, all of them together.
-    paused: f64,
-    /// Each program.
-    programs: Vec<Side>,
-}
-
-/// One of the programs that ran side by side, or the only one.
-#[derive(Serialize)]
-struct Side {
-    /// The recording; `None` where it was not kept.
-    recording: Option<PathBuf>,
-    /// Its tasks' name.
-    name: String,
-    /// Its process.
-    process: i32,
-    tasks: usize,
-    /// How often its piece was done.
-    repetitions: f64,
-    /// Repetitions in a second, over the whole run; `None` where no time passed.
-    speed: Option<f64>,
-    /// For how many seconds it stood still because its pages were moved.
-    paused: f64,
-    /// What all its tasks have counted, by event.
-    events: BTreeMap<String, f64>,
-}
-
-impl Simulation {
-    /// One line for each of several programs.
-    fn side_by_side(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "simulated on {}, side by side:", self.model)?;
-        for program in &self.programs {
-            let speed = program
-                .speed
-                .map_or_else(|| "not measured".to_owned(), |speed| format!("{speed:.1} /s"));
-            writeln!(
-                f,
-                "  {:<16} {:>3} tasks  {:>10.0} times  {speed:>14}",
-                program.name, program.tasks, program.repetitions
-            )?;
-        }
-        write!(
-            f,
-            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}",
-            self.repeat, self.windows, self.paused, self.seed
-        )
-    }
-}
-
-impl fmt::Display for Simulation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.programs.len() > 1 {
-            return self.side_by_side(f);
-        }
-        write!(
-            f,
-            "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} configurations in detail, {:.3} s \
-             for moving pages, seed {}",
-            self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed
-        )
     }
 }
 
@@ -333,13 +251,13 @@ fn programs(parts: Vec<Part>) -> Result<Vec<NamedProgram>> {
 }
 
 /// What came of each program.
-fn sides(machine: &SimulatedMachine, files: &[(Option<PathBuf>, String)]) -> Vec<Side> {
+fn sides(machine: &SimulatedMachine, files: &[(Option<PathBuf>, String)]) -> Vec<SimulatedProgram> {
     let ran = machine.now().as_secs_f64();
     machine
         .programs()
         .into_iter()
         .zip(files)
-        .map(|(program, (recording, name))| Side {
+        .map(|(program, (recording, name))| SimulatedProgram {
             recording: recording.clone(),
             name: name.clone(),
             process: program.process,

@@ -1,7 +1,7 @@
 //! Asking the daemon for its state.
 
-use crate::daemon::state::State;
 use anyhow::{Context, Result, bail};
+use pinfold_runtime::daemon::state::State;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

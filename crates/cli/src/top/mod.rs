@@ -1,18 +1,18 @@
 //! `pinfold top`: who is where and why, live.
 //!
-//! The daemon is asked for its state (`client`), the state is drawn (`draw`), and that again until the user has seen enough.
+//! The daemon is asked for its state (`client`), the state is drawn (`pinfold_view`), and that again until the user has seen enough.
 //! `--once` and `--batch` draw the same frame and print it as text.
 
 mod client;
-mod draw;
 
 use crate::console;
-use crate::daemon::{state::State, usual_socket};
+use crate::daemon::usual_socket;
 use crate::run::{duration, number};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use client::ask;
-use draw::{View, height, plain};
+use pinfold_runtime::daemon::state::State;
+use pinfold_view::daemon::{Order, View, draw, height, plain};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     interval: Duration,
 
     /// What tasks are ordered by.
-    #[arg(short, long, value_enum, default_value_t = Order::Busy, value_name = "ORDER")]
-    sort: Order,
+    #[arg(short, long, value_enum, default_value_t = Sort::Busy, value_name = "ORDER")]
+    sort: Sort,
 
     /// How many columns the text of --once and --batch has [default: the terminal's, else 100].
     #[arg(long, value_name = "N", value_parser = number::within(40u16, 400))]
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 
 /// What tasks are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Order {
+enum Sort {
     /// The busiest first.
     Busy,
     /// By PU.
@@ -69,13 +69,13 @@ pub(crate) enum Order {
     Moved,
 }
 
-impl Order {
-    fn next(self) -> Self {
-        match self {
-            Self::Busy => Self::Pu,
-            Self::Pu => Self::Process,
-            Self::Process => Self::Moved,
-            Self::Moved => Self::Busy,
+impl From<Sort> for Order {
+    fn from(sort: Sort) -> Self {
+        match sort {
+            Sort::Busy => Self::Busy,
+            Sort::Pu => Self::Pu,
+            Sort::Process => Self::Process,
+            Sort::Moved => Self::Moved,
         }
     }
 }
@@ -108,7 +108,7 @@ fn as_text(arguments: &Arguments, socket: &Path) -> Result<ExitCode> {
     };
     let width = arguments.width.or_else(terminal).unwrap_or(100);
     let view = View {
-        order: arguments.sort,
+        order: arguments.sort.into(),
         ..View::default()
     };
     loop {
@@ -128,18 +128,18 @@ fn as_text(arguments: &Arguments, socket: &Path) -> Result<ExitCode> {
 /// Draws until the user ends it.
 fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTerminal, mut state: State) -> Result<()> {
     let mut view = View {
-        order: arguments.sort,
+        order: arguments.sort.into(),
         keys: true,
         ..View::default()
     };
     let mut asked = Instant::now();
     loop {
-        terminal.draw(|frame| draw::draw(&state, &view, frame.area(), frame.buffer_mut()))?;
+        terminal.draw(|frame| draw(&state, &view, frame.area(), frame.buffer_mut()))?;
         let left = arguments.interval.saturating_sub(asked.elapsed());
         if event::poll(left)? {
             if let Event::Key(key) = event::read()?
                 && key.kind == KeyEventKind::Press
-                && !view.take(key.code, key.modifiers)
+                && !take(&mut view, key.code, key.modifiers)
             {
                 return Ok(());
             }
@@ -160,21 +160,19 @@ fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTer
     }
 }
 
-impl View {
-    /// Does what a key says; whether to go on.
-    fn take(&mut self, key: KeyCode, modifiers: KeyModifiers) -> bool {
-        match key {
-            KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return false,
-            KeyCode::Char('q') | KeyCode::Esc => return false,
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('s') => self.order = self.order.next(),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
-            KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
-            KeyCode::PageDown => self.scroll = self.scroll.saturating_add(10),
-            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
-            KeyCode::Home => self.scroll = 0,
-            _ => {}
-        }
-        true
+/// Does what a key says; whether to go on.
+fn take(view: &mut View, key: KeyCode, modifiers: KeyModifiers) -> bool {
+    match key {
+        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return false,
+        KeyCode::Char('q') | KeyCode::Esc => return false,
+        KeyCode::Char('p' | ' ') => view.paused = !view.paused,
+        KeyCode::Char('s') => view.order = view.order.next(),
+        KeyCode::Down | KeyCode::Char('j') => view.scroll = view.scroll.saturating_add(1),
+        KeyCode::Up | KeyCode::Char('k') => view.scroll = view.scroll.saturating_sub(1),
+        KeyCode::PageDown => view.scroll = view.scroll.saturating_add(10),
+        KeyCode::PageUp => view.scroll = view.scroll.saturating_sub(10),
+        KeyCode::Home => view.scroll = 0,
+        _ => {}
     }
+    true
 }

@@ -1,14 +1,13 @@
 //! What came of moving pages: how many moved, how many did not, and why.
 
 use crate::{NodeId, size_text};
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 /// A number of pages, a huge page being one, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCount {
     /// Pages.
     pub pages: u64,
@@ -125,7 +124,8 @@ impl fmt::Display for Left {
 }
 
 /// What came of moving the pages of a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "PageMovesRecord", try_from = "PageMovesRecord")]
 pub struct PageMoves {
     /// Where they should be: a page mapping, or `after their threads`.
     pub goal: String,
@@ -192,10 +192,25 @@ impl fmt::Display for PageMoves {
     }
 }
 
+/// What moving pages looks like in JSON (docs/formats.md). Times are in seconds.
+#[derive(Serialize, Deserialize)]
+struct PageMovesRecord {
+    goal: String,
+    #[serde(default)]
+    processes: usize,
+    moved: PageCount,
+    in_place: PageCount,
+    #[serde(default)]
+    left: Vec<LeftRecord>,
+    #[serde(default)]
+    lasted: f64,
+    broken_off: Option<String>,
+}
+
 /// One reason in JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct LeftRecord {
-    why: &'static str,
+    why: String,
     errno: Option<String>,
     node: Option<NodeId>,
     #[serde(flatten)]
@@ -203,31 +218,73 @@ struct LeftRecord {
     text: String,
 }
 
-impl Serialize for PageMoves {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let left: Vec<LeftRecord> = self
-            .left
-            .iter()
-            .map(|(left, &count)| LeftRecord {
-                why: left.name(),
-                errno: left.errno(),
-                node: match left {
-                    Left::Full(node) | Left::NodeForbidden(node) => Some(*node),
-                    _ => None,
-                },
-                count,
-                text: left.to_string(),
-            })
-            .collect();
-        let mut record = serializer.serialize_struct("PageMoves", 7)?;
-        record.serialize_field("goal", &self.goal)?;
-        record.serialize_field("processes", &self.processes)?;
-        record.serialize_field("moved", &self.moved)?;
-        record.serialize_field("in_place", &self.in_place)?;
-        record.serialize_field("left", &left)?;
-        record.serialize_field("lasted", &self.lasted.as_secs_f64())?;
-        record.serialize_field("broken_off", &self.broken_off)?;
-        record.end()
+impl From<PageMoves> for PageMovesRecord {
+    fn from(moves: PageMoves) -> Self {
+        let left = moves.left.iter().map(|(left, &count)| LeftRecord {
+            why: left.name().to_owned(),
+            errno: left.errno(),
+            node: match left {
+                Left::Full(node) | Left::NodeForbidden(node) => Some(*node),
+                _ => None,
+            },
+            count,
+            text: left.to_string(),
+        });
+        Self {
+            left: left.collect(),
+            processes: moves.processes,
+            moved: moves.moved,
+            in_place: moves.in_place,
+            lasted: moves.lasted.as_secs_f64(),
+            goal: moves.goal,
+            broken_off: moves.broken_off,
+        }
+    }
+}
+
+impl TryFrom<PageMovesRecord> for PageMoves {
+    type Error = String;
+
+    fn try_from(record: PageMovesRecord) -> Result<Self, String> {
+        let mut left = BTreeMap::new();
+        for one in &record.left {
+            left.insert(one.left()?, one.count);
+        }
+        Ok(Self {
+            goal: record.goal,
+            processes: record.processes,
+            moved: record.moved,
+            in_place: record.in_place,
+            left,
+            lasted: Duration::try_from_secs_f64(record.lasted).map_err(|error| format!("`lasted`: {error}"))?,
+            broken_off: record.broken_off,
+        })
+    }
+}
+
+impl LeftRecord {
+    /// The reason that this stands for.
+    fn left(&self) -> Result<Left, String> {
+        let node = || self.node.ok_or_else(|| format!("`{}` lacks its `node`", self.why));
+        Ok(match self.why.as_str() {
+            "shared" => Left::Shared,
+            "busy" => Left::Busy,
+            "absent" => Left::Absent,
+            "zero" => Left::Zero,
+            "full" => Left::Full(node()?),
+            "in_use" => Left::InUse,
+            "forbidden" => Left::Forbidden,
+            "node_forbidden" => Left::NodeForbidden(node()?),
+            "file" => Left::File,
+            "own_policy" => Left::OwnPolicy,
+            "unfinished" => Left::Unfinished,
+            "error" => {
+                let number = self.errno.as_deref().and_then(|errno| errno.strip_prefix("error "));
+                let number = number.and_then(|number| number.parse().ok());
+                Left::Error(number.ok_or("`error` lacks its number in `errno`")?)
+            }
+            other => return Err(format!("`{other}` is no reason for which pages stay")),
+        })
     }
 }
 
@@ -284,5 +341,31 @@ mod tests {
         assert!(!moves.is_worth_telling());
         moves.leave(Left::Busy, 4096);
         assert!(moves.is_worth_telling());
+    }
+
+    #[test]
+    fn every_reason_is_read_back_as_it_was_written() {
+        let node = NodeId(3);
+        let mut written = moves();
+        for left in [
+            Left::Shared,
+            Left::Busy,
+            Left::Absent,
+            Left::Zero,
+            Left::Full(node),
+            Left::InUse,
+            Left::Forbidden,
+            Left::NodeForbidden(node),
+            Left::File,
+            Left::OwnPolicy,
+            Left::Unfinished,
+            Left::Error(-95),
+        ] {
+            written.leave(left, 4096);
+        }
+        let text = serde_json::to_string(&written).unwrap();
+        assert_eq!(serde_json::from_str::<PageMoves>(&text).unwrap(), written);
+        let unknown = text.replace("own_policy", "whim");
+        assert!(serde_json::from_str::<PageMoves>(&unknown).is_err());
     }
 }

@@ -115,7 +115,7 @@ impl fmt::Display for Mismatch {
 }
 
 /// What of a recording has no counterpart.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmatchedArea {
     /// What it is called in words.
     pub area: String,
@@ -128,7 +128,7 @@ pub struct UnmatchedArea {
 }
 
 /// What came of bringing a recording's accesses to a running program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profiled {
     /// The recording.
     pub recording: String,

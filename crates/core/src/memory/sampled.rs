@@ -1,12 +1,12 @@
 //! What came of sampling a program's accesses, and what that cost.
 
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, TryFromFloatSecsError};
 
 /// Why a page's next access is seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Seen {
     /// pinfold has the kernel protect all pages against writing, each period anew: writes are seen.
     WriteProtection,
@@ -14,17 +14,6 @@ pub enum Seen {
     NumaHints,
     /// The processor picks loads and stores as they retire, and tells their addresses (PEBS, IBS).
     MemoryEvents,
-}
-
-impl Seen {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WriteProtection => "write_protection",
-            Self::NumaHints => "numa_hints",
-            Self::MemoryEvents => "memory_events",
-        }
-    }
 }
 
 impl fmt::Display for Seen {
@@ -66,7 +55,8 @@ pub struct EventSampling {
 }
 
 /// What came of sampling the accesses of some processes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "SampledRecord", try_from = "SampledRecord")]
 pub struct Sampled {
     /// What made accesses seen.
     pub by: Vec<Seen>,
@@ -176,33 +166,96 @@ impl fmt::Display for Sampled {
     }
 }
 
-/// The keys are those of docs/formats.md; times are in seconds.
-impl Serialize for Sampled {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let by: Vec<&str> = self.by.iter().map(|by| by.name()).collect();
-        let (faults, events) = (self.faults.as_ref(), self.events.as_ref());
-        let mut object = serializer.serialize_struct("Sampled", 19)?;
-        object.serialize_field("by", &by)?;
-        object.serialize_field("in_kernel", &self.in_kernel)?;
-        object.serialize_field("lasted", &self.lasted.as_secs_f64())?;
-        object.serialize_field("processes", &self.processes)?;
-        object.serialize_field("samples", &self.samples)?;
-        object.serialize_field("lost", &self.lost)?;
-        object.serialize_field("pages", &self.pages)?;
-        object.serialize_field("without_samples", &self.without_samples)?;
-        object.serialize_field("ran", &self.ran.as_secs_f64())?;
-        object.serialize_field("overhead", &self.overhead())?;
-        object.serialize_field("period", &faults.map(|it| it.period.as_secs_f64()))?;
-        object.serialize_field("rounds", &faults.map(|it| it.rounds))?;
-        object.serialize_field("in_faults", &faults.map(|it| it.in_faults.as_secs_f64()))?;
-        object.serialize_field("protecting", &faults.map(|it| it.protecting.as_secs_f64()))?;
-        object.serialize_field("events", &events.map(|it| &it.names))?;
-        object.serialize_field("event_period", &events.map(|it| it.period))?;
-        object.serialize_field("taken", &events.map(|it| it.taken))?;
-        object.serialize_field("throttled", &events.map(|it| it.throttled))?;
-        let cost = events.and_then(|it| it.sample_cost);
-        object.serialize_field("sample_cost", &cost.map(|cost| cost.as_secs_f64()))?;
-        object.end()
+/// What sampling looks like in JSON (docs/formats.md). Times are in seconds.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SampledRecord {
+    by: Vec<Seen>,
+    in_kernel: bool,
+    lasted: f64,
+    processes: usize,
+    samples: u64,
+    lost: u64,
+    pages: u64,
+    without_samples: u64,
+    ran: f64,
+    /// Follows from the others; written for readers, and not read.
+    #[serde(skip_deserializing)]
+    overhead: Option<f64>,
+    period: Option<f64>,
+    rounds: Option<u64>,
+    in_faults: Option<f64>,
+    protecting: Option<f64>,
+    events: Option<Vec<String>>,
+    event_period: Option<u64>,
+    taken: Option<u64>,
+    throttled: Option<u64>,
+    sample_cost: Option<f64>,
+}
+
+impl From<Sampled> for SampledRecord {
+    fn from(sampled: Sampled) -> Self {
+        let overhead = sampled.overhead();
+        let (faults, events) = (sampled.faults, sampled.events);
+        Self {
+            by: sampled.by,
+            in_kernel: sampled.in_kernel,
+            lasted: sampled.lasted.as_secs_f64(),
+            processes: sampled.processes,
+            samples: sampled.samples,
+            lost: sampled.lost,
+            pages: sampled.pages,
+            without_samples: sampled.without_samples,
+            ran: sampled.ran.as_secs_f64(),
+            overhead,
+            period: faults.map(|it| it.period.as_secs_f64()),
+            rounds: faults.map(|it| it.rounds),
+            in_faults: faults.map(|it| it.in_faults.as_secs_f64()),
+            protecting: faults.map(|it| it.protecting.as_secs_f64()),
+            event_period: events.as_ref().map(|it| it.period),
+            taken: events.as_ref().map(|it| it.taken),
+            throttled: events.as_ref().map(|it| it.throttled),
+            sample_cost: events.as_ref().and_then(|it| Some(it.sample_cost?.as_secs_f64())),
+            events: events.map(|it| it.names),
+        }
+    }
+}
+
+impl TryFrom<SampledRecord> for Sampled {
+    type Error = TryFromFloatSecsError;
+
+    fn try_from(record: SampledRecord) -> Result<Self, Self::Error> {
+        let time = Duration::try_from_secs_f64;
+        let faults = record.in_faults.map(|in_faults| {
+            Ok(FaultSampling {
+                period: time(record.period.unwrap_or_default())?,
+                rounds: record.rounds.unwrap_or_default(),
+                in_faults: time(in_faults)?,
+                protecting: time(record.protecting.unwrap_or_default())?,
+            })
+        });
+        let events = record.events.map(|names| {
+            Ok(EventSampling {
+                names,
+                period: record.event_period.unwrap_or_default(),
+                taken: record.taken.unwrap_or_default(),
+                throttled: record.throttled.unwrap_or_default(),
+                sample_cost: record.sample_cost.map(time).transpose()?,
+            })
+        });
+        Ok(Self {
+            by: record.by,
+            in_kernel: record.in_kernel,
+            lasted: time(record.lasted)?,
+            processes: record.processes,
+            samples: record.samples,
+            lost: record.lost,
+            pages: record.pages,
+            without_samples: record.without_samples,
+            ran: time(record.ran)?,
+            faults: faults.transpose()?,
+            events: events.transpose()?,
+        })
     }
 }
 
@@ -279,5 +332,22 @@ mod tests {
         };
         assert_eq!(both(true, true), (true, 2, vec![Seen::WriteProtection]));
         assert!(!both(true, false).0 && !both(false, true).0);
+    }
+
+    #[test]
+    fn what_was_sampled_is_read_back_as_it_was_written() {
+        let mut both = by_events(Some(Duration::from_nanos(2_345)));
+        both.faults = Some(FaultSampling {
+            period: Duration::from_millis(100),
+            rounds: 7,
+            in_faults: Duration::from_nanos(123_456_789),
+            protecting: Duration::from_micros(10),
+        });
+        for written in [Sampled::default(), by_events(None), both] {
+            let text = serde_json::to_string(&written).unwrap();
+            let read: Sampled = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, written);
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
     }
 }

@@ -23,7 +23,7 @@ use pinfold_core::memory::{
     ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile, Selection,
     Spread, check_cost, node_of_pu, nodes_of_pus, spread,
 };
-use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, Topology};
+use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, RefusalCode, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -321,7 +321,9 @@ impl ProgramPages {
         if let Err(too_long) = check_cost(bytes, rate, within) {
             // How many bytes they are differs each time, and one sentence is enough.
             if !std::mem::replace(&mut self.told_too_long, true) {
-                applied.refused.push(Refusal::of_machine(too_long.to_string()));
+                applied
+                    .refused
+                    .push(Refusal::of_machine(RefusalCode::Pages, too_long.to_string()));
             }
             return;
         }
@@ -394,7 +396,7 @@ fn moving<'a>(
 
 /// Says why pages stay where they are.
 fn refusal(why: &dyn fmt::Display) -> Refusal {
-    Refusal::of_machine(format!("pages stay where they are: {why}"))
+    Refusal::of_machine(RefusalCode::Pages, format!("pages stay where they are: {why}"))
 }
 
 /// The ranked tasks with the nodes of their PUs.

@@ -16,7 +16,9 @@ use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
-use pinfold_core::{Applied, Configuration, Pinning, Prefetchers, PuId, Refusal, Sample, TaskId, TaskSample};
+use pinfold_core::{
+    Applied, Configuration, Pinning, Prefetchers, PuId, Refusal, RefusalCode, Sample, TaskId, TaskSample,
+};
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
@@ -344,7 +346,11 @@ impl Program {
         let moved = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
         let prefetchers = self.apply_prefetchers(configuration.prefetchers);
-        refused.extend(prefetchers.into_iter().map(|why| Refusal { task: None, why }));
+        refused.extend(
+            prefetchers
+                .into_iter()
+                .map(|why| Refusal::of_machine(RefusalCode::Prefetchers, why)),
+        );
         Applied {
             moved,
             refused,
@@ -528,7 +534,7 @@ impl Program {
         if task.refused.as_ref() != Some(&why) {
             task.refused = Some(why.clone());
             let task = task.id;
-            self.refusals.push(Refusal { task: Some(task), why });
+            self.refusals.push(Refusal::of_task(task, why));
         }
     }
 }

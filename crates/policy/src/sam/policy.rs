@@ -19,7 +19,9 @@ use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
 use crate::roster::{Roster, Skip};
 use crate::times::Times;
-use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, PuId, PuSet, Sample, TaskId, Topology};
+use pinfold_core::{
+    Applied, Configuration, Decision, Finding, Metric, NoteCode, PuId, PuSet, Sample, TaskId, Topology,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,6 +178,7 @@ fn missing(rates: &[TaskRates]) -> Option<Finding> {
     let unknown = |&activity: &Activity| rates.iter().all(|task| of(task, activity).is_none());
     let names: Vec<&str> = Activity::ALL.into_iter().filter(unknown).map(Activity::name).collect();
     (!names.is_empty()).then(|| Finding::Note {
+        code: NoteCode::ActivitiesMissing,
         text: format!(
             "Of no task could be had: {}. What it would have caused is not done.",
             names.join(", ")
@@ -193,6 +196,7 @@ impl Policy for Sam {
         self.anywhere = Arc::new(topology.allowed_pus().clone());
         let thresholds = &self.options.thresholds;
         findings.push(Finding::Note {
+            code: NoteCode::Thresholds,
             text: format!(
                 "Thresholds, in events per unhalted cycle: coherence {:.2e}, remote memory {:.2e}, memory {:.2e} of a \
                  task and {:.2e} of a package ({}).",
@@ -209,6 +213,7 @@ impl Policy for Sam {
                 self.mapper = Some((mapper, observer));
             }
             Err(error) => findings.push(Finding::Note {
+                code: NoteCode::NoMoves,
                 text: format!("No thread is moved: {error}."),
             }),
         }

@@ -10,9 +10,13 @@
 //! and asks a policy how long to wait; a daemon's has a fixed beat and moves single tasks that others have begun.
 
 mod counted;
+pub mod exposition;
+mod history;
 mod sharing;
+pub mod state;
 
 pub use counted::Counted;
+pub use history::History;
 pub use sharing::Sharing;
 
 use pinfold_core::{Host, HostSample, Metric, Placed, Topology, Wake};
@@ -69,6 +73,27 @@ pub enum Outcome {
     Refused(String),
     /// The task stays, or went back, because the one that it was to be swapped with stays.
     PartnerStays,
+}
+
+impl Outcome {
+    /// The code in JSON and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::Shown => "shown",
+            Self::Gone => "gone",
+            Self::Refused(_) => "refused",
+            Self::PartnerStays => "partner_stays",
+        }
+    }
+
+    /// Why the task stays; `None` where nothing was refused.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Refused(why) => Some(why),
+            Self::Made | Self::Shown | Self::Gone | Self::PartnerStays => None,
+        }
+    }
 }
 
 /// How the loop goes.

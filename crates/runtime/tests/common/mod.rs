@@ -7,7 +7,7 @@ use pinfold_core::{
     Topology, TopologyBuilder,
 };
 use pinfold_policy::{Autopin, Candidates, MetricRequest, Options, Policy, Search, Skip, Times, Watch};
-use pinfold_runtime::{Record, Recorder};
+use pinfold_runtime::{Record, RecordBuilder, Recorder, RunDocument};
 use pinfold_sim::Scripted;
 use std::time::Duration;
 
@@ -98,11 +98,11 @@ impl Recorder for Log {
         self.refused.push(refusal.clone());
     }
 
-    fn finding(&mut self, at: Duration, finding: &Finding) {
+    fn finding(&mut self, at: Duration, finding: &Finding, _record: &Record) {
         self.findings.push((at.as_secs_f64(), finding.clone()));
     }
 
-    fn ended(&mut self, at: Duration, exit_status: i32) {
+    fn ended(&mut self, at: Duration, exit_status: i32, _record: &Record) {
         self.ended = Some((at.as_secs_f64(), exit_status));
     }
 }
@@ -149,7 +149,7 @@ impl Log {
     /// The notes.
     pub(crate) fn notes(&self) -> Vec<String> {
         let note = |(_, finding): &(f64, Finding)| match finding {
-            Finding::Note { text } => Some(text.clone()),
+            Finding::Note { text, .. } => Some(text.clone()),
             _ => None,
         };
         self.findings.iter().filter_map(note).collect()
@@ -180,12 +180,25 @@ impl Log {
 /// Runs any policy on a script.
 pub(crate) fn run_policy(text: &str, policy: &mut impl Policy) -> (Log, Record) {
     let mut machine = scripted(&script(text));
-    let record = Record::new(&machine, policy.name());
-    let mut recorders = (Log::default(), record);
-    let exit_status = pinfold_runtime::run(&mut machine, policy, &mut recorders).unwrap();
-    let (log, record) = recorders;
+    let (mut log, mut builder) = (Log::default(), RecordBuilder::new(&machine, policy.name()));
+    let exit_status = pinfold_runtime::run(&mut machine, policy, &mut builder, &mut log).unwrap();
+    let record = builder.finish();
+    assert_reads_back(&record);
     assert_eq!(log.ended, Some((machine.now().as_secs_f64(), exit_status)));
     (log, record)
+}
+
+/// What is written of a record is read back by the same types, and written again as the same bytes.
+pub(crate) fn assert_reads_back(record: &Record) {
+    let document = RunDocument {
+        version: Some(RunDocument::VERSION),
+        record: record.clone(),
+        ..RunDocument::default()
+    };
+    let written = serde_json::to_string_pretty(&document).unwrap();
+    let read = RunDocument::read(&written).unwrap();
+    assert_eq!(read, document);
+    assert_eq!(serde_json::to_string_pretty(&read).unwrap(), written);
 }
 
 /// Runs `autopin` on a script.

@@ -1,14 +1,16 @@
 //! `--policy hints`: a learned rule, or what the behaviour database knows of the program, names an affinity hint.
 
 use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
-use crate::behaviour::{self, Learner};
 use crate::run::{executable, number, words};
+use crate::{behaviour, rebuild};
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_core::hint::{AffinityHint, ParseAffinityHintError};
 use pinfold_core::{Finding, Metric};
 use pinfold_linux::counters::Request;
 use pinfold_policy::{HintOptions, Normalised, RuleMetric, Rules};
+use pinfold_runtime::{Record, Recorder};
+use pinfold_store::{Learner, Machine};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -74,7 +76,7 @@ impl PolicyEntry for Hints {
 
 fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
     let database = &setting.arguments.behaviour;
-    let machine = behaviour::machine(setting.topology, setting.simulated)?;
+    let machine = Machine::new(setting.topology, setting.simulated);
     let key = match setting.program {
         Program::File(file, command) => behaviour::program_key(file, command, machine)?,
         Program::Command(command) => behaviour::program_key(&executable(&command[0])?, &words(command), machine)?,
@@ -91,7 +93,7 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         skip: common.skip,
         threads: common.threads,
         observe: flags.observe.and_then(|observe| observe.0),
-        known: behaviour::known(&mut store, &key, rules.as_ref())?,
+        known: store.known_hints(&key, rules.as_ref())?,
         rules: rules.as_ref().map(|learned| learned.rules.clone()),
     };
     options.check()?;
@@ -113,7 +115,7 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         notes,
         listener: Box::new(Learning {
             rules: options.rules.clone(),
-            learner: Learner::new(store, key, rules.as_ref()),
+            learner: Learner::new(store, key, rules.as_ref(), behaviour::now),
             database: database.clone(),
             // Rules that were named are the user's, and not made of the database.
             rebuild: (flags.rules.is_none() && flags.rebuild != 0.0).then_some(flags.rebuild),
@@ -166,8 +168,8 @@ impl Listener for Learning {
         })
     }
 
-    fn finding(&mut self, _at: Duration, finding: &Finding) -> Option<String> {
-        self.learner.finding(finding);
+    fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) -> Option<String> {
+        self.learner.finding(at, finding, record);
         match finding {
             Finding::Sampled {
                 says: Some(says), why, ..
@@ -177,6 +179,6 @@ impl Listener for Learning {
     }
 
     fn end(&mut self) -> Option<String> {
-        self.learner.end(&self.database, self.rebuild)
+        rebuild::after_run(self.learner.end(self.rebuild), &self.database)
     }
 }

@@ -26,6 +26,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use pinfold_core::{Finding, Metric, Pinning, PuSet, Topology};
 use pinfold_linux::counters::Request;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
+use pinfold_runtime::Record;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
@@ -207,13 +208,13 @@ pub(super) trait Listener {
         None
     }
 
-    /// The policy found something.
-    fn finding(&mut self, _at: Duration, _finding: &Finding) -> Option<String> {
+    /// The policy found something, which `record` has already.
+    fn finding(&mut self, _at: Duration, _finding: &Finding, _record: &Record) -> Option<String> {
         None
     }
 
     /// The program has ended.
-    fn program_ended(&mut self) -> Option<String> {
+    fn program_ended(&mut self, _record: &Record) -> Option<String> {
         None
     }
 

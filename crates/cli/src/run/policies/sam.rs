@@ -11,6 +11,7 @@ use pinfold_calibrate::thresholds::Clock;
 use pinfold_core::{Finding, MoveReason, TaskMove};
 use pinfold_linux::counters::Request;
 use pinfold_policy::sam::{MapperEvents, MapperOptions, SamOptions, Thresholds};
+use pinfold_runtime::Record;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -105,7 +106,7 @@ impl PolicyEntry for Sam {
                     skip: common.skip,
                 });
                 Ok(Built {
-                    listener: Box::new(Moves::default()),
+                    listener: Box::new(Moves),
                     ..Built::new(policy)
                 })
             }),
@@ -165,21 +166,20 @@ impl Flags {
 }
 
 /// Reports moves of threads: how many had which cause.
-#[derive(Default)]
-struct Moves(BTreeMap<MoveReason, usize>);
+struct Moves;
 
 impl Listener for Moves {
-    fn finding(&mut self, at: Duration, finding: &Finding) -> Option<String> {
+    fn finding(&mut self, at: Duration, finding: &Finding, _record: &Record) -> Option<String> {
         let Finding::Moved(moved) = finding else { return None };
-        if !moved.makes_room {
-            *self.0.entry(moved.reason).or_default() += 1;
-        }
         Some(told(at, moved))
     }
 
-    fn program_ended(&mut self) -> Option<String> {
-        let causes: Vec<String> = self
-            .0
+    fn program_ended(&mut self, record: &Record) -> Option<String> {
+        let mut moves: BTreeMap<MoveReason, usize> = BTreeMap::new();
+        for one in record.moves.iter().filter(|one| !one.moved.makes_room) {
+            *moves.entry(one.moved.reason).or_default() += 1;
+        }
+        let causes: Vec<String> = moves
             .iter()
             .map(|(reason, times)| format!("{times} {reason}"))
             .collect();

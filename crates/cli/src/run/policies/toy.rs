@@ -4,8 +4,9 @@ use super::{Built, Initial, Listener, POLICIES, PolicyEntry, PolicyRequest, Prep
 use crate::run;
 use anyhow::Result;
 use clap::{Args, Command, FromArgMatches, Parser};
-use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, Pinning, PuId, Sample, Topology};
+use pinfold_core::{Applied, Configuration, Decision, Finding, Metric, NoteCode, Pinning, PuId, Sample, Topology};
 use pinfold_policy::Policy;
+use pinfold_runtime::Record;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -71,6 +72,7 @@ impl Policy for OneCpu {
             }),
             wait: Duration::from_secs(1),
             findings: vec![Finding::Note {
+                code: NoteCode::Unknown,
                 text: "the toy decides".to_owned(),
             }],
         }
@@ -92,7 +94,7 @@ impl Policy for OneCpu {
 struct Ended;
 
 impl Listener for Ended {
-    fn program_ended(&mut self) -> Option<String> {
+    fn program_ended(&mut self, _record: &Record) -> Option<String> {
         Some("the toy is done".to_owned())
     }
 }

@@ -4,8 +4,8 @@ use super::state::State;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What Prometheus is told that this is.
-pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The content type of the format.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// One value with its labels.
 type Sample<'a> = (Vec<(&'a str, String)>, f64);
@@ -44,7 +44,7 @@ fn escaped(label: &str) -> String {
 }
 
 /// All metrics of a state.
-pub(super) fn text(state: &State) -> String {
+pub fn text(state: &State) -> String {
     let totals = &state.totals;
     let mut text = Text::default();
     let about = vec![

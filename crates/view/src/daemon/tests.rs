@@ -1,5 +1,5 @@
 use super::*;
-use crate::daemon::state::{Machine, Moves, Totals};
+use pinfold_runtime::daemon::state::{Machine, Moves, Totals};
 use std::collections::BTreeMap;
 
 fn task(thread: i32, pu: u32, busy: f64) -> Task {

@@ -11,14 +11,69 @@
 //! So every last-level-cache domain and every NUMA node appears with its own PUs, and what is smaller only where it is
 //! unlike its neighbours.
 
-use pinfold_core::{CacheType, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text};
+use pinfold_core::{CacheType, Distances, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text, summary};
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// Lines are kept to this many columns where they can be broken.
 const WIDTH: usize = 100;
 
+/// The summary, the tree, and where there are any the kinds of cores and the distances.
+pub fn page(topology: &Topology) -> String {
+    let mut text = format!("{}\n\n{}", summary(topology), tree(topology));
+    if !topology.core_kinds().is_empty() {
+        text.push_str("\nKinds of cores, the most power-efficient first:\n");
+        text.push_str(&core_kinds(topology));
+    }
+    if let Some(distances) = topology.distances()
+        && distances.nodes.len() > 1
+    {
+        text.push_str("\nRelative latency from node (rows) to node (columns):\n");
+        text.push_str(&matrix(distances));
+    }
+    let all_pus = &topology.object(topology.root()).pus;
+    text.push_str("\nThe numbers after a colon are PUs");
+    if topology.allowed_pus().len() < all_pus.len() || topology.allowed_nodes().len() < topology.nodes().len() {
+        text.push_str("; what is in [brackets] may not be used");
+    }
+    text.push_str(".\n");
+    text
+}
+
+fn core_kinds(topology: &Topology) -> String {
+    let mut text = String::new();
+    for kind in topology.core_kinds() {
+        let info: Vec<String> = kind
+            .info
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        let _ = writeln!(text, "  {}: {}", info.join(", "), list(&kind.pus));
+    }
+    text
+}
+
+fn matrix(distances: &Distances) -> String {
+    let numbers = distances.values.iter().flatten().copied();
+    let nodes = distances.nodes.iter().map(|node| u64::from(node.0));
+    let width = numbers.chain(nodes).max().unwrap_or(0).to_string().len();
+    let mut text = " ".repeat(2 + width);
+    for node in &distances.nodes {
+        let _ = write!(text, "  {:>width$}", node.0);
+    }
+    text.push('\n');
+    for (node, row) in distances.nodes.iter().zip(&distances.values) {
+        let _ = write!(text, "  {:>width$}", node.0);
+        for value in row {
+            let _ = write!(text, "  {value:>width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// The tree, without a line for the machine where no node is attached to it.
-pub(super) fn tree(topology: &Topology) -> String {
+fn tree(topology: &Topology) -> String {
     let mut drawing = Drawing::new(topology);
     drawing.siblings(&[topology.root()], 0);
     drawing.text()
@@ -432,7 +487,7 @@ fn columns(text: &str) -> usize {
 
 /// A CPU list in which PUs at a regular distance are written with a stride (`0-44:4`), which `taskset` and `PuSet`
 /// understand too.
-pub(super) fn list(pus: &PuSet) -> String {
+fn list(pus: &PuSet) -> String {
     /// Fewer PUs than this are as easily written one by one.
     const SHORTEST: usize = 4;
     let numbers: Vec<u32> = pus.iter().map(|pu| pu.0).collect();

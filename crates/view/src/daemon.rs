@@ -2,8 +2,7 @@
 //!
 //! It is drawn into a buffer of cells, which a terminal shows and `plain` makes text of, so that both are the same.
 
-use super::Order;
-use crate::daemon::state::{Core, LastMove, Package, State, Task};
+use pinfold_runtime::daemon::state::{Core, LastMove, Package, State, Task};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,17 +10,45 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table, Widget};
 use std::fmt::Write as _;
 
-/// How the user looks at it.
+/// What tasks are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The busiest first.
+    Busy,
+    /// By PU.
+    Pu,
+    /// By process and thread number.
+    Process,
+    /// The last moved first.
+    Moved,
+}
+
+impl Order {
+    /// The order after this one, in a circle.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Busy => Self::Pu,
+            Self::Pu => Self::Process,
+            Self::Process => Self::Moved,
+            Self::Moved => Self::Busy,
+        }
+    }
+}
+
+/// How a frame is shown.
 #[derive(Clone, Debug)]
-pub(super) struct View {
-    pub(super) order: Order,
+pub struct View {
+    /// What tasks are ordered by.
+    pub order: Order,
     /// Tasks that are scrolled away.
-    pub(super) scroll: usize,
-    pub(super) paused: bool,
+    pub scroll: usize,
+    /// Whether the state is held.
+    pub paused: bool,
     /// Whether keys are taken, so that they are shown.
-    pub(super) keys: bool,
+    pub keys: bool,
     /// Why the daemon does not answer.
-    pub(super) trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
 impl Default for View {
@@ -43,13 +70,13 @@ const PACKAGE_WIDTH: u16 = 24;
 const HEAD: u16 = 3;
 
 /// How many lines a frame needs to show everything.
-pub(super) fn height(state: &State, width: u16) -> u16 {
+pub fn height(state: &State, width: u16) -> u16 {
     let tasks = u16::try_from(state.tasks.len()).unwrap_or(u16::MAX - 1000);
     HEAD + packages_height(state, width) + 1 + tasks.max(1)
 }
 
 /// The frame as text, without spaces at the ends of lines and empty lines at the end.
-pub(super) fn plain(state: &State, view: &View, width: u16, height: u16) -> String {
+pub fn plain(state: &State, view: &View, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
     draw(state, view, area, &mut buffer);
@@ -64,7 +91,7 @@ pub(super) fn plain(state: &State, view: &View, width: u16, height: u16) -> Stri
 }
 
 /// Draws a frame.
-pub(super) fn draw(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
+pub fn draw(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     let wanted = packages_height(state, area.width).min(area.height.saturating_sub(HEAD + 3));
     let [head, packages, tasks] =
         Layout::vertical([Constraint::Length(HEAD), Constraint::Length(wanted), Constraint::Min(0)]).areas(area);

@@ -1,0 +1,205 @@
+//! What is remembered of the daemon's loop, and what the state says of it.
+
+use super::state::{LastMove, Moves, State, Task};
+use super::{Beat, Outcome};
+use pinfold_core::{TaskId, TaskSample};
+use pinfold_policy::sam::{Activity, Move, TaskRates};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+/// The moves and the readings since the daemon began.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    last_moves: HashMap<TaskId, LastMove>,
+    moves: BTreeMap<(&'static str, &'static str), u64>,
+    /// Moves that were decided, not made and reported already: task, and what became of it.
+    reported: HashSet<(TaskId, String)>,
+    beats: u64,
+    skipped: u64,
+    busy: Duration,
+}
+
+impl History {
+    /// Adds a move. Returns whether it is to be reported: what is decided again and again and never done is reported once.
+    pub fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome) -> bool {
+        let (reason, name) = (one.reason.name(), outcome.name());
+        *self.moves.entry((reason, name)).or_default() += 1;
+        let last = LastMove {
+            at: at.as_secs_f64(),
+            from: one.from.0,
+            to: one.to.0,
+            reason: reason.to_owned(),
+            makes_room: one.makes_room,
+            activity: one.activity.name().to_owned(),
+            value: one.value,
+            threshold: one.threshold,
+            outcome: name.to_owned(),
+        };
+        self.last_moves.insert(one.task, last);
+        *outcome == Outcome::Made || {
+            let what = format!("{name} {} {}", one.to, outcome.why().unwrap_or_default());
+            self.reported.insert((one.task, what))
+        }
+    }
+
+    /// Adds a reading, and forgets tasks that do not work any more.
+    pub fn beat(&mut self, beat: &Beat<'_>) {
+        self.beats += 1;
+        self.busy += beat.took;
+        self.skipped += u64::from(beat.skipped);
+        self.forget(&beat.sample.sample.tasks);
+    }
+
+    /// Another configuration is in force: all moves are reported again.
+    pub fn reconfigured(&mut self) {
+        self.reported.clear();
+    }
+
+    fn forget(&mut self, tasks: &[TaskSample]) {
+        /// With fewer entries than this, a search is not worth its time.
+        const MANY: usize = 1000;
+        if self.last_moves.len() + self.reported.len() > MANY {
+            let there: HashSet<TaskId> = tasks.iter().map(|task| task.id).collect();
+            self.last_moves.retain(|task, _| there.contains(task));
+            self.reported.retain(|(task, _)| there.contains(task));
+        }
+    }
+
+    /// Adds to `state` what a reading says and what is remembered: the time, the tasks, and the totals of both.
+    pub fn complete(&self, mut state: State, beat: &Beat<'_>) -> State {
+        state.at = beat.sample.sample.at.as_secs_f64();
+        state.tasks = self.tasks(beat);
+        let totals = &mut state.totals;
+        totals.watched = beat.sample.watched as u64;
+        totals.working = state.tasks.len() as u64;
+        totals.pinned = state.tasks.iter().filter(|task| task.pinned.is_some()).count() as u64;
+        for why in state.tasks.iter().filter_map(|task| task.left_alone.as_ref()) {
+            *totals.left_alone.entry(why.clone()).or_default() += 1;
+        }
+        let moves = self.moves.iter().map(|(&(reason, outcome), &count)| Moves {
+            reason: reason.to_owned(),
+            outcome: outcome.to_owned(),
+            count,
+        });
+        totals.moves = moves.collect();
+        totals.beats = self.beats;
+        totals.beats_skipped = self.skipped;
+        totals.beat_seconds = self.busy.as_secs_f64();
+        state
+    }
+
+    fn tasks(&self, beat: &Beat<'_>) -> Vec<Task> {
+        let mut rates: HashMap<TaskId, &TaskRates> = beat.rates.iter().map(|rates| (rates.id, rates)).collect();
+        let tasks = beat.sample.sample.tasks.iter().zip(&beat.sample.standings);
+        let mut tasks: Vec<Task> = tasks
+            .map(|(task, standing)| Task {
+                process: task.id.process,
+                thread: task.id.thread,
+                name: task.name.clone(),
+                pu: task.last_pu.map(|pu| pu.0),
+                pinned: standing.pinned.map(|pu| pu.0),
+                allowed: standing.allowed.to_string(),
+                left_alone: standing.left_alone.map(|why| why.name().to_owned()),
+                busy: standing.busy,
+                rates: rates.remove(&task.id).map_or_else(BTreeMap::new, named_rates),
+                last_move: self.last_moves.get(&task.id).cloned(),
+            })
+            .collect();
+        tasks.sort_by_key(|task| (task.process, task.thread));
+        tasks
+    }
+}
+
+fn named_rates(rates: &TaskRates) -> BTreeMap<String, Option<f64>> {
+    let named = [
+        (Activity::InterPackageCoherence, rates.inter),
+        (Activity::IntraPackageCoherence, rates.intra),
+        (Activity::RemoteDram, rates.remote),
+        (Activity::MemoryBandwidth, rates.memory),
+    ];
+    named.map(|(activity, rate)| (activity.name().to_owned(), rate)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{HostSample, LeftAlone, MoveReason, PuId, Sample, Standing};
+    use std::sync::Arc;
+
+    fn a_move(task: TaskId) -> Move {
+        Move {
+            task,
+            from: PuId(0),
+            to: PuId(4),
+            reason: MoveReason::Coherence,
+            makes_room: false,
+            reluctant: false,
+            activity: Activity::InterPackageCoherence,
+            value: 2.0,
+            threshold: 1.0,
+            swapped_with: None,
+        }
+    }
+
+    const TASK: TaskId = TaskId {
+        serial: 0,
+        process: 7,
+        thread: 8,
+    };
+
+    #[test]
+    fn a_move_that_is_decided_again_and_never_made_is_reported_once_and_counted_each_time() {
+        let mut history = History::default();
+        let refused = Outcome::Refused("it may not".to_owned());
+        let reported = [&refused, &refused, &Outcome::Made, &Outcome::Made]
+            .map(|outcome| history.moved(Duration::from_secs(1), &a_move(TASK), outcome));
+        assert_eq!(reported, [true, false, true, true]);
+        history.reconfigured();
+        assert!(history.moved(Duration::from_secs(2), &a_move(TASK), &refused));
+        let counts: Vec<(&str, u64)> = history.moves.iter().map(|(&(_, name), &count)| (name, count)).collect();
+        assert_eq!(counts, [("made", 2), ("refused", 3)]);
+    }
+
+    #[test]
+    fn the_state_has_each_task_with_its_last_move_and_counts_those_that_are_left_alone() {
+        let mut history = History::default();
+        history.moved(Duration::from_secs(3), &a_move(TASK), &Outcome::Made);
+        let sample = HostSample {
+            sample: Sample {
+                at: Duration::from_secs(4),
+                tasks: vec![TaskSample {
+                    id: TASK,
+                    name: "app".to_owned(),
+                    alive: true,
+                    cpu_time: None,
+                    last_pu: Some(PuId(4)),
+                    counts: vec![],
+                }],
+                program: vec![],
+            },
+            standings: vec![Standing {
+                allowed: Arc::new("0-7".parse().unwrap()),
+                pinned: Some(PuId(4)),
+                left_alone: Some(LeftAlone::OwnMask),
+                busy: Some(1.0),
+            }],
+            watched: 9,
+        };
+        let beat = Beat {
+            sample: &sample,
+            rates: &[],
+            skipped: true,
+            took: Duration::from_millis(5),
+        };
+        history.beat(&beat);
+        let state = history.complete(State::default(), &beat);
+        assert_eq!((state.at, state.totals.watched, state.totals.pinned), (4.0, 9, 1));
+        assert_eq!((state.totals.beats, state.totals.beats_skipped), (1, 1));
+        assert_eq!(state.totals.left_alone["own_mask"], 1);
+        let last = state.tasks[0].last_move.as_ref().unwrap();
+        assert_eq!(
+            (last.to, last.reason.as_str(), last.outcome.as_str()),
+            (4, "coherence", "made")
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! From the events of a run to its record.
+
+use super::{
+    Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedMoves,
+    TimedNote, TimedProfile, TimedSamples,
+};
+use crate::Totals;
+use pinfold_core::{Applied, Finding, Machine, Metric, NoteCode, Pinning, Refusal, Sample};
+use std::time::Duration;
+
+/// Folds the events of a run into its record. The loop does so with each event, before other recorders hear of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordBuilder {
+    record: Record,
+    metrics: Vec<Metric>,
+    totals: Totals,
+    /// The candidate to which the totals belong.
+    present: Option<usize>,
+}
+
+impl RecordBuilder {
+    /// Begins the record of a run of the policy of this name.
+    pub fn new(machine: &impl Machine, policy: &str) -> Self {
+        let record = Record {
+            machine: machine.topology().name().to_owned(),
+            simulated: machine.simulated(),
+            policy: policy.to_owned(),
+            ..Record::default()
+        };
+        Self {
+            record,
+            metrics: machine.metrics().to_vec(),
+            totals: Totals::default(),
+            present: None,
+        }
+    }
+
+    /// The record so far.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The record of the run, which has ended.
+    pub fn finish(self) -> Record {
+        self.record
+    }
+
+    /// Begins another search among `candidates`; what the one before has found is kept.
+    fn search(&mut self, threads: Option<usize>, pinnings: Vec<Option<Pinning>>) {
+        let candidates = pinnings.into_iter().map(|pus| Candidate {
+            pus,
+            rate: None,
+            spread: None,
+            measured: None,
+            dropped: false,
+            metrics: vec![],
+        });
+        let search = Search {
+            threads,
+            candidates: candidates.collect(),
+            ..Search::default()
+        };
+        let before = std::mem::replace(&mut self.record.search, search);
+        if !before.candidates.is_empty() {
+            self.record.earlier_searches.push(before);
+        }
+        self.present = None;
+    }
+
+    /// The totals are from now on those of this candidate.
+    fn begin(&mut self, candidate: usize) {
+        self.keep_totals();
+        self.present = Some(candidate);
+        self.totals.restart();
+    }
+
+    /// Keeps the totals of the candidate that is in force. That it has lost may only be found when others have run.
+    fn keep_totals(&mut self) {
+        if let Some(candidate) = self.present {
+            self.record.search.candidates[candidate].metrics = self.totals.rates(&self.metrics);
+        }
+    }
+
+    /// The counts were read.
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.totals.add(sample);
+        let newest = sample.tasks.iter().map(|task| task.id.serial + 1).max();
+        self.record.tasks = self.record.tasks.max(newest.unwrap_or(0));
+    }
+
+    /// This is what the machine did.
+    pub(crate) fn applied(&mut self, at: Duration, applied: &Applied) {
+        self.record
+            .page_moves
+            .extend(applied.pages.clone().map(|moves| TimedMoves {
+                at: at.as_secs_f64(),
+                moves,
+            }));
+        self.record
+            .page_samples
+            .extend(applied.sampled.clone().map(|sampled| TimedSamples {
+                at: at.as_secs_f64(),
+                sampled,
+            }));
+        let profiles = applied.profiled.iter().cloned();
+        self.record.page_profiles.extend(profiles.map(|profiled| TimedProfile {
+            at: at.as_secs_f64(),
+            profiled,
+        }));
+    }
+
+    /// The machine refused something for a reason that it had not given before.
+    pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        self.record.refused.push(refusal.clone());
+    }
+
+    /// The policy found something out.
+    pub(crate) fn finding(&mut self, at: Duration, finding: &Finding) {
+        let at = at.as_secs_f64();
+        match finding.clone() {
+            Finding::Initialising { .. } => {}
+            Finding::Heat { candidate, .. }
+            | Finding::WarmingUp { candidate, .. }
+            | Finding::Probing { candidate, .. } => self.begin(candidate),
+            Finding::MetricChosen { metric, code, why } => {
+                self.totals.restart();
+                self.record.metric_code = Some(code);
+                self.record.metric_why = Some(why);
+                self.record.metric = self
+                    .metrics
+                    .iter()
+                    .find(|known| Some(&known.name) == metric.as_ref())
+                    .map(|known| MetricRecord {
+                        name: known.name.clone(),
+                        unit: known.unit.clone(),
+                        scope: known.scope,
+                    });
+            }
+            Finding::CandidatesChosen {
+                threads,
+                pinnings,
+                code,
+                why,
+            } => {
+                self.search(Some(threads), pinnings);
+                self.record.search.candidates_code = Some(code);
+                self.record.search.candidates_why = Some(why);
+            }
+            Finding::Probed {
+                candidate,
+                rate,
+                spread,
+                measured,
+                dropped,
+            } => {
+                let record = &mut self.record.search.candidates[candidate];
+                record.rate = rate;
+                record.spread = spread;
+                record.measured = Some(measured.as_secs_f64());
+                record.dropped = dropped;
+                // Of a program that ended before its first probe.
+                self.present.get_or_insert(candidate);
+                self.keep_totals();
+            }
+            Finding::Chosen {
+                candidate,
+                gain_over_first,
+                gain_over_worst,
+            } => {
+                let record = &self.record.search.candidates[candidate];
+                self.record.search.chosen = Some(Chosen {
+                    candidate,
+                    pus: record.pus.clone(),
+                    rate: record.rate,
+                    spread: record.spread,
+                    gain_over_first,
+                    gain_over_worst,
+                    at,
+                });
+                self.totals.restart();
+            }
+            Finding::Rate { rate, spread } => {
+                let metrics = self.totals.rates(&self.metrics);
+                self.record.rates.push(RateLine {
+                    at,
+                    rate,
+                    spread,
+                    metrics,
+                });
+                self.totals.restart();
+            }
+            Finding::SearchAgain { chosen_at, now } => {
+                self.record.notes.push(TimedNote {
+                    at,
+                    code: NoteCode::SearchAgain,
+                    text: format!("The rate fell from {chosen_at} to {now}; the search began again."),
+                });
+                let before = &self.record.search;
+                let (threads, code, why) = (before.threads, before.candidates_code, before.candidates_why.clone());
+                let pinnings = before.candidates.iter().map(|one| one.pus.clone()).collect();
+                self.search(threads, pinnings);
+                self.record.search.candidates_code = code;
+                self.record.search.candidates_why = why;
+            }
+            Finding::EndedEarly { best, rate, code, why } => {
+                self.record.ended_early = Some(EndedEarly { best, rate, code, why });
+            }
+            Finding::Sampled {
+                hint,
+                pus,
+                threads,
+                lasts,
+                rate,
+                observed,
+                says,
+                why,
+            } => self.record.samples.push(HintSample {
+                at,
+                hint,
+                pus,
+                threads,
+                lasted: lasts.as_secs_f64(),
+                rate,
+                observed,
+                says,
+                why,
+            }),
+            Finding::Moved(moved) => self.record.moves.push(TimedMove { at, moved }),
+            Finding::Note { code, text } => self.record.notes.push(TimedNote { at, code, text }),
+        }
+    }
+
+    /// The program has ended with this exit status.
+    pub(crate) fn ended(&mut self, at: Duration, exit_status: i32) {
+        self.record.ran = Some(at.as_secs_f64());
+        self.record.exit_status = Some(exit_status);
+    }
+}

@@ -1,0 +1,174 @@
+//! The file that `pinfold run --json` writes (docs/formats.md).
+
+use super::Record;
+use pinfold_core::{PageMapping, Prefetchers};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The whole file. A file without a version is from before there were any; it is read as far as it has the keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunDocument {
+    /// The version of the format; `None` in files from before there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The version of pinfold that wrote it.
+    pub pinfold: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The machine in one line.
+    pub topology: String,
+    /// The PUs that the run could use, as a CPU list.
+    pub allowed_pus: String,
+    /// Where pages were to be; `None` where nobody said.
+    pub page_map: Option<PageMapping>,
+    /// How the program was simulated, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<Simulation>,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// A text is no record that this pinfold reads.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is no JSON.
+    #[error("this is no JSON: {0}")]
+    NoJson(serde_json::Error),
+    /// It is no object with the keys that every record has.
+    #[error("this is no record of a run: give a file that `pinfold run --json FILE` wrote")]
+    NoRecord,
+    /// A later pinfold wrote it, in a format that is not known here.
+    #[error(
+        "this record has version {version} of the format, and this pinfold reads versions up to {known}: read it with pinfold \
+         {writer}, which wrote it, or a later one",
+        known = RunDocument::VERSION
+    )]
+    Later {
+        /// The version of the format.
+        version: u64,
+        /// The version of the pinfold that wrote it.
+        writer: String,
+    },
+    /// A key has a value that none can have.
+    #[error("this record is of another version of pinfold, or was changed: {0}")]
+    Malformed(serde_json::Error),
+}
+
+impl RunDocument {
+    /// The version of the format that this pinfold writes.
+    pub const VERSION: u32 = 1;
+
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    ///
+    /// It is no record, or a later pinfold wrote it.
+    pub fn read(text: &str) -> Result<Self, ReadError> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(ReadError::NoJson)?;
+        if value.get("policy").is_none() || value.get("candidates").is_none() {
+            return Err(ReadError::NoRecord);
+        }
+        let version = value.get("version").and_then(serde_json::Value::as_u64);
+        if let Some(version) = version.filter(|&version| version > u64::from(Self::VERSION)) {
+            let writer = value.get("pinfold").and_then(serde_json::Value::as_str);
+            return Err(ReadError::Later {
+                version,
+                writer: writer.unwrap_or("of that version").to_owned(),
+            });
+        }
+        serde_json::from_value(value).map_err(ReadError::Malformed)
+    }
+
+    /// Why each decision of the run was taken, in words: lines for a person. `does` is what the policy does: a clause whose
+    /// subject is its name.
+    pub fn explanation(&self, does: Option<&str>) -> String {
+        super::explanation::explained(self, does)
+    }
+}
+
+/// How a program was simulated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Simulation {
+    /// The model.
+    pub model: String,
+    /// The recording; `None` where it was not kept, or there are several.
+    pub recording: Option<PathBuf>,
+    /// What was asked for: `auto` or a number.
+    pub repeat: String,
+    /// How often recorded pieces were done, all programs together.
+    pub repetitions: f64,
+    /// Random choices follow from it.
+    pub seed: u64,
+    /// Where pages were; `None` where nobody said.
+    pub page_map: Option<PageMapping>,
+    /// Which prefetchers were on; `None` where nobody said.
+    pub prefetch: Option<Prefetchers>,
+    /// How many configurations were simulated in detail.
+    pub windows: usize,
+    /// For how many seconds programs stood still because their pages were moved, all of them together.
+    pub paused: f64,
+    /// Each program.
+    pub programs: Vec<SimulatedProgram>,
+}
+
+/// One of the programs that ran side by side, or the only one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedProgram {
+    /// The recording; `None` where it was not kept.
+    pub recording: Option<PathBuf>,
+    /// Its tasks' name.
+    pub name: String,
+    /// Its process.
+    pub process: i32,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// How often its piece was done.
+    pub repetitions: f64,
+    /// Repetitions in a second, over the whole run; `None` where no time passed.
+    pub speed: Option<f64>,
+    /// For how many seconds it stood still because its pages were moved.
+    pub paused: f64,
+    /// What all its tasks have counted, by event.
+    pub events: BTreeMap<String, f64>,
+}
+
+impl Simulation {
+    /// One line for each of several programs.
+    /// One line for each of several programs.
+    fn side_by_side(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "simulated on {}, side by side:", self.model)?;
+        for program in &self.programs {
+            let speed = program
+                .speed
+                .map_or_else(|| "not measured".to_owned(), |speed| format!("{speed:.1} /s"));
+            writeln!(
+                f,
+                "  {:<16} {:>3} tasks  {:>10.0} times  {speed:>14}",
+                program.name, program.tasks, program.repetitions
+            )?;
+        }
+        write!(
+            f,
+            "  (--repeat {}), {} configurations in detail, {:.3} s for moving pages, seed {}",
+            self.repeat, self.windows, self.paused, self.seed
+        )
+    }
+}
+
+impl fmt::Display for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.programs.len() > 1 {
+            return self.side_by_side(f);
+        }
+        write!(
+            f,
+            "simulated on {}: what was recorded was done {:.0} times (--repeat {}), {} configurations in detail, {:.3} s \
+             for moving pages, seed {}",
+            self.model, self.repetitions, self.repeat, self.windows, self.paused, self.seed
+        )
+    }
+}

@@ -1,0 +1,396 @@
+//! Why each decision of a run was taken, in words.
+//!
+//! Only what the record says is explained. What a record does not hold, because nothing was measured or because an older pinfold
+//! wrote it, is said to be missing.
+
+mod moved;
+
+use super::{
+    Candidate, Chosen, HintSample, MetricRecord, Record, RunDocument, Search, TimedMoves, TimedProfile, TimedSamples,
+};
+use pinfold_core::memory::Sampled;
+use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, PuId, Scope};
+use std::fmt::Write as _;
+
+/// The explanation of a whole run.
+pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
+    let record = &document.record;
+    let metric = record.metric.as_ref();
+    let mut text = String::new();
+    document.subject(does, &mut text);
+    record.comparison(&mut text);
+    for sample in &record.samples {
+        sample.explain(&mut text);
+    }
+    for (number, search) in record.earlier_searches.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "\nSearch {} of {}:",
+            number + 1,
+            record.earlier_searches.len() + 1
+        );
+        search.explain(metric, &mut text);
+    }
+    if !record.earlier_searches.is_empty() {
+        let _ = writeln!(text, "\nThe last search:");
+    }
+    if record.policy == "sam" {
+        moved::explain(&record.moves, &mut text);
+    } else {
+        record.search.explain(metric, &mut text);
+    }
+    record.afterwards(&mut text);
+    text
+}
+
+impl RunDocument {
+    /// What ran where, under whom.
+    fn subject(&self, does: Option<&str>, text: &mut String) {
+        let program = if self.command.is_empty() {
+            "A program".to_owned()
+        } else {
+            format!("`{}`", self.command.join(" "))
+        };
+        let machine = match self.topology.as_str() {
+            "" => "a machine of which nothing is known",
+            topology => topology,
+        };
+        let where_ = if self.record.simulated {
+            "was simulated, not run, on"
+        } else {
+            "ran on"
+        };
+        let _ = writeln!(text, "{program} {where_} {machine}.");
+        let does = does.map_or_else(String::new, |does| format!(", which {does}"));
+        let _ = writeln!(text, "Who decided: the policy `{}`{does}.", self.record.policy);
+    }
+}
+
+impl Record {
+    /// By what pinnings were compared.
+    fn comparison(&self, text: &mut String) {
+        let why = self.metric_why.as_deref().unwrap_or("the record does not say why");
+        match &self.metric {
+            None => {
+                let _ = writeln!(text, "Nothing was measured: {why}.");
+            }
+            Some(metric) => {
+                let whose = match metric.scope {
+                    Scope::Task => ", on average over the threads that work",
+                    Scope::Program => ", of the whole program",
+                };
+                let _ = writeln!(
+                    text,
+                    "What counted: {}, in {}s a second{whose}: {why}.",
+                    metric.name, metric.unit
+                );
+            }
+        }
+    }
+
+    /// What happened after the choice.
+    fn afterwards(&self, text: &mut String) {
+        let after: Vec<f64> = self.rates.iter().filter_map(|rate| rate.rate).collect();
+        let chosen = self.search.chosen.as_ref();
+        let promised = chosen.and_then(|chosen| self.search.candidates.get(chosen.candidate)?.rate);
+        if let (Some(promised), false) = (promised, after.is_empty()) {
+            let mean = after.iter().sum::<f64>() / after.len() as f64;
+            let _ = writeln!(
+                text,
+                "Whether it helped: after the choice the rate was {} on average, {}.",
+                rate(self.metric.as_ref(), mean),
+                compared(mean / promised - 1.0, "than when it was tried")
+            );
+        }
+        if let Some(early) = &self.ended_early {
+            let best = early.best.map_or_else(String::new, |best| {
+                format!(" The best so far was candidate {}.", best.saturating_add(1))
+            });
+            let _ = writeln!(text, "Ended early: {}{best}", sentence(&early.why));
+        }
+        for samples in &self.page_samples {
+            samples.explain(text);
+        }
+        for profile in &self.page_profiles {
+            profile.explain(text);
+        }
+        for moves in &self.page_moves {
+            moves.explain(text);
+        }
+        for refusal in &self.refused {
+            let _ = writeln!(text, "Not done: {}", sentence(&refusal.why));
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "At {} s: {}", number(note.at), note.text);
+        }
+        if let (Some(ran), Some(status)) = (self.ran, self.exit_status) {
+            let _ = writeln!(
+                text,
+                "The program {} {} s and ended with status {status}.",
+                if self.simulated { "would have run" } else { "ran" },
+                number(ran)
+            );
+        }
+    }
+}
+
+impl Search {
+    /// `metric` is what the rates are of.
+    fn explain(&self, metric: Option<&MetricRecord>, text: &mut String) {
+        if let Some(threads) = self.threads {
+            let _ = writeln!(text, "{} had ranks.", counted(threads, "thread"));
+        }
+        if self.candidates.is_empty() {
+            let _ = writeln!(text, "No pinning was tried.");
+            return;
+        }
+        let why = self
+            .candidates_why
+            .as_deref()
+            .unwrap_or("the record does not say from where");
+        let _ = writeln!(text, "{}: {why}.", counted(self.candidates.len(), "candidate"));
+        let best = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| candidate.rate)
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (number, candidate) in self.candidates.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "  {}. {}: {}",
+                number + 1,
+                candidate.place(),
+                candidate.explain(metric, best)
+            );
+        }
+        if let Some(chosen) = &self.chosen {
+            let _ = writeln!(text, "{}", chosen.explain(self));
+        }
+    }
+}
+
+impl HintSample {
+    /// Only a sample of which rules were asked.
+    fn explain(&self, text: &mut String) {
+        let Some(says) = &self.says else { return };
+        let _ = writeln!(
+            text,
+            "Until {} s {} were observed for {} s where {}, and the rules asked for hint {says}:",
+            number(self.at),
+            counted(self.threads, "thread"),
+            number(self.lasted),
+            match &self.hint {
+                Some(hint) => format!("hint {hint} puts them"),
+                None => "the operating system ran them".to_owned(),
+            }
+        );
+        for line in self.why.lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+}
+
+impl TimedSamples {
+    fn explain(&self, text: &mut String) {
+        let Sampled {
+            lasted,
+            samples,
+            pages,
+            lost,
+            events,
+            ..
+        } = &self.sampled;
+        let _ = write!(
+            text,
+            "At {} s accesses had been sampled for {} s: {} samples of {} pages",
+            number(self.at),
+            number(lasted.as_secs_f64()),
+            samples,
+            pages
+        );
+        if let Some(events) = events {
+            let _ = write!(text, " by {}", events.names.join(" and "));
+        }
+        if *lost > 0 {
+            let _ = write!(text, ", {lost} more were lost");
+        }
+        if let Some(throttled @ 1..) = events.as_ref().map(|events| events.throttled) {
+            let _ = write!(text, ", and the kernel held them back {throttled} times");
+        }
+        if let Some(overhead) = self.sampled.overhead() {
+            let by = if events.is_some() {
+                "taking them took about"
+            } else {
+                "page faults took"
+            };
+            let _ = write!(text, "; {by} {:.1} % of the threads' time", overhead * 100.0);
+        }
+        text.push_str(".\n");
+    }
+}
+
+impl TimedProfile {
+    fn explain(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "At {} s {} of the {} accesses in {} were brought to {} pages.",
+            number(self.at),
+            self.profiled.matched,
+            self.profiled.accesses,
+            self.profiled.recording,
+            self.profiled.pages
+        );
+        for area in &self.profiled.unmatched {
+            let _ = writeln!(text, "  {} to {} were not: {}.", area.accesses, area.area, area.why);
+        }
+    }
+}
+
+impl TimedMoves {
+    fn explain(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "At {} s pages were to be {}: {} moved, {} were there already.",
+            number(self.at),
+            self.moves.goal,
+            self.moves.moved,
+            self.moves.in_place
+        );
+        for (left, count) in &self.moves.left {
+            let pages = usize::try_from(count.pages).unwrap_or(usize::MAX);
+            let _ = writeln!(
+                text,
+                "  {} stayed: {}",
+                counted(pages, "page"),
+                sentence(&left.to_string())
+            );
+        }
+        if let Some(why) = &self.moves.broken_off {
+            let _ = writeln!(text, "  It was broken off: {}", sentence(why));
+        }
+    }
+}
+
+impl Candidate {
+    fn place(&self) -> String {
+        let Some(pus) = &self.pus else {
+            return "unpinned, as the operating system runs them".to_owned();
+        };
+        let pus: Vec<String> = pus.pus().iter().map(PuId::to_string).collect();
+        let plural = if pus.len() == 1 { "" } else { "s" };
+        format!("rank by rank on CPU{plural} {}", pus.join(","))
+    }
+
+    fn explain(&self, metric: Option<&MetricRecord>, best: f64) -> String {
+        let Some(measured_rate) = self.rate else {
+            return "not measured".to_owned();
+        };
+        let mut text = rate(metric, measured_rate);
+        if let Some(measured) = self.measured {
+            let _ = write!(text, " over {} s", number(measured));
+        }
+        if let Some(spread) = self.spread {
+            let _ = write!(text, ", readings {:.1} % apart", 100.0 * spread);
+        }
+        let behind = measured_rate / best - 1.0;
+        if self.dropped {
+            let _ = write!(
+                text,
+                "; dropped before its time was up, since it had lost with 99 % confidence ({})",
+                compared(behind, "than the best")
+            );
+        } else if behind < 0.0 {
+            let _ = write!(text, "; {}", compared(behind, "than the best"));
+        } else {
+            text.push_str("; the best");
+        }
+        text
+    }
+}
+
+impl Chosen {
+    fn explain(&self, search: &Search) -> String {
+        let mut reasons = vec![];
+        if search.candidates.len() == 1 {
+            reasons.push("it was the only one".to_owned());
+        }
+        let unpinned = search.candidates.first().is_some_and(|first| first.pus.is_none());
+        if unpinned && self.candidate == 0 && search.candidates.len() > 1 {
+            reasons.push("no pinning was better beyond the noise, so nothing was pinned".to_owned());
+        }
+        let than_first = if unpinned {
+            "than unpinned, which is how the program began"
+        } else {
+            "than the first, which is where the program began"
+        };
+        let gains = [
+            (
+                self.gain_over_first.filter(|_| !unpinned || self.candidate > 0),
+                than_first,
+            ),
+            (self.gain_over_worst, "than the worst"),
+        ];
+        for (gain, than) in gains {
+            match gain {
+                Some(gain) if search.candidates.len() > 1 => reasons.push(compared(gain, than)),
+                _ => {}
+            }
+        }
+        let why = if reasons.is_empty() {
+            "the record does not say why".to_owned()
+        } else {
+            reasons.join(", ")
+        };
+        format!(
+            "The choice, at {} s: candidate {}: {why}.",
+            number(self.at),
+            self.candidate.saturating_add(1)
+        )
+    }
+}
+
+/// A share in words: `9.2 % higher than the worst`.
+fn compared(share: f64, than: &str) -> String {
+    if !share.is_finite() {
+        return format!("with nothing to compare {than}");
+    }
+    let percent = 100.0 * share.abs();
+    if percent < 0.05 {
+        return format!("no other {than}");
+    }
+    let how = if share > 0.0 { "higher" } else { "lower" };
+    format!("{percent:.1} % {how} {than}")
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A rate with its unit: `12.5 regions a second`.
+fn rate(metric: Option<&MetricRecord>, value: f64) -> String {
+    match metric {
+        Some(metric) if metric.unit == ENERGY_UNIT => format!("{} watts", number(value / COUNTS_OF_A_JOULE)),
+        Some(metric) => format!("{} {}s a second", number(value), metric.unit),
+        None => format!("{} a second", number(value)),
+    }
+}
+
+/// Whole where it is large, with four digits where it is not.
+fn number(value: f64) -> String {
+    if value.abs() >= 1000.0 || value.fract().abs() < 5e-4 {
+        format!("{value:.0}")
+    } else {
+        let digits = format!("{value:.3}");
+        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let begin: String = letters
+        .next()
+        .map(|first| first.to_uppercase().collect())
+        .unwrap_or_default();
+    let end = if words.ends_with('.') { "" } else { "." };
+    format!("{begin}{}{end}", letters.as_str())
+}

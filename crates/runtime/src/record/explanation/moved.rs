@@ -1,0 +1,87 @@
+//! The moves of single tasks in words.
+
+use super::number;
+use crate::TimedMove;
+use pinfold_core::MoveReason;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Every move up to this number is listed; of more, the first.
+const LISTED: usize = 40;
+
+/// Why each was moved.
+pub(super) fn explain(moves: &[TimedMove], text: &mut String) {
+    if moves.is_empty() {
+        let _ = writeln!(
+            text,
+            "No thread was moved: nothing was above its threshold that a move would have helped."
+        );
+        return;
+    }
+    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in moves.iter().filter(|one| !one.moved.makes_room) {
+        *causes.entry(one.cause()).or_default() += 1;
+    }
+    let causes: Vec<String> = causes
+        .into_iter()
+        .map(|(cause, times)| format!("{times} for {cause}"))
+        .collect();
+    let room = moves.iter().filter(|one| one.moved.makes_room).count();
+    let room = if room == 0 {
+        String::new()
+    } else {
+        format!("; {room} more made room for others")
+    };
+    let _ = writeln!(text, "Threads were moved {}{room}:", causes.join(", "));
+    for one in moves.iter().take(LISTED) {
+        one.explain(text);
+    }
+    if moves.len() > LISTED {
+        let _ = writeln!(text, "  and so on: {} more.", moves.len() - LISTED);
+    }
+}
+
+impl TimedMove {
+    fn cause(&self) -> &'static str {
+        match self.moved.reason {
+            MoveReason::Coherence => "data that they share with others",
+            MoveReason::RemoteMemory => "memory of another node",
+            MoveReason::Bandwidth => "memory that was saturated",
+            MoveReason::Undo => "moves that did not help",
+        }
+    }
+
+    fn explain(&self, text: &mut String) {
+        let _ = write!(
+            text,
+            "  At {} s thread {} went from CPU {} to CPU {}",
+            number(self.at),
+            self.moved.task.thread,
+            self.moved.from,
+            self.moved.to
+        );
+        let with = self.moved.swapped_with.as_ref().map(|task| task.thread);
+        let comparison = format!(
+            "{} was {:.2e} a cycle, against {:.2e}",
+            self.moved.activity.name(),
+            self.moved.value,
+            self.moved.threshold
+        );
+        let _ = match (self.moved.makes_room, with) {
+            (true, Some(other)) => {
+                let reluctantly = if self.moved.reluctant {
+                    ", leaving its memory"
+                } else {
+                    ""
+                };
+                writeln!(text, " to make room for thread {other}{reluctantly}.")
+            }
+            (_, Some(other)) => writeln!(
+                text,
+                " in the place of thread {other}, for {}: {comparison}.",
+                self.cause()
+            ),
+            (_, None) => writeln!(text, " for {}: {comparison}.", self.cause()),
+        };
+    }
+}

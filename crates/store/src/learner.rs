@@ -1,0 +1,177 @@
+//! What a run of the policy `hints` adds to the database, and what it takes from it.
+
+use crate::program::ProgramKey;
+use crate::schema::StoreError;
+use crate::store::{Choice, ObservedRow, SampleRow, Store};
+use pinfold_core::hint::AffinityHint;
+use pinfold_core::{Finding, Pinning, content_hash};
+use pinfold_policy::{Known, Rules, RulesError};
+use pinfold_runtime::{Record, Recorder, Search};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Learned rules and their version.
+#[derive(Clone, Debug)]
+pub struct LearnedRules {
+    /// The rules.
+    pub rules: Rules,
+    /// A hash of their file.
+    pub version: String,
+}
+
+impl LearnedRules {
+    /// Reads the text of a file of rules.
+    ///
+    /// # Errors
+    ///
+    /// The text holds no rules.
+    pub fn parse(text: &str) -> Result<Self, RulesError> {
+        Ok(Self {
+            rules: text.parse()?,
+            version: format!("{:032x}", content_hash(text.as_bytes())),
+        })
+    }
+}
+
+impl Store {
+    /// What the database knows of a program, by number of threads, with the reason in words.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn known_hints(
+        &mut self,
+        key: &ProgramKey,
+        rules: Option<&LearnedRules>,
+    ) -> Result<BTreeMap<usize, Known>, StoreError> {
+        let known = self.known(key, rules.map(|rules| rules.version.as_str()))?;
+        let text = |kept, pinned| match (kept, pinned) {
+            (true, _) => "an earlier run was given it, and was not slower for it",
+            (false, true) => "an earlier run was faster with it than with what the rules said",
+            (false, false) => "an earlier run was not faster with what the rules said",
+        };
+        let known = known.into_iter().map(|(threads, known)| {
+            let why = text(known.kept, known.hint.is_some()).to_owned();
+            (threads, Known { hint: known.hint, why })
+        });
+        Ok(known.collect())
+    }
+}
+
+/// What remains to be done after a run.
+#[derive(Debug)]
+pub enum Afterwards<'a> {
+    /// Nothing.
+    Nothing,
+    /// What was observed could not all be written, for this reason.
+    NotWritten(&'a str),
+    /// New rules are to be made of this database: it has grown enough since the last time.
+    Rebuild(&'a mut Store),
+}
+
+/// Writes to the database what a run of the policy `hints` finds. The run goes on where something cannot be written, and `end`
+/// reports it.
+#[derive(Debug)]
+pub struct Learner {
+    store: Store,
+    key: ProgramKey,
+    /// Seconds since 1970.
+    now: fn() -> i64,
+    /// The version of the rules.
+    rules: Option<String>,
+    /// The hint that the rules asked for, and why; and the one that was before.
+    asked: Option<(AffinityHint, String)>,
+    before: Option<AffinityHint>,
+    failed: Option<String>,
+}
+
+impl Learner {
+    /// Learns of the program `key`. `now` is the time in seconds since 1970.
+    pub fn new(store: Store, key: ProgramKey, rules: Option<&LearnedRules>, now: fn() -> i64) -> Self {
+        Self {
+            store,
+            key,
+            now,
+            rules: rules.map(|rules| rules.version.clone()),
+            asked: None,
+            before: None,
+            failed: None,
+        }
+    }
+
+    /// After the run. `percent` is by how much the database has to grow before new rules are made; `None` for never.
+    pub fn end(&mut self, percent: Option<f64>) -> Afterwards<'_> {
+        if let Some(failed) = &self.failed {
+            return Afterwards::NotWritten(failed);
+        }
+        let grown = percent.is_some_and(|percent| {
+            let growth = self.store.growth();
+            growth.is_ok_and(|growth| growth.by_percent(percent))
+        });
+        if grown {
+            Afterwards::Rebuild(&mut self.store)
+        } else {
+            Afterwards::Nothing
+        }
+    }
+
+    fn keep(&mut self, result: Result<(), StoreError>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    fn chosen(&mut self, candidate: usize, search: &Search) {
+        let Some((asked, why)) = self.asked.take() else { return };
+        let kept = search.candidates.len() == 1 || candidate > 0;
+        let rate = |candidate: usize| search.candidates.get(candidate)?.rate;
+        let choice = Choice {
+            threads: search.threads.unwrap_or_default(),
+            hint: if kept { Some(asked) } else { self.before },
+            rules: self.rules.clone(),
+            why,
+            before: rate(0),
+            after: rate(1),
+            kept,
+            at: (self.now)(),
+        };
+        let written = self.store.choose(&self.key, &choice);
+        self.keep(written);
+    }
+}
+
+impl Recorder for Learner {
+    fn finding(&mut self, _at: Duration, finding: &Finding, record: &Record) {
+        match finding {
+            Finding::Sampled {
+                hint,
+                pus,
+                threads,
+                lasts,
+                rate,
+                observed,
+                says,
+                why,
+            } => {
+                if let Some(says) = says {
+                    self.asked = Some((*says, why.clone()));
+                    self.before = *hint;
+                }
+                let sample = SampleRow {
+                    threads: *threads,
+                    at: (self.now)(),
+                    hint: *hint,
+                    pus: pus.as_ref().map(Pinning::to_string).unwrap_or_default(),
+                    lasted: lasts.as_secs_f64(),
+                    metric: record.metric.as_ref().map(|metric| metric.name.clone()),
+                    rate: *rate,
+                    observed: observed.iter().map(ObservedRow::from).collect(),
+                };
+                let written = self.store.add_sample(&self.key, &sample);
+                self.keep(written);
+            }
+            Finding::Chosen { candidate, .. } => self.chosen(*candidate, &record.search),
+            _ => {}
+        }
+    }
+}
