@@ -1,0 +1,205 @@
+//! Journals that a killed pinfold has left: reading them, and rolling back what they record.
+
+use super::origin::{Elsewhere, Origin, Relation};
+use super::record::{self, Change, Record, Target, VERSION};
+use super::undo::{self, Roots, Undoing};
+use super::{DAMAGED, JournalError, NO_JOURNAL, failure};
+use crate::own::{self, LockedFile, Own};
+use crate::procfs::Procfs;
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// What a journal's file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub(super) changes: BTreeMap<Target, Change>,
+    pub(super) kept: bool,
+    /// Where it was written; `None` where its first line does not say so.
+    pub(super) origin: Option<Origin>,
+    /// Why it cannot be read to its end.
+    pub(super) damage: Option<String>,
+}
+
+impl Contents {
+    /// Reads up to the last whole record, or up to the first that is damaged.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let mut contents = Self::default();
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let mut lines = (1..).zip(bytes[..whole].split_inclusive(|&byte| byte == b'\n'));
+        let mut next = || {
+            let (number, line) = lines.next()?;
+            let record = std::str::from_utf8(&line[..line.len() - 1])
+                .ok()
+                .and_then(Record::from_line);
+            Some((number, record))
+        };
+        match next() {
+            Some((_, Some(Record::Begin(origin)))) => contents.origin = Some(origin),
+            Some((_, Some(Record::OtherVersion(version)))) => {
+                contents.damage = Some(format!(
+                    "its version is {version}, and this pinfold reads version {VERSION}"
+                ));
+            }
+            _ => contents.damage = Some("its first line is not that of a journal".to_owned()),
+        }
+        while contents.damage.is_none()
+            && let Some((number, record)) = next()
+        {
+            match record {
+                Some(Record::Change(change)) => {
+                    contents.changes.insert(change.target(), change);
+                }
+                Some(Record::Undone(target)) => {
+                    contents.changes.remove(&target);
+                }
+                Some(Record::Kept) => contents.kept = true,
+                Some(Record::Begin(_) | Record::OtherVersion(_)) | None => {
+                    let number: i32 = number;
+                    contents.damage = Some(format!("its line {number} does not fit its checksum"));
+                }
+            }
+        }
+        contents
+    }
+}
+
+/// Whether to wait for whoever has a journal locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Never,
+    UntilUnlocked,
+}
+
+/// A journal in a directory.
+#[derive(Debug)]
+pub enum Found {
+    /// That of a pinfold that runs.
+    Running(PathBuf),
+    /// One that cannot be opened.
+    Unreadable(PathBuf, io::Error),
+    /// A file with the name of one that is none, and why. It was not touched.
+    NotOurs(PathBuf, &'static str),
+    /// One that is about threads of other namespaces: it is left alone.
+    Elsewhere(PathBuf, Elsewhere),
+    /// One that was left.
+    Left(Left),
+}
+
+/// A journal that was left; nobody else works on it as long as this is there.
+#[derive(Debug)]
+pub struct Left {
+    path: PathBuf,
+    _lock: LockedFile,
+    pub(super) contents: Contents,
+}
+
+impl Left {
+    /// Opens and reads the journal at `path`; `None` where there is none any more.
+    pub(crate) fn open(path: &Path, here: &Origin, waiting: Waiting) -> Result<Option<Found>, JournalError> {
+        loop {
+            let mut file = match own::open(path, OpenOptions::new().read(true).write(true)) {
+                Ok(Own::File(file)) => file,
+                Ok(Own::Foreign(why)) => return Ok(Some(Found::NotOurs(path.to_path_buf(), why))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Ok(Some(Found::Unreadable(path.to_path_buf(), error))),
+            };
+            let mut bytes = vec![];
+            let lock = match waiting {
+                Waiting::Never => own::lock(file.try_clone().map_err(failure(path, "opened"))?),
+                Waiting::UntilUnlocked => file.try_clone().and_then(own::wait_and_lock).map(Some),
+            };
+            let Some(lock) = lock.map_err(failure(path, "locked"))? else {
+                return Ok(Some(Found::Running(path.to_path_buf())));
+            };
+            // Whoever had it locked may have removed or replaced it in between.
+            if !own::is_at(&lock, path) {
+                continue;
+            }
+            if let Err(error) = file.read_to_end(&mut bytes) {
+                return Ok(Some(Found::Unreadable(path.to_path_buf(), error)));
+            }
+            if !record::is_begun(&bytes) {
+                return Ok(Some(Found::NotOurs(path.to_path_buf(), NO_JOURNAL)));
+            }
+            let mut contents = Contents::read(&bytes);
+            match contents.origin.as_ref().map(|origin| here.relation(origin)) {
+                None | Some(Relation::Here) => {}
+                Some(Relation::EarlierBoot) => contents.changes.clear(),
+                Some(Relation::Elsewhere(namespaces)) => {
+                    if let Some(elsewhere) = Elsewhere::find(path, &Procfs::default(), here, namespaces) {
+                        return Ok(Some(Found::Elsewhere(path.to_path_buf(), elsewhere)));
+                    }
+                    // Its threads have ended with their namespace; registers belong to the machine.
+                    contents
+                        .changes
+                        .retain(|_, change| matches!(change, Change::Register(_)));
+                }
+            }
+            return Ok(Some(Found::Left(Self {
+                path: path.to_path_buf(),
+                _lock: lock,
+                contents,
+            })));
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why it cannot be read to its end, if so; what precedes the damage is there.
+    pub fn damage(&self) -> Option<&str> {
+        self.contents.damage.as_deref()
+    }
+
+    /// Whether what was changed shall stay so, by the wish of who began it.
+    pub fn kept(&self) -> bool {
+        self.contents.kept
+    }
+
+    /// Makes undone what the journal says and what is still as pinfold made it; with `dry_run` only says so.
+    pub fn undo(&self, roots: &Roots, dry_run: bool) -> Undoing {
+        undo::undo(self.contents.changes.values(), roots, dry_run, true)
+    }
+
+    /// Removes the file, or sets it aside where it is damaged; the name that it has now, then.
+    pub fn settle(self) -> Result<Option<PathBuf>, JournalError> {
+        if self.contents.damage.is_none() {
+            fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
+            return Ok(None);
+        }
+        let mut number = 1;
+        loop {
+            let extension = match number {
+                1 => DAMAGED.to_owned(),
+                _ => format!("{DAMAGED}-{number}"),
+            };
+            let aside = self.path.with_extension(extension);
+            // A link, and no renaming, which would replace what has this name.
+            match fs::hard_link(&self.path, &aside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                linked => {
+                    linked.map_err(failure(&self.path, "set aside"))?;
+                    fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
+                    return Ok(Some(aside));
+                }
+            }
+        }
+    }
+}
+
+/// What a guard does when its pinfold has died.
+pub(crate) fn undo_abandoned(path: &Path, here: &Origin) {
+    if let Ok(Some(Found::Left(left))) = Left::open(path, here, Waiting::UntilUnlocked)
+        && !left.kept()
+        && left.undo(&Roots::default(), false).failed() == 0
+    {
+        // What could not be undone stays for `pinfold reset`; so does what is damaged, which is to be told of.
+        if left.damage().is_none() {
+            let _ = left.settle();
+        }
+    }
+}
