@@ -1,11 +1,9 @@
 //! `pinfold record`: the memory accesses of an unmodified program.
 //!
-//! 1. Find what is to be run (`record/program.rs`), QEMU and the plugin.
+//! 1. Find what is to be run (`pinfold_linux::qemu`), QEMU and the plugin.
 //! 2. Write the recording's header; make the memory that is shared with the plugin.
 //! 3. Run the program under QEMU with our standard streams.
 //! 4. If it did not end in an orderly way, finish the blocks that it left behind.
-
-mod program;
 
 use crate::console;
 use crate::embedded;
@@ -14,12 +12,12 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::digits;
 use pinfold_linux::channel::Channel;
+use pinfold_linux::qemu::{self, Program};
 use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Settings, Status};
 use pinfold_trace::{
     FORMAT_VERSION, Functions, Header, Output, Recording, Region, RegionPlace, TraceError, Window, Writer,
 };
-use program::Program;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -201,7 +199,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
         }
     };
     let window = arguments.window(&program.file)?;
-    let qemu = program::search_path("qemu-x86_64")
+    let qemu = qemu::search_path("qemu-x86_64")
         .context("qemu-x86_64 is not there; install it: apt install qemu-user (Debian 12's version 7.2)")?;
     let plugin = embedded::recorder()?;
     let channel = Channel::create().context("no channel for the agent")?;

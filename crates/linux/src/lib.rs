@@ -20,6 +20,7 @@ mod perf_event;
 pub mod pfm;
 pub mod prefetchers;
 pub mod procfs;
+pub mod qemu;
 mod ring;
 pub mod service;
 pub mod symbols;

@@ -1,7 +1,7 @@
 //! What QEMU is to run for a command: the way from a word on the command line to an ELF file.
 //!
 //! QEMU runs ELF files of its architecture alone: it does not search `PATH`, nor does it know `#!`. So both are done
-//! here, as the kernel does them, and what QEMU would stumble over is refused with its name.
+//! here, as the kernel does them, and what QEMU cannot run is refused with its name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,35 +13,52 @@ use std::process::Command;
 
 /// A program that QEMU can run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Program {
+pub struct Program {
     /// The ELF file.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// All arguments, the zeroth first.
     arguments: Vec<OsString>,
 }
 
 /// Why a command cannot be recorded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ProgramError {
+pub enum ProgramError {
+    /// There is no such file.
     #[error("{0}: command not found")]
     NotFound(String),
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: std::io::Error },
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file may not be executed.
     #[error("{} is not executable", .0.display())]
     NotExecutable(PathBuf),
+    /// The file would get privileges that it does not get under QEMU.
     #[error("{} is set-uid or set-gid: it would run without its privilege under QEMU; record a copy without these bits", .0.display())]
     Privileged(PathBuf),
+    /// The file is for another architecture.
     #[error("{} is an ELF file for {architecture}; only x86-64 programs can be recorded", path.display())]
-    Foreign { path: PathBuf, architecture: String },
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The architecture.
+        architecture: String,
+    },
+    /// The kernel would not know how to execute the file.
     #[error("{} is neither an ELF file nor a script that begins with #!", .0.display())]
     Unknown(PathBuf),
+    /// Interpreters stand behind each other without end.
     #[error("{}: its interpreter is a script whose interpreter is a script, and so on", .0.display())]
     Endless(PathBuf),
 }
 
 impl ProgramError {
     /// As shells have it: 127 for what is not there, 126 for what cannot be run.
-    pub(crate) fn exit_status(&self) -> u8 {
+    pub fn exit_status(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
             _ => 126,
@@ -56,7 +73,7 @@ const LINE: usize = 256;
 
 impl Program {
     /// The program for a command, which has at least one word.
-    pub(crate) fn find(command: &[OsString]) -> Result<Self, ProgramError> {
+    pub fn find(command: &[OsString]) -> Result<Self, ProgramError> {
         let name = &command[0];
         let file = if name.as_bytes().contains(&b'/') {
             PathBuf::from(name)
@@ -107,13 +124,7 @@ impl Program {
 
     /// The command that runs it under QEMU, with this plugin, its shared memory, and these variables in the program's
     /// environment.
-    pub(crate) fn command(
-        &self,
-        qemu: &Path,
-        plugin: &Path,
-        memory: &str,
-        environment: &[(OsString, OsString)],
-    ) -> Command {
+    pub fn command(&self, qemu: &Path, plugin: &Path, memory: &str, environment: &[(OsString, OsString)]) -> Command {
         let mut option = OsString::new();
         for byte in plugin.as_os_str().as_bytes() {
             // QEMU takes two commas for one that separates nothing.
@@ -148,7 +159,7 @@ impl Program {
 }
 
 /// The executable file of this name in `PATH`.
-pub(crate) fn search_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+pub fn search_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join(name.as_ref()))
