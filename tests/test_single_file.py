@@ -1,4 +1,4 @@
-"""The binary is one file: copied to an empty folder it measures and records OpenMP programs as it does where it was built."""
+"""The binary is one file: a copy in an empty folder measures and records OpenMP programs as the original does."""
 
 import json
 import os
