@@ -4,7 +4,8 @@ use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::Topology;
-use pinfold_linux::topology::{self, Source};
+use pinfold_linux::topology::{self, EXAMPLE, Source};
+use pinfold_sim::Script;
 use pinfold_sim::model::{self, Model};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -75,7 +76,7 @@ impl Selected {
         let source = match self {
             Self::Here => &Source::Live,
             Self::Described(source) => source,
-            Self::Scripted(file) => return crate::run::scripted_topology(file),
+            Self::Scripted(file) => return scripted_topology(file),
             Self::Builtin(_) | Self::ModelFile(_) => return Ok(self.model()?.topology()),
         };
         let (kind, operand) = match source {
@@ -190,6 +191,32 @@ impl Arguments {
     pub(crate) fn topology(&self) -> Result<Topology> {
         self.selected()?.topology()
     }
+}
+
+pub(crate) fn read_script(file: &Path) -> Result<Script> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the script `{}`", file.display()))?;
+    text.parse()
+        .with_context(|| format!("`{}` is no script of a machine", file.display()))
+}
+
+/// The topology that a script names.
+pub(crate) fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
+    let named = script.topology();
+    Selected::parse(named)
+        .and_then(|selected| match selected {
+            Selected::Scripted(_) => {
+                bail!("`{named}` is another script; name a machine by its shape, such as synthetic:{EXAMPLE}")
+            }
+            Selected::Here | Selected::Described(_) | Selected::Builtin(_) | Selected::ModelFile(_) => {
+                selected.topology()
+            }
+        })
+        .with_context(|| format!("the key `topology` of `{}`", file.display()))
+}
+
+/// The topology of a scripted machine.
+fn scripted_topology(file: &Path) -> Result<Topology> {
+    script_topology(file, &read_script(file)?)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(crate) mod duration;
 mod lines;
 pub(crate) mod number;
 mod pages;
+mod place;
 mod plan;
 pub(crate) mod policies;
 mod progress;
@@ -17,21 +18,20 @@ mod schedule;
 mod simulated;
 
 use crate::console;
-use crate::machine::Selected;
+use crate::machine::{Selected, read_script, script_topology};
 use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lines::Lines;
-use pinfold_core::{Machine, Topology};
+use pinfold_core::Machine;
 use pinfold_linux::machine::LinuxMachine;
-use pinfold_linux::topology::EXAMPLE;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
-use pinfold_sim::{Script, Scripted};
-use plan::{Plan, Where, executable};
+use pinfold_sim::Scripted;
+use place::Where;
+use plan::{Plan, executable};
 use policies::{Built, Program};
 use report::Report;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -247,32 +247,6 @@ impl Outputs {
             lines: Lines::new(arguments.log.as_deref())?,
         })
     }
-}
-
-fn read_script(file: &Path) -> Result<Script> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the script `{}`", file.display()))?;
-    text.parse()
-        .with_context(|| format!("`{}` is no script of a machine", file.display()))
-}
-
-/// The topology that a script names.
-fn script_topology(file: &Path, script: &Script) -> Result<Topology> {
-    let named = script.topology();
-    Selected::parse(named)
-        .and_then(|selected| match selected {
-            Selected::Scripted(_) => {
-                bail!("`{named}` is another script; name a machine by its shape, such as synthetic:{EXAMPLE}")
-            }
-            Selected::Here | Selected::Described(_) | Selected::Builtin(_) | Selected::ModelFile(_) => {
-                selected.topology()
-            }
-        })
-        .with_context(|| format!("the key `topology` of `{}`", file.display()))
-}
-
-/// The topology of a scripted machine.
-pub(crate) fn scripted_topology(file: &Path) -> Result<Topology> {
-    script_topology(file, &read_script(file)?)
 }
 
 /// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.

@@ -1,4 +1,4 @@
-//! The guard: a small process that makes undone what pinfold has changed, should pinfold die without doing so itself.
+//! The guard: a small process that rolls back what pinfold has changed if pinfold dies without doing so itself.
 //!
 //! It is needed only where something outlives pinfold: registers do, and a program that is to go on when pinfold is
 //! killed; otherwise the kernel ends the program with it. It sleeps until then and costs nothing.
@@ -6,18 +6,16 @@
 //! 1. pinfold makes a pipe and forks the guard. It goes on when the guard has closed its copies of pinfold's files, with
 //!    which it would hold the journal's lock after pinfold's death.
 //! 2. The guard blocks in a read of the pipe. A byte is a farewell: it exits. The end of the pipe is pinfold's death.
-//! 3. Then it makes undone what pinfold's journal says (`journal`).
+//! 3. Then it rolls back what pinfold has changed, by the function that it was given.
 //!
 //! Limits: a guard that is killed together with pinfold undoes nothing; `pinfold reset` does.
 
-use crate::journal::{self, Origin};
 use crate::launch::exec::pipe;
 use crate::launch::inherited::HIGHEST_SIGNAL;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::Path;
 
 /// pinfold's end of the guard.
 #[derive(Debug)]
@@ -27,9 +25,9 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Forks the guard of the journal at `path`, which is written at `here`. It has no terminal, no standard streams, and
-    /// no file of this process.
-    pub(crate) fn start(path: &Path, here: &Origin) -> io::Result<Self> {
+    /// Forks the guard, which calls `roll_back` if this process dies. It has no terminal, no standard streams, and no file
+    /// of this process.
+    pub(crate) fn start(roll_back: impl FnOnce()) -> io::Result<Self> {
         let (pipe_read, pipe_write) = pipe()?;
         let (ready_read, ready_write) = pipe()?;
         // SAFETY: the child shares no lock with this process but the allocator's, which the C library's fork leaves
@@ -40,7 +38,7 @@ impl Guard {
             0 => {
                 // Whoever keeps this end never sees the pipe end.
                 drop(pipe_write);
-                watch(File::from(pipe_read), path, here)
+                watch(File::from(pipe_read), roll_back)
             }
             _ => {
                 drop(ready_write);
@@ -69,7 +67,7 @@ impl Drop for Guard {
 }
 
 /// The guard's whole life.
-fn watch(pipe: File, path: &Path, here: &Origin) -> ! {
+fn watch(pipe: File, roll_back: impl FnOnce()) -> ! {
     // SAFETY: plain system calls in a process of a single thread, which keeps the pipe under the descriptor 0 and closes
     // all others; `ManuallyDrop` keeps the old one from being closed a second time.
     let mut pipe = unsafe {
@@ -92,7 +90,7 @@ fn watch(pipe: File, path: &Path, here: &Origin) -> ! {
     };
     let farewell = matches!(pipe.read(&mut [0]), Ok(1));
     if !farewell {
-        journal::undo_abandoned(path, here);
+        roll_back();
     }
     // SAFETY: ends the process without running what belongs to the one that it was forked from.
     unsafe { libc::_exit(0) }

@@ -1,6 +1,7 @@
 //! The real machine: topology through hwloc, tasks through ptrace, counts through perf events and the agent's
 //! channel, affinity through the scheduler's calls. The only room with libc and unsafe system calls.
 
+mod action;
 pub mod affinity;
 pub mod calibrate;
 pub mod channel;

@@ -19,7 +19,7 @@
 //! Limits. The register belongs to a core, so that it is written once for each of its PUs, with one value. What a
 //! hypervisor does with it nobody can tell: some take the value and do nothing.
 
-use crate::journal::Action;
+use crate::action::Action;
 use pinfold_core::{Prefetcher, Prefetchers, PuId, digits};
 use std::fs::{self, File, OpenOptions};
 use std::io;

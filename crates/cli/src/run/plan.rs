@@ -1,6 +1,7 @@
 //! Arguments and environment become one resolved plan before any work starts: which PUs, which policy with which
 //! options, what is counted, what the program is given. Everything that can be wrong is found here.
 
+use super::place::Where;
 use super::policies::{Build, Built, Common, Program, Setting};
 use super::{Arguments, binding, pages, schedule};
 use crate::embedded;
@@ -11,32 +12,11 @@ use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
 use pinfold_policy::{Candidates, Given, MetricRequest, Skip, Times};
-use pinfold_sim::model::Model;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// Where the program is going to run.
-pub(super) enum Where<'a> {
-    Here,
-    /// On a scripted machine, whose script names this topology.
-    Scripted(&'a str),
-    /// On a simulated machine.
-    Simulated(&'a Model),
-}
-
-impl Where<'_> {
-    /// The name of a machine that is simulated.
-    fn simulated(&self) -> Option<&str> {
-        match self {
-            Self::Here => None,
-            Self::Scripted(topology) => Some(topology),
-            Self::Simulated(model) => Some(&model.name),
-        }
-    }
-}
 
 /// What is going to be done.
 pub(super) struct Plan {

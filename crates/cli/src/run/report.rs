@@ -3,6 +3,7 @@
 //! Lines go to standard error and begin with `pinfold: `, so that they can be told from the program's own. Whether
 //! they can be written makes no difference to the run.
 
+use super::duration;
 use super::lines::Lines;
 use super::plan::Plan;
 use super::policies::Listener;
@@ -189,19 +190,6 @@ fn gain(share: f64, other: &str) -> String {
     }
 }
 
-/// A time in the unit that fits it.
-pub(super) fn time(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    if seconds < 1.0 {
-        format!("{:.0} ms", seconds * 1e3)
-    } else if seconds < 60.0 {
-        format!("{seconds:.1} s")
-    } else {
-        let seconds = seconds.round();
-        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
-    }
-}
-
 impl Recorder for Report {
     fn sample(&mut self, sample: &Sample) {
         if !self.lines.are_kept() {
@@ -276,7 +264,7 @@ impl Recorder for Report {
                     search.candidates.len(),
                     name(search, *candidate),
                     rate_text(metric, *rate),
-                    time(*measured),
+                    duration::text(*measured),
                     self.beside(metric, metrics),
                 ));
             }
@@ -314,7 +302,7 @@ impl Recorder for Report {
                 let metrics = record.rates.last().map_or(&[][..], |line| &line.metrics);
                 self.say(&format!(
                     "at {}: {}{spread}{}",
-                    time(at),
+                    duration::text(at),
                     rate_text(metric, *rate),
                     self.beside(metric, metrics)
                 ));
@@ -348,7 +336,7 @@ impl Recorder for Report {
         self.say_any(text);
         self.say(&format!(
             "the program ended with status {exit_status} after {}",
-            time(at)
+            duration::text(at)
         ));
     }
 }
@@ -367,13 +355,5 @@ mod tests {
     fn a_large_gain_is_a_factor() {
         assert_eq!(gain(0.125, "the first"), "+12.5 % over the first");
         assert_eq!(gain(9722.0, "the worst"), "9723 times the worst");
-    }
-
-    #[test]
-    fn times_are_in_the_unit_that_fits() {
-        assert_eq!(time(Duration::from_millis(250)), "250 ms");
-        assert_eq!(time(Duration::from_millis(2500)), "2.5 s");
-        assert_eq!(time(Duration::from_secs(125)), "2 min 5 s");
-        assert_eq!(time(Duration::from_millis(2_999_900)), "50 min 0 s");
     }
 }

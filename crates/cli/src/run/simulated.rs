@@ -1,7 +1,8 @@
 //! `pinfold run --machine MODEL`: a recording, several side by side, or a program that is recorded first, on a simulated
 //! machine.
 
-use super::plan::{Plan, Where};
+use super::place::Where;
+use super::plan::Plan;
 use super::policies::Program;
 use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};

@@ -1,15 +1,21 @@
 //! Journals that a killed pinfold has left: reading them, and rolling back what they record.
 
+use super::error::{JournalError, failure};
 use super::origin::{Elsewhere, Origin, Relation};
 use super::record::{self, Change, Record, Target, VERSION};
 use super::undo::{self, Roots, Undoing};
-use super::{DAMAGED, JournalError, NO_JOURNAL, failure};
 use crate::own::{self, LockedFile, Own};
 use crate::procfs::Procfs;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// The extension of a journal that cannot be read.
+const DAMAGED: &str = "damaged";
+
+/// Why a file of a journal's name is left alone.
+pub(super) const NO_JOURNAL: &str = "it does not begin as a journal does";
 
 /// What a journal's file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

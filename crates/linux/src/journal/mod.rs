@@ -18,6 +18,7 @@
 //!
 //! Another kind of change is another case of `Change`, a line for it in `record`, and what undoes it in `undo`.
 
+mod error;
 mod left;
 mod origin;
 mod orphans;
@@ -26,13 +27,18 @@ mod record;
 mod tests;
 mod undo;
 
+pub use crate::action::Action;
 use crate::affinity::CpuMask;
 use crate::guard::Guard;
 use crate::own::{self, LockedFile, Own};
 use crate::prefetchers::Registers;
 use crate::procfs::{Procfs, ThreadStat, ticks_since_boot};
+pub use error::JournalError;
+use error::failure;
+use left::NO_JOURNAL;
+pub(crate) use left::Waiting;
+use left::undo_abandoned;
 pub use left::{Found, Left};
-pub(crate) use left::{Waiting, undo_abandoned};
 pub use origin::Elsewhere;
 pub(crate) use origin::Origin;
 use pinfold_core::PuId;
@@ -43,57 +49,14 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-pub use undo::{Action, Roots, Undoing, Undone};
+pub use undo::{Roots, Undoing, Undone};
 
-/// A journal's file ends so, one that is being made so, and one that cannot be read so.
+/// The extension of a journal's file, and of one that is being made.
 const WHOLE: &str = "journal";
 const UNFINISHED: &str = "unfinished";
-const DAMAGED: &str = "damaged";
-
-/// Why a file of a journal's name is left alone.
-const NO_JOURNAL: &str = "it does not begin as a journal does";
 
 /// A journal is not written anew before it has this many bytes.
 const SMALL: u64 = 1 << 16;
-
-/// A journal cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// The file system says no.
-    #[error("{} cannot be {done}: {error}; name another directory with --journals", path.display())]
-    File {
-        /// Which file or directory.
-        path: PathBuf,
-        /// What was to be done with it.
-        done: &'static str,
-        /// Why not.
-        error: io::Error,
-    },
-    /// Others could write there what we would undo.
-    #[error(
-        "{} belongs to user {owner} and has mode {mode:o}: journals are only believed in a directory that is ours and that \
-         nobody else may write to; name another with --journals", path.display()
-    )]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        owner: u32,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// `/proc` has other numbers than the system calls.
-    #[error(
-        "/proc belongs to another PID namespace than pinfold, so that its numbers are other threads' here; run pinfold by \
-         `unshare --mount-proc pinfold`"
-    )]
-    AnotherProc,
-}
-
-fn failure(path: &Path, done: &'static str) -> impl FnOnce(io::Error) -> JournalError {
-    let path = path.to_path_buf();
-    move |error| JournalError::File { path, done, error }
-}
 
 /// Where journals are.
 #[derive(Clone, Debug)]
@@ -223,7 +186,8 @@ impl Journal {
     /// copy of.
     pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
         let mut journal = Self::begin_unguarded(directory)?;
-        let guard = Guard::start(&journal.path, &journal.here).map_err(failure(&journal.path, "guarded"))?;
+        let guard =
+            Guard::start(|| undo_abandoned(&journal.path, &journal.here)).map_err(failure(&journal.path, "guarded"))?;
         journal.guard = Some(guard);
         Ok(journal)
     }

@@ -7,7 +7,7 @@
 //! A PID namespace ends with its last process. The first namespace of the machine sees all processes, so that there a
 //! namespace that no process has is known to have ended, and with it every thread of the journal.
 
-use super::{JournalError, failure};
+use super::error::{JournalError, failure};
 use crate::procfs::Procfs;
 use std::fmt;
 use std::fs;

@@ -19,13 +19,13 @@
 
 use super::orphans;
 use super::record::{Change, MaskChange, RegisterChange};
+use crate::action::Action;
 use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::prefetchers::Registers;
 use crate::procfs::Procfs;
 use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::time::Duration;
 
 /// Where the machine's files are.
@@ -35,43 +35,6 @@ pub struct Roots {
     pub procfs: Procfs,
     /// `/dev/cpu`.
     pub registers: Registers,
-}
-
-/// One call that makes something undone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// A thread is given its mask back.
-    Mask {
-        /// Its process.
-        process: i32,
-        /// Its number.
-        thread: i32,
-        /// Its mask now.
-        now: CpuMask,
-        /// The one that it gets.
-        to: CpuMask,
-    },
-    /// A register is written.
-    Register {
-        /// Of which PU.
-        pu: PuId,
-        /// Its number.
-        register: u32,
-        /// Its value now.
-        now: u64,
-        /// The one that it gets.
-        to: u64,
-    },
-}
-
-/// The system call, as strace would show it.
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mask { thread, to, .. } => write!(f, "sched_setaffinity({thread}, {})", to.to_set()),
-            Self::Register { pu, register, to, .. } => write!(f, "pwrite(/dev/cpu/{pu}/msr, {to:#x}, {register:#x})"),
-        }
-    }
 }
 
 /// One call, and what came of it.

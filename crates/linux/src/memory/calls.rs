@@ -1,7 +1,6 @@
 //! The system calls that tell where a process's pages are and move them, made only while the process's number cannot come to
 //! name another process.
 
-use super::mover::MoveCalls;
 use super::page_map::{Entry, PageMap};
 use pinfold_core::NodeId;
 use std::io;
@@ -31,6 +30,22 @@ pub fn may_move_shared() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// The calls that moving takes; the kernel's are `Calls`.
+pub trait MoveCalls {
+    /// The words of `pagemap` of the smallest pages from `start` to before `end`; `None` where they cannot be read.
+    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
+
+    /// Into `status` the node of each page, or an error number, negative.
+    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt>;
+
+    /// Moves the pages to `node`, with `all` also those that other processes have mapped; into `status` the node of each, or
+    /// an error number, negative, or nothing. How many were not moved for reasons that are not told.
+    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt>;
+
+    /// Lets time pass, or with none only asks whether to go on.
+    fn pause(&mut self, duration: Duration) -> Result<(), Halt>;
 }
 
 /// Why no more pages are to be touched.

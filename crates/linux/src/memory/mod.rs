@@ -13,10 +13,10 @@ mod run;
 mod sampling;
 mod system;
 
-pub use calls::{Calls, Halt, Target, may_move_shared, page_size};
+pub use calls::{Calls, Halt, MoveCalls, Target, may_move_shared, page_size};
 pub use mapped::{ProfileError, on_process};
 pub use maps::{Areas, MapsError};
-pub use mover::{Limits, MoveCalls, Progress, move_pages};
+pub use mover::{Limits, Progress, move_pages};
 pub use page_map::{Entry, PageMap};
 pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};
 pub use process::{OtherProcess, ProcessError};

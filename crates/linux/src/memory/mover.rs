@@ -21,8 +21,7 @@
 //! together in an area that also has huge pages, and so is interleaved by stretches. In an area of terabytes with little in it
 //! (the shadow of an address sanitiser) it takes seconds to find that.
 
-use super::calls::Halt;
-use super::page_map::Entry;
+use super::calls::{Halt, MoveCalls};
 use super::run::{Run, Runs, Unit};
 use pinfold_core::NodeId;
 use pinfold_core::memory::{Left, MemoryArea, PageCount, PageGoal, PageMoves, Selection, Share};
@@ -52,22 +51,6 @@ const UNSAID: i32 = i32::MIN;
 
 /// How often a batch is tried again that the kernel broke off.
 const TRIES: usize = 8;
-
-/// The calls that moving takes; the kernel's are `Calls`.
-pub trait MoveCalls {
-    /// The words of `pagemap` of the smallest pages from `start` to before `end`; `None` where they cannot be read.
-    fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
-
-    /// Into `status` the node of each page, or an error number, negative.
-    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt>;
-
-    /// Moves the pages to `node`, with `all` also those that other processes have mapped; into `status` the node of each, or
-    /// an error number, negative, or nothing. How many were not moved for reasons that are not told.
-    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt>;
-
-    /// Lets time pass, or with none only asks whether to go on.
-    fn pause(&mut self, duration: Duration) -> Result<(), Halt>;
-}
 
 /// Is told how many bytes have been gone through, of how many.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

@@ -1,6 +1,7 @@
 //! The mover on a kernel that is played: pages are numbers in a map.
 
 use super::*;
+use crate::memory::Entry;
 use pinfold_core::NodeSet;
 use pinfold_core::memory::{AreaKind, Spread, Turns};
 use proptest::prelude::*;

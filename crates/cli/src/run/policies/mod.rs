@@ -19,7 +19,7 @@ mod sam;
 #[cfg(test)]
 mod toy;
 
-use super::plan::Where;
+use super::place::Where;
 use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};

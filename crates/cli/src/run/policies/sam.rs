@@ -2,8 +2,8 @@
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
 use crate::activities;
-use crate::run::plan::Where;
-use crate::run::report;
+use crate::run::duration;
+use crate::run::place::Where;
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches, ValueEnum};
 use pinfold_calibrate::activities::{of_machine, thresholds_of_model};
@@ -191,7 +191,7 @@ impl Listener for Moves {
 fn told(at: Duration, moved: &TaskMove) -> String {
     let mut text = format!(
         "at {}: thread {} from CPU {} to CPU {}",
-        report::time(at),
+        duration::text(at),
         moved.task.thread,
         moved.from,
         moved.to
