@@ -40,7 +40,7 @@ impl Shell {
         Ok(Self { child, to, from })
     }
 
-    /// The seconds in which it begins so many programs.
+    /// The seconds in which it begins this number of programs.
     fn begin(&mut self, programs: u32) -> Result<f64> {
         let start = Instant::now();
         writeln!(self.to, "{programs}")?;

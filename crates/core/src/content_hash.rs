@@ -1,4 +1,4 @@
-//! By what contents are told apart: programs, recordings, models, rules.
+//! Hashes that identify contents: programs, recordings, models, rules.
 
 use twox_hash::XxHash3_128;
 

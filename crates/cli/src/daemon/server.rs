@@ -184,7 +184,7 @@ impl Drop for Server {
     }
 }
 
-/// By what a file is told from another that has its name later.
+/// What distinguishes a file from another that has its name later.
 fn identity(there: &Metadata) -> (u64, u64) {
     (there.dev(), there.ino())
 }
