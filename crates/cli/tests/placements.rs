@@ -89,16 +89,16 @@ fn a_reader_that_goes_away_ends_the_list_quietly() {
 }
 
 #[test]
-fn thread_counts_that_do_not_fit_are_refused_with_both_numbers_and_the_remedy() {
+fn thread_counts_that_do_not_fit_are_refused_with_what_fits() {
     let output = pinfold(OPTERON, "49", &["--count"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     let error = text(&output.stderr);
     assert!(error.contains("49 threads") && error.contains("at most 48"), "{error}");
 
     let output = pinfold(OPTERON, "0", &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(output.status.code(), Some(2));
     let error = text(&output.stderr);
-    assert!(error.contains("0 threads") && error.contains("1 to 48"), "{error}");
+    assert!(error.contains("'0' for '--threads <N>'") && error.contains("from 1 to"), "{error}");
 }
 
 #[test]
