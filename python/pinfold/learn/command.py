@@ -136,9 +136,15 @@ def _check(asked: argparse.Namespace) -> None:
             "--threads all is for training: a judgement is of policies from one number of threads for others"
         )
     for file in asked.data:
-        with file.open("rb") as opened:
-            if opened.read(len(PARQUET)) != PARQUET:
-                raise ValueError(f"{file} is no data set of pinfold sweep: it is no Parquet file")
+        try:
+            with file.open("rb") as opened:
+                begin = opened.read(len(PARQUET))
+        except OSError as error:
+            raise ValueError(
+                f"{file} cannot be read as a data set: {error.strerror}; `pinfold sweep -o` writes one"
+            ) from error
+        if begin != PARQUET:
+            raise ValueError(f"{file} is not Parquet and so no data set; `pinfold sweep -o` writes one")
     for file in asked.machine:
         file.open("rb").close()
     for file in (getattr(asked, name, None) for name in ("output", "json", "report")):
