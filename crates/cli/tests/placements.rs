@@ -98,7 +98,10 @@ fn thread_counts_that_do_not_fit_are_refused_with_what_fits() {
     let output = pinfold(OPTERON, "0", &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let error = text(&output.stderr);
-    assert!(error.contains("'0' for '--threads <N>'") && error.contains("from 1 to"), "{error}");
+    assert!(
+        error.contains("'0' for '--threads <N>'") && error.contains("from 1 to"),
+        "{error}"
+    );
 }
 
 #[test]
