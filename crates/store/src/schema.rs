@@ -253,12 +253,25 @@ fn look(file: &Path) -> Result<Found, StoreError> {
 
 /// Whether a file is a database of ours with all that belongs in it; an error where it is another program's.
 fn recognise(file: &Path) -> Result<bool, StoreError> {
-    let connection =
-        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .map_err(|error| failed(file, &error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
     connection.busy_timeout(PATIENCE)?;
+    match recognise_by(&connection, file) {
+        // A kill interrupted a transaction, which has to be rolled back before anything can be read.
+        Err(StoreError::Sqlite(error)) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            if is_marked(file).map_err(|error| failed(file, &error))? {
+                recognise_by(&connect(file)?, file)
+            } else {
+                Err(not_ours(file, "another program was interrupted while it wrote to it"))
+            }
+        }
+        recognised => recognised,
+    }
+}
+
+fn recognise_by(connection: &Connection, file: &Path) -> Result<bool, StoreError> {
     let application: u32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    let version = version(&connection)?;
+    let version = version(connection)?;
     if version > VERSION && application == APPLICATION {
         let file = file.to_path_buf();
         return Err(StoreError::Newer { file, version });
@@ -356,5 +369,47 @@ mod tests {
         assert!(matches!(refused, StoreError::InUse { .. }), "{refused}");
         drop(first);
         assert!(Opened::within(&file, Duration::ZERO).unwrap().set_aside.is_some());
+    }
+
+    /// Leaves at `file` what a kill in the middle of a transaction leaves: pages that are half written, and a journal that rolls
+    /// them back.
+    fn interrupted(file: &Path) {
+        let source = with(file, ".source");
+        drop(Opened::new(&source).unwrap());
+        let writer = Connection::open(&source).unwrap();
+        writer.pragma_update(None, "journal_mode", "DELETE").unwrap();
+        writer.pragma_update(None, "cache_size", 1).unwrap();
+        let rows = "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2000)
+                    INSERT INTO built SELECT hex(randomblob(100)), n, n FROM number";
+        writer.execute_batch(&format!("BEGIN IMMEDIATE; {rows}")).unwrap();
+        for part in ["", "-journal"] {
+            fs::copy(with(&source, part), with(file, part)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_a_kill_interrupted_is_rolled_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("behaviour.db");
+        interrupted(&file);
+        assert!(Opened::new(&file).unwrap().set_aside.is_none());
+        let rows = connect(&file)
+            .unwrap()
+            .query_row("SELECT COUNT(*) FROM built", [], |row| row.get::<_, i64>(0));
+        assert_eq!(rows.unwrap(), 0);
+    }
+
+    #[test]
+    fn an_interrupted_transaction_of_another_program_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("behaviour.db");
+        interrupted(&file);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[APPLICATION_AT..APPLICATION_AT + 4].fill(0);
+        fs::write(&file, &bytes).unwrap();
+        let refused = Opened::new(&file).unwrap_err();
+        assert!(matches!(refused, StoreError::NotOurs { .. }), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), bytes);
+        assert!(with(&file, "-journal").exists());
     }
 }
