@@ -212,15 +212,19 @@ def test_a_number_that_another_process_has_got_since_is_not_touched(guest: Guest
     process, mask = int(first[0]), int(first[3], 16)
     guest.check(KILL)
     guest.check(f"kill -KILL {process}; " + until(f"! test -e /proc/{process}"))
-    # The stranger has the number and the very mask of the journal.
+    # The other process has the number and the very mask of the journal. Its creator lives, so it is no child of the program.
     guest.check(
         f"""
-        while ! [ -e /proc/{process} ]; do
-            echo {process - 1} > /proc/sys/kernel/ns_last_pid
-            taskset {mask:x} sleep 60 &
-            usleep 100000
-        done
+        (
+            while ! [ -e /proc/{process} ]; do
+                echo {process - 1} > /proc/sys/kernel/ns_last_pid
+                taskset {mask:x} sleep 60 &
+                usleep 100000
+            done
+            wait
+        ) > /dev/null 2>&1 &
         """
+        + until(f"test -e /proc/{process}")
     )
     assert "nothing to undo" in guest.check("pinfold reset")
     assert int(guest.check(f"taskset -p {process}").split()[-1], 16) == mask
