@@ -212,7 +212,7 @@ def test_a_number_that_another_process_has_got_since_is_not_touched(guest: Guest
     process, mask = int(first[0]), int(first[3], 16)
     guest.check(KILL)
     guest.check(f"kill -KILL {process}; " + until(f"! test -e /proc/{process}"))
-    # The other process has the number and the very mask of the journal. Its creator lives, so it is no child of the program.
+    # The other process has the number and the very mask of the journal. Its creator lives and is not the program.
     guest.check(
         f"""
         (
