@@ -238,7 +238,8 @@ fn samples_of_whole_cpus_are_told_apart_by_their_process() {
     let mut sampler = Sampler::new(&us, &[], page_size() as u64);
     // First the other program, since ours can fill the buffers.
     assert!(std::process::Command::new("true").status().unwrap().success());
-    black_box(vec![1u8; 16 << 20]);
+    // More than the allocator ever takes from memory that has been touched before (mallopt(3), M_MMAP_THRESHOLD).
+    black_box(vec![1u8; 64 << 20]);
     listeners.stop();
     let mut processes = HashSet::new();
     let mut ours = 0;
