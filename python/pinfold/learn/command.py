@@ -144,7 +144,7 @@ def _check(asked: argparse.Namespace) -> None:
                 f"{file} cannot be read as a data set: {error.strerror}; `pinfold sweep -o` writes one"
             ) from error
         if begin != PARQUET:
-            raise ValueError(f"{file} is not Parquet and so no data set; `pinfold sweep -o` writes one")
+            raise ValueError(f"{file} is no data set: it is not Parquet; `pinfold sweep -o` writes one")
     for file in asked.machine:
         file.open("rb").close()
     for file in (getattr(asked, name, None) for name in ("output", "json", "report")):
