@@ -222,7 +222,7 @@ fn check_kind(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// What is there. Nothing is written.
+/// What is there. Nothing is written, but that a transaction of ours which a kill interrupted is rolled back.
 fn look(file: &Path) -> Result<Found, StoreError> {
     if fs::metadata(file).map_or(0, |there| there.len()) == 0 {
         return Ok(Found::Unmade);
