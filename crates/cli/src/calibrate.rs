@@ -12,13 +12,13 @@ mod thresholds;
 
 use crate::console;
 use crate::machine::Selected;
-use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use pinfold_calibrate::calibration_json;
 use pinfold_calibrate::model::{self, Shape};
 use pinfold_core::measurement::Thoroughness;
 use pinfold_linux::calibrate;
+use pinfold_linux::output::Output;
 use pinfold_linux::topology::{self, Source};
 use pinfold_sim::model::Model;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ impl Files {
 /// Writes the result to its file, or to standard output.
 fn write(output: Option<Output>, text: &str) -> Result<()> {
     match output {
-        Some(output) => output.write(text.as_bytes()),
+        Some(output) => Ok(output.write(text.as_bytes())?),
         None => Ok(console::print(text)?),
     }
 }

@@ -16,7 +16,6 @@ mod journals;
 mod learn;
 mod machine;
 mod machines;
-mod output;
 mod page_mapping;
 mod pages;
 mod placements;

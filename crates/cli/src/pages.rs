@@ -1,7 +1,6 @@
 //! `pinfold pages`: where the pages of a running process are, and moving them.
 
 use crate::console;
-use crate::output::Output;
 use crate::run::number;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -14,6 +13,7 @@ use pinfold_linux::memory::{
     Accesses, Areas, Calls, Limits, OtherProcess, SampledMachine, Sampling, System, Target, move_pages, on_process,
     page_size,
 };
+use pinfold_linux::output::Output;
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::topology::{self, Source};
 use serde::Serialize;

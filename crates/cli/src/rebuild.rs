@@ -6,9 +6,9 @@
 use crate::behaviour::Arguments;
 use crate::console;
 use crate::learn;
-use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use pinfold_linux::child::dies_with_us;
+use pinfold_linux::output::Output;
 use pinfold_store::{Afterwards, LearnedRules, Program, SampleRow, Store};
 use pinfold_sweep::data_set::{DataSet, MetricColumn, Row};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     if let Some(data) = data {
         let mut read = File::open(data).with_context(|| format!("`{}` cannot be read", data.display()))?;
         let kept = Output::open("the data set", &training)?;
-        kept.write_with(|kept| Ok(io::copy(&mut read, kept).map(drop)?))?;
+        kept.write_with(|kept| io::copy(&mut read, kept).map(drop))?;
     }
     let programs = store.programs(None)?;
     let exported = beside(behaviour, "samples.parquet")?;

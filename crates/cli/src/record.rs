@@ -7,11 +7,11 @@
 
 use crate::console;
 use crate::embedded;
-use crate::output::open_growing;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::digits;
 use pinfold_linux::channel::Channel;
+use pinfold_linux::output::open_growing;
 use pinfold_linux::qemu::{self, Program};
 use pinfold_linux::symbols;
 use pinfold_trace::shared::{self, Settings, Status};

@@ -19,12 +19,12 @@ mod simulated;
 
 use crate::console;
 use crate::machine::{Selected, read_script, script_topology};
-use crate::output::Output;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_linux::machine::LinuxMachine;
+use pinfold_linux::output::Output;
 use pinfold_runtime::{RecordBuilder, RunDocument, Simulation};
 use pinfold_sim::Scripted;
 use place::Where;

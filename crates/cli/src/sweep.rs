@@ -10,12 +10,12 @@
 mod progress;
 
 use crate::machine::Selected;
-use crate::output::{Output, open_growing};
 use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pinfold_core::content_hash;
+use pinfold_linux::output::{Output, open_growing};
 use pinfold_linux::own::processor_time;
 use pinfold_sweep::data_set::DataSet;
 use pinfold_sweep::{End, Journal, Key, Listener, Machine, Outcome, Plan, Program, Spaces, spaces};
@@ -192,7 +192,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let kept = Output::optional("--keep-recording", arguments.keep_recording.as_deref())?;
     let (mut journal, found) = Journal::open(&arguments.beside(".partial"), |path| {
         let mut options = fs::OpenOptions::new();
-        open_growing(path, options.read(true).write(true).create(true).truncate(false))
+        Ok(open_growing(
+            path,
+            options.read(true).write(true).create(true).truncate(false),
+        )?)
     })?;
     if found.torn > 0 {
         arguments.say("the last result of an earlier run was cut off, and is done again");
@@ -220,7 +223,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let failure = || format!("the recording {} cannot be moved", file.display());
         if let Some(kept) = kept {
             let mut recording = fs::File::open(&file).with_context(failure)?;
-            kept.write_with(|kept| Ok(io::copy(&mut recording, kept).map(drop)?))?;
+            kept.write_with(|kept| io::copy(&mut recording, kept).map(drop))?;
         }
         fs::remove_file(&file).with_context(failure)?;
     }

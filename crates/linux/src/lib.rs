@@ -16,6 +16,7 @@ pub mod launch;
 pub mod machine;
 pub mod memory;
 mod nearest;
+pub mod output;
 pub mod own;
 mod perf_event;
 pub mod pfm;

@@ -4,8 +4,8 @@
 
 use super::config::{self, LogFormat};
 use crate::console;
-use crate::output::open_growing;
 use anyhow::{Context, Result};
+use pinfold_linux::output::open_growing;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

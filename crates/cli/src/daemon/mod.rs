@@ -12,12 +12,14 @@ mod sources;
 use crate::console;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use config::{Cgroup, Config, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, UserName};
+use config::{
+    Cgroup, Config, Export, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, UserName,
+};
 use log::Log;
 use pinfold_core::{Topology, Wake};
 use pinfold_linux::journal::{Directory, Found, Roots, Undoing};
 use pinfold_linux::procfs::Procfs;
-use pinfold_linux::service::{self, Instance, Signals};
+use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::Mapper;
@@ -25,7 +27,7 @@ use pinfold_runtime::daemon::state::{Machine, freed};
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
 use serde_json::{Value, json};
-use server::{Board, Listeners};
+use server::Pages;
 use sources::Sources;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -175,6 +177,13 @@ pub(crate) fn usual_socket(journals: &crate::journals::Arguments) -> PathBuf {
     journals.path().join("daemon.sock")
 }
 
+/// The sockets on which the daemon answers.
+fn listeners(export: &Export, journals: &crate::journals::Arguments) -> Result<Listeners> {
+    let socket = export.socket.clone().unwrap_or_else(|| usual_socket(journals));
+    let port = export.listen.map(|address| address.0);
+    Ok(Listeners::open(&socket, export.mode.0, port)?)
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let config = arguments.config()?;
     let thresholds = config.thresholds()?;
@@ -196,7 +205,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let _only = Instance::claim(&arguments.journals.path())?;
     let mut log = Log::open(&config.log)?;
     let topology = topology::read(&Source::Live)?;
-    let listeners = Listeners::open(&config.export, &usual_socket(&arguments.journals))?;
+    let listeners = listeners(&config.export, &arguments.journals)?;
     undo_what_was_left(&directory, &mut log)?;
     let forks = ForkEvents::open(topology.allowed_pus());
     let left = service::keep_only_what_is_needed(hides_processes())?;
@@ -212,9 +221,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         signals,
     )?;
     let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
-    let board = Arc::new(Board::default());
+    let states = Arc::new(OnRequest::default());
     let _server = listeners
-        .serve(&board, config.interval.0)
+        .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
     let mut started = about(&config, &topology, &left);
     started.push(("children", freed(at_birth.is_ok()).into()));
@@ -232,7 +241,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut daemon = Daemon {
         rates: sources.rates,
         mapper: Mapper::new(&topology, thresholds.clone(), config.mapper_options()),
-        report: Reporter::new(log, board, machine, config.clone(), thresholds),
+        report: Reporter::new(log, states, machine, config.clone(), thresholds),
         config,
         topology,
     };

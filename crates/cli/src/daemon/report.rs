@@ -2,8 +2,8 @@
 
 use super::config::Config;
 use super::log::Log;
-use super::server::Board;
 use pinfold_linux::own;
+use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::Watcher;
 use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{Machine, State, Totals, freed};
@@ -12,10 +12,10 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Writes the log, and posts the state for those who ask for it.
+/// Writes the log, and supplies the state to those who request it.
 pub(super) struct Reporter {
     pub(super) log: Log,
-    board: Arc<Board>,
+    states: Arc<OnRequest<State>>,
     machine: Machine,
     config: Config,
     thresholds: Thresholds,
@@ -25,10 +25,16 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(log: Log, board: Arc<Board>, machine: Machine, config: Config, thresholds: Thresholds) -> Self {
+    pub(super) fn new(
+        log: Log,
+        states: Arc<OnRequest<State>>,
+        machine: Machine,
+        config: Config,
+        thresholds: Thresholds,
+    ) -> Self {
         Self {
             log,
-            board,
+            states,
             machine,
             config,
             thresholds,
@@ -127,8 +133,8 @@ impl Report<Watcher> for Reporter {
             self.log.event("skipped", &[("text", text.into())]);
         }
         self.history.beat(beat);
-        if self.board.wanted() {
-            self.board.post(self.state(host, beat));
+        if self.states.is_requested() {
+            self.states.supply(self.state(host, beat));
         }
     }
 }

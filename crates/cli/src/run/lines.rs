@@ -5,9 +5,9 @@
 //! ended. A program that draws in line mode is not recognised; `--log` is for that.
 
 use crate::console;
-use crate::output::open_growing;
 use anyhow::{Context, Result};
 use nix::sys::termios::{LocalFlags, tcgetattr};
+use pinfold_linux::output::open_growing;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

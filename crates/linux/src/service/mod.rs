@@ -1,14 +1,18 @@
-//! What a service needs of the system: one of it only, privileges that it gives up, signals that tell it what to do, and a
-//! word to the service manager.
+//! What a service needs of the system: a lock so that it runs once, privileges that it gives up, signals, messages to the
+//! service manager, and a server that answers with its state.
 
 mod capabilities;
+mod http;
 mod lock;
 mod notify;
+mod on_request;
 mod signals;
 mod users;
 
 pub use capabilities::{CapabilityError, keep_only_what_is_needed};
+pub use http::{Answer, ListenError, Listeners, Response, Server};
 pub use lock::{Instance, InstanceError};
 pub use notify::notify;
+pub use on_request::OnRequest;
 pub use signals::{Signals, raise_descriptor_limit};
 pub use users::{UserError, Users};

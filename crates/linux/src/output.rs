@@ -1,54 +1,98 @@
-//! Files that a command writes: `--json`, `--output`, `--plot` and their kin.
+//! Files that a command writes: `--json`, `--output`, `--plot` and others.
 //!
-//! 1. `Output::open` finds out before a command spends its time whether its result can be kept. It makes no file.
+//! 1. `Output::open` checks before a command does its work whether its result can be written. It creates no file.
 //! 2. `Output::write` writes to a temporary file in the same folder and renames it when it is complete. A command that is
-//!    interrupted leaves what was there before, or nothing.
-//! 3. Terminals, pipes and devices, such as `/dev/stdout`, have no folder in which to rename: they are opened by the first step
-//!    and written by the second. So is a file in a folder that may not be written to.
+//!    interrupted leaves the file as it was before, or no file.
+//! 3. Terminals, pipes and devices, such as `/dev/stdout`, cannot be replaced by renaming. The first step opens them, and
+//!    the second writes to them. The same holds for a file in a folder that is not writable.
 //!
-//! In a folder that all users may write to (sticky, as `/tmp`), symbolic links and files of another user are refused, unless they
-//! are the folder owner's. That is the rule of `fs.protected_symlinks` and its kin (proc(5)), which is not in force on every
-//! machine; without it another user could have root write through a link of his.
+//! In a folder that all users may write to (sticky, as `/tmp`), symbolic links and files of another user are refused, unless
+//! they belong to the owner of the folder. That is the rule of `fs.protected_symlinks` and `fs.protected_regular` (proc(5)),
+//! which are not set on every machine. Without this rule another user could make root write through a link.
 
-use anyhow::{Context, Result, bail};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 use serde::Serialize;
+use std::error::Error;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A place that can be written.
+/// The file that an option names cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{option} cannot be written")]
+pub struct OutputError {
+    /// The option and the file.
+    option: String,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// Why nothing can be written to a path.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// The system refuses.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The path ends with a slash.
+    #[error("there is no such folder, and a file is needed")]
+    NoFolder,
+    /// The path is that of a folder.
+    #[error("it is a folder; name a file in it")]
+    Folder,
+    /// The links are a ring, or more than Linux follows.
+    #[error("too many symbolic links")]
+    Links,
+    /// Another user has put it into a folder that all may write to.
+    #[error(
+        "{} is {what} of user {user} in a folder that all users may write to; name a file in another folder",
+        .path.display()
+    )]
+    OfAnotherUser {
+        /// The file or the link.
+        path: PathBuf,
+        /// What it is: a symbolic link or a file.
+        what: &'static str,
+        /// The number of its owner.
+        user: u32,
+    },
+}
+
+/// A file that can be written.
 #[derive(Debug)]
-pub(crate) struct Output {
-    /// What the user asked for: option and file.
-    asked: String,
+pub struct Output {
+    /// The option and the file.
+    option: String,
     place: Place,
 }
 
 #[derive(Debug)]
 enum Place {
-    /// A file to be replaced, or made, with these permissions.
+    /// A file that is replaced, or created, with these permissions.
     File(PathBuf, Permissions),
-    /// What is written as it is.
+    /// A file that is written in place.
     Open(File),
 }
 
 impl Output {
-    /// Looks whether the file that the user gave an option can be written.
-    pub(crate) fn open(option: &str, path: &Path) -> Result<Self> {
-        let asked = format!("{option} {}", path.display());
-        let place = Self::find(path).with_context(|| failure(&asked))?;
-        Ok(Self { asked, place })
+    /// Checks whether the file that the user gave for an option can be written.
+    pub fn open(option: &str, path: &Path) -> Result<Self, OutputError> {
+        let option = format!("{option} {}", path.display());
+        match Self::find(path) {
+            Ok(place) => Ok(Self { option, place }),
+            Err(error) => Err(OutputError {
+                option,
+                source: error.into(),
+            }),
+        }
     }
 
-    /// The same of an option that need not be given.
-    pub(crate) fn optional(option: &str, path: Option<&Path>) -> Result<Option<Self>> {
+    /// The same for an option that may be absent.
+    pub fn optional(option: &str, path: Option<&Path>) -> Result<Option<Self>, OutputError> {
         path.map(|path| Self::open(option, path)).transpose()
     }
 
-    fn find(named: &Path) -> Result<Place> {
+    fn find(named: &Path) -> Result<Place, PathError> {
         let path = resolve(named)?;
         let there = fs::symlink_metadata(&path).ok();
         check(&path, there.as_ref())?;
@@ -56,7 +100,7 @@ impl Output {
             .as_ref()
             .is_none_or(|there| there.is_file() && !is_of_kernel(&path));
         Ok(match tempfile::tempfile_in(folder(&path)) {
-            // Whoever may only read the file may not replace it either.
+            // A file that is read-only for this user is not replaced either.
             Ok(_) if replaced && (there.is_none() || open(&path, OpenOptions::new().write(true)).is_ok()) => {
                 let mode = there.map_or(0o666, |there| there.mode() & 0o7777);
                 Place::File(path, Permissions::from_mode(mode))
@@ -66,24 +110,36 @@ impl Output {
         })
     }
 
-    /// Puts `content` in the place of all that was there.
-    pub(crate) fn write(self, content: &[u8]) -> Result<()> {
-        self.write_with(|file| Ok(file.write_all(content)?))
+    /// Replaces the content of the file by `content`.
+    pub fn write(self, content: &[u8]) -> Result<(), OutputError> {
+        self.write_with(|file| file.write_all(content))
     }
 
-    /// Puts a document in the place of all that was there, as JSON.
-    pub(crate) fn write_json(self, document: &impl Serialize) -> Result<()> {
-        self.write((serde_json::to_string_pretty(document)? + "\n").as_bytes())
+    /// Replaces the content of the file by a document, as JSON.
+    pub fn write_json(self, document: &impl Serialize) -> Result<(), OutputError> {
+        self.write_with(|file| -> io::Result<()> {
+            let text = serde_json::to_string_pretty(document)? + "\n";
+            file.write_all(text.as_bytes())
+        })
     }
 
-    /// Puts what `write` writes in the place of all that was there.
-    pub(crate) fn write_with(self, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-        self.place.replace(write).with_context(|| failure(&self.asked))
+    /// Replaces the content of the file by what `write` writes.
+    pub fn write_with<E>(self, write: impl FnOnce(&mut File) -> Result<(), E>) -> Result<(), OutputError>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Self { option, place } = self;
+        place
+            .replace(|file| write(file).map_err(Into::into))
+            .map_err(|source| OutputError { option, source })
     }
 }
 
 impl Place {
-    fn replace(self, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    fn replace(
+        self,
+        write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
         match self {
             Self::Open(mut file) => {
                 // A pipe or a terminal has no length.
@@ -99,7 +155,7 @@ impl Place {
                     .permissions(permissions.clone())
                     .tempfile_in(folder(&path))?;
                 if exists {
-                    // Those of a new file are subject to the umask; those that were there are kept.
+                    // The umask applies to a new file; a replaced file keeps its permissions.
                     temporary.as_file().set_permissions(permissions)?;
                 }
                 write(temporary.as_file_mut())?;
@@ -113,18 +169,14 @@ impl Place {
     }
 }
 
-/// Opens a file that grows while the command runs and is kept when it is interrupted: with `options`, which may make it.
-pub(crate) fn open_growing(named: &Path, options: &OpenOptions) -> Result<File> {
+/// Opens a file that grows while the command runs and that is kept when the command is interrupted. `options` may create it.
+pub fn open_growing(named: &Path, options: &OpenOptions) -> Result<File, PathError> {
     let path = resolve(named)?;
     check(&path, fs::symlink_metadata(&path).ok().as_ref())?;
     Ok(open(&path, options)?)
 }
 
-fn failure(asked: &str) -> String {
-    format!("{asked} cannot be written")
-}
-
-/// Opens what stands at a resolved path: a link that was put there meanwhile is not followed.
+/// Opens a resolved path. A link that was put there meanwhile is not followed.
 fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let mut options = options.clone();
     if !is_of_kernel(path) {
@@ -143,9 +195,9 @@ fn folder(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// Follows the links in whose place a file is to be written.
-fn resolve(named: &Path) -> Result<PathBuf> {
-    /// As many as Linux follows.
+/// Follows the symbolic links of a file that is to be written.
+fn resolve(named: &Path) -> Result<PathBuf, PathError> {
+    /// Linux follows no more.
     const MOST_LINKS: usize = 40;
     let mut path = named.to_owned();
     for _ in 0..MOST_LINKS {
@@ -158,37 +210,36 @@ fn resolve(named: &Path) -> Result<PathBuf> {
         check(&path, Some(&there))?;
         path = folder(&path).join(fs::read_link(&path)?);
     }
-    bail!("too many symbolic links");
+    Err(PathError::Links)
 }
 
-/// The permissions of a folder that all may write to, and in which each may only remove what is his: sticky.
+/// The permissions of a folder that all users may write to, and in which a user may only remove files of the user: sticky.
 const SHARED: u32 = 0o1002;
 
 /// Refuses a folder, and what another user has put in a folder that all may write to.
-fn check(path: &Path, there: Option<&Metadata>) -> Result<()> {
+fn check(path: &Path, there: Option<&Metadata>) -> Result<(), PathError> {
     let Some(there) = there else {
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            bail!("there is no such folder, and a file is needed");
+            return Err(PathError::NoFolder);
         }
         return Ok(());
     };
     if there.is_dir() {
-        bail!("it is a folder; name a file in it");
+        return Err(PathError::Folder);
     }
     let holder = fs::metadata(folder(path))?;
     let owners = [geteuid().as_raw(), holder.uid()];
     let device = there.file_type().is_char_device() || there.file_type().is_block_device();
     if holder.mode() & SHARED == SHARED && !owners.contains(&there.uid()) && !device && !is_of_kernel(path) {
-        let what = if there.is_symlink() {
-            "a symbolic link"
-        } else {
-            "a file"
-        };
-        bail!(
-            "{} is {what} of user {} in a folder that all users may write to; name a file in another folder",
-            path.display(),
-            there.uid()
-        );
+        return Err(PathError::OfAnotherUser {
+            path: path.to_owned(),
+            what: if there.is_symlink() {
+                "a symbolic link"
+            } else {
+                "a file"
+            },
+            user: there.uid(),
+        });
     }
     Ok(())
 }
@@ -199,8 +250,13 @@ mod tests {
     use nix::unistd::{Uid, chown};
     use std::os::unix::fs::{lchown, symlink};
 
-    fn open_output(path: &Path) -> Result<Output> {
+    fn open_output(path: &Path) -> Result<Output, OutputError> {
         Output::open("--json", path)
+    }
+
+    /// An error with its cause.
+    fn whole(error: &OutputError) -> String {
+        format!("{error}: {}", error.source().unwrap())
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -213,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn until_all_is_written_there_is_no_file_or_the_old_one() {
+    fn an_incomplete_file_is_never_there_under_its_name() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("a.json");
         drop(open_output(&file).unwrap());
@@ -221,9 +277,9 @@ mod tests {
         let failed = open_output(&file).unwrap().write_with(|file| {
             file.write_all(b"half")?;
             assert_eq!(names(root.path()).len(), 1);
-            bail!("the rest is missing")
+            Err(io::Error::other("the rest is missing"))
         });
-        let failed = format!("{:#}", failed.unwrap_err());
+        let failed = whole(&failed.unwrap_err());
         assert!(failed.contains("a.json cannot be written: the rest"), "{failed}");
         assert_eq!(names(root.path()), [""; 0]);
         open_output(&file).unwrap().write(b"first").unwrap();
@@ -237,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_before() {
+    fn a_path_that_cannot_be_written_is_refused_when_it_is_opened() {
         let root = tempfile::tempdir().unwrap();
         for (path, part) in [
             (root.path().to_owned(), "it is a folder"),
@@ -245,14 +301,14 @@ mod tests {
             (root.path().join("nowhere/"), "no such folder"),
             (PathBuf::from("/proc/a.json"), "cannot be written"),
         ] {
-            let refused = format!("{:#}", open_output(&path).unwrap_err());
+            let refused = whole(&open_output(&path).unwrap_err());
             assert!(refused.contains(part), "{refused}");
             assert!(refused.contains(&path.display().to_string()), "{refused}");
         }
     }
 
     #[test]
-    fn a_link_is_followed_and_stays() {
+    fn a_link_is_followed_and_kept() {
         let root = tempfile::tempdir().unwrap();
         let (link, file) = (root.path().join("link"), root.path().join("file"));
         symlink("file", &link).unwrap();
@@ -266,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_pipes_are_written_as_they_are() {
+    fn devices_and_pipes_are_written_in_place() {
         let root = tempfile::tempdir().unwrap();
         open_output(Path::new("/dev/null")).unwrap().write(b"text").unwrap();
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
@@ -278,7 +334,7 @@ mod tests {
         });
         open_output(&pipe).unwrap().write(b"text").unwrap();
         assert_eq!(reader.join().unwrap(), "text");
-        // An open file of ours, as /dev/stdout is one: to replace it would leave the one that reads it without anything.
+        // An open file of ours, as /dev/stdout is one: a reader of it would get nothing if it were replaced.
         let file = File::create(root.path().join("file")).unwrap();
         let named = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
         open_output(&named).unwrap().write(b"text").unwrap();
@@ -306,12 +362,12 @@ mod tests {
         options.append(true).create(true);
         fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
         for path in [&link, &indirect, &file] {
-            let refused = format!("{:#}", open_output(path).unwrap_err());
+            let refused = whole(&open_output(path).unwrap_err());
             assert!(refused.contains("of user 1000 in a folder"), "{refused}");
             assert!(open_growing(path, &options).is_err());
         }
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
-        // The kernel, too, lets all links be followed in a folder that is not shared.
+        // In a folder that is not shared the kernel follows all links, too.
         fs::set_permissions(&shared, Permissions::from_mode(0o755)).unwrap();
         assert!(open_output(&link).is_ok());
     }
