@@ -71,7 +71,7 @@ pub fn calibration(calibration: &Calibration) -> Value {
 }
 
 fn figure(measured: Measured) -> Value {
-    json!({ "value": measured.value, "spread": measured.spread, "pieces": measured.pieces })
+    json!({ "value": measured.value, "spread": measured.spread, "pieces": measured.runs })
 }
 
 fn relation_name(relation: Relation) -> &'static str {

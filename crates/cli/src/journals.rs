@@ -54,8 +54,8 @@ impl Arguments {
                 }
                 Found::Running(_) | Found::Unreadable(..) | Found::NotOurs(..) => continue,
             };
-            let undoing = left.undo(&Roots::default(), true);
-            let open = undoing.calls.len() + undoing.unknown.len();
+            let rolled_back = left.roll_back(&Roots::default(), true);
+            let open = rolled_back.calls.len() + rolled_back.unknown.len();
             if left.damage().is_some() {
                 unreadable += 1;
             } else if open == 0 {

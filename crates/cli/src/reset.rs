@@ -3,7 +3,7 @@
 use crate::{console, journals};
 use anyhow::Result;
 use clap::Args;
-use pinfold_linux::journal::{Action, Directory, Found, Left, Roots, Undoing};
+use pinfold_linux::journal::{Action, Directory, Found, Left, RolledBack, Roots};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ enum State {
     /// It is about threads of another PID or time namespace.
     Elsewhere,
     /// All that it says would be, or is, undone.
-    Undone,
+    RolledBack,
     /// Something of it is not.
     Failed,
 }
@@ -169,14 +169,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Makes one journal undone, and removes it or sets it aside, unless something of it could not be undone.
 fn reset(left: Left, dry_run: bool) -> Result<Entry> {
-    let undoing = left.undo(&Roots::default(), dry_run);
-    let state = if undoing.failed() == 0 {
-        State::Undone
+    let rolled_back = left.roll_back(&Roots::default(), dry_run);
+    let state = if rolled_back.failed() == 0 {
+        State::RolledBack
     } else {
         State::Failed
     };
-    let mut entry = Entry::of(&left, state, undoing);
-    if state == State::Undone && !dry_run {
+    let mut entry = Entry::of(&left, state, rolled_back);
+    if state == State::RolledBack && !dry_run {
         entry.set_aside = left.settle()?;
     }
     Ok(entry)
@@ -196,17 +196,17 @@ impl Entry {
         }
     }
 
-    fn of(left: &Left, state: State, undoing: Undoing) -> Self {
+    fn of(left: &Left, state: State, rolled_back: RolledBack) -> Self {
         let damage = left.damage().map(str::to_owned);
-        let calls = undoing.calls.into_iter().map(|undone| Step {
-            call: undone.action.to_string(),
-            about: About::from(&undone.action),
-            failure: undone.failure,
+        let calls = rolled_back.calls.into_iter().map(|call| Step {
+            call: call.action.to_string(),
+            about: About::from(&call.action),
+            failure: call.failure,
         });
         Self {
             calls: calls.collect(),
-            left_alone: undoing.left_alone,
-            unknown: undoing.unknown,
+            left_alone: rolled_back.left_alone,
+            unknown: rolled_back.unknown,
             ..Self::untouched(left.path().to_path_buf(), state, damage)
         }
     }
@@ -225,7 +225,7 @@ fn for_a_person(document: &Document) -> String {
                 "{file} is no journal of this user's pinfold: {}; left alone",
                 entry.damage.as_deref().unwrap_or_default()
             ),
-            State::Unreadable | State::Elsewhere | State::Undone | State::Failed => Ok(()),
+            State::Unreadable | State::Elsewhere | State::RolledBack | State::Failed => Ok(()),
         };
         if let Some(elsewhere) = &entry.elsewhere {
             let _ = writeln!(text, "{file}: left alone: {elsewhere}");

@@ -60,7 +60,7 @@ pub enum Finding {
         why: String,
     },
     /// A candidate has been applied and is looked at shortly, to see whether it is worth a probe.
-    Heat {
+    Screening {
         /// Position in the list of candidates.
         candidate: usize,
         /// How long at most.

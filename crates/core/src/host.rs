@@ -42,14 +42,14 @@ pub struct HostSample {
     /// The tasks that have worked since the sample before or a little longer ago. What sleeps is watched and not in it.
     pub sample: Sample,
     /// Where each task of the sample may be, in the same order.
-    pub standings: Vec<Standing>,
+    pub statuses: Vec<TaskStatus>,
     /// How many tasks are watched, those that sleep included.
     pub watched: usize,
 }
 
 /// Where a task may be and is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct TaskStatus {
     /// Where it may run without us; never left.
     pub allowed: Arc<PuSet>,
     /// Where we have pinned it.

@@ -29,7 +29,7 @@ pub use code::{CandidatesCode, EndedCode, MetricCode, NoteCode, RefusalCode};
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed};
-pub use host::{Host, HostSample, LeftAlone, Placed, Standing, Wake};
+pub use host::{Host, HostSample, LeftAlone, Placed, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
 pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricSource, Scope};

@@ -14,7 +14,7 @@ pub struct Measured {
     /// By which share the median run's figure differs from it.
     pub spread: f64,
     /// The number of runs.
-    pub pieces: usize,
+    pub runs: usize,
 }
 
 impl Measured {
@@ -26,7 +26,7 @@ impl Measured {
         Some(Self {
             value: least,
             spread: middle / least - 1.0,
-            pieces: times.len(),
+            runs: times.len(),
         })
     }
 
@@ -275,30 +275,30 @@ pub struct Calibration {
 
 /// What a team of threads did at the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct TimedRun {
     /// Seconds until the last of them finished.
     pub seconds: f64,
-    /// By thread: what was counted, in the order of the source, scaled to the whole piece where counters were multiplexed;
+    /// By thread: what was counted, in the order of the source, scaled to the whole run where counters were multiplexed;
     /// `None` for what was never counted in it.
     pub counts: Vec<Vec<Option<f64>>>,
 }
 
 /// Two threads that share data, measured at one rate of sharing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SharedPiece {
-    /// Accesses of each thread in a piece.
+pub struct SharedRuns {
+    /// Accesses of each thread in a run.
     pub accesses: u64,
-    /// In each round: the piece with the threads together, and the one with the threads apart.
-    pub rounds: Vec<(Piece, Piece)>,
+    /// In each round: the run with the threads together, and the one with the threads apart.
+    pub rounds: Vec<(TimedRun, TimedRun)>,
 }
 
 /// Tasks that copied memory at the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CopiedPieces {
-    /// Bytes that all of them copied in a piece: read, and written as often.
+pub struct CopiedRuns {
+    /// Bytes that all of them copied in a run: read, and written as often.
     pub bytes: u64,
-    /// The pieces.
-    pub pieces: Vec<Piece>,
+    /// The runs.
+    pub runs: Vec<TimedRun>,
     /// The share of the arrays on other nodes than those of their tasks; `None` where the kernel does not say.
     pub elsewhere: Option<f64>,
 }
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn the_least_time_counts_and_the_middle_one_tells_the_spread() {
         let measured = Measured::least(&[12.0, 10.0, 50.0]).unwrap();
-        assert_eq!((measured.value, measured.pieces), (10.0, 3));
+        assert_eq!((measured.value, measured.runs), (10.0, 3));
         assert!((measured.spread - 0.2).abs() < 1e-12);
         assert_eq!(Measured::least(&[]), None);
     }

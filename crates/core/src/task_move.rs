@@ -50,7 +50,8 @@ pub enum MoveReason {
     /// Its package's memory is saturated, and another's is not.
     Bandwidth,
     /// It was moved for coherence, and that did not help.
-    Undo,
+    #[serde(rename = "undo")]
+    RollBack,
 }
 
 /// One task that goes elsewhere. A swap is two of these, one after the other.
@@ -86,7 +87,7 @@ impl MoveReason {
             Self::Coherence => "coherence",
             Self::RemoteMemory => "remote_memory",
             Self::Bandwidth => "bandwidth",
-            Self::Undo => "undo",
+            Self::RollBack => "undo",
         }
     }
 }
@@ -97,7 +98,7 @@ impl fmt::Display for MoveReason {
             Self::Coherence => "coherence",
             Self::RemoteMemory => "remote memory",
             Self::Bandwidth => "memory bandwidth",
-            Self::Undo => "undone",
+            Self::RollBack => "undone",
         })
     }
 }

@@ -170,7 +170,7 @@ impl TaskTable {
     /// Where a task comes from that begins in, or is begun by, `process` with the mask `inherited`. Where a task of that
     /// process is pinned by us to just that mask, the newcomer inherited the pinning and goes back to where that
     /// task does; else the mask is one that the program gave it.
-    pub(crate) fn origin_of_newcomer(&self, process: i32, inherited: CpuMask) -> Origin {
+    pub(crate) fn origin_of_new_task(&self, process: i32, inherited: CpuMask) -> Origin {
         let ours = inherited
             .only()
             .and_then(|pu| self.tasks_of(process).find(|task| task.pinned == Some(pu)));
@@ -375,10 +375,10 @@ mod tests {
         let mut table = TaskTable::default();
         let id = begin(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
-        let inherited = table.origin_of_newcomer(1, mask("2"));
+        let inherited = table.origin_of_new_task(1, mask("2"));
         assert_eq!((&*inherited.original, inherited.pinned), (&mask("0-3"), Some(PuId(2))));
         // A mask that we did not set was the program's own choice.
-        let chosen = table.origin_of_newcomer(1, mask("1"));
+        let chosen = table.origin_of_new_task(1, mask("1"));
         assert_eq!((&*chosen.original, chosen.pinned), (&mask("1"), None));
     }
 

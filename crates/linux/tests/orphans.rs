@@ -145,7 +145,7 @@ fn an_orphan_that_was_not_met_is_set_free_at_the_end_and_from_the_journal() {
         .pop()
         .unwrap();
     let Found::Left(left) = found else { panic!("{found:?}") };
-    left.undo(&Roots::default(), false);
+    left.roll_back(&Roots::default(), false);
     assert_eq!((mask(orphan), mask(shell.thread)), (allowed(), allowed()));
 }
 

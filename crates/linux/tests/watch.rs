@@ -121,9 +121,9 @@ fn only(pu: PuId) -> PuSet {
     [pu].into_iter().collect()
 }
 
-fn standing(sample: &HostSample, task: TaskId) -> &pinfold_core::Standing {
+fn status(sample: &HostSample, task: TaskId) -> &pinfold_core::TaskStatus {
     let position = sample.sample.tasks.iter().position(|one| one.id == task).unwrap();
-    &sample.standings[position]
+    &sample.statuses[position]
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn a_task_is_placed_and_gets_back_what_it_had_at_the_end() {
     assert_eq!(mask(watched.thread), only(first));
     assert_eq!(watched.watcher.place(watched.task, second), Placed::Done);
     let sample = until_it_works(&mut watched.watcher, watched.thread).1;
-    assert_eq!(standing(&sample, watched.task).pinned, Some(second));
-    let undoing = watched.watcher.end();
-    assert_eq!((undoing.calls.len(), undoing.problems()), (1, vec![]));
+    assert_eq!(status(&sample, watched.task).pinned, Some(second));
+    let rolled_back = watched.watcher.end();
+    assert_eq!((rolled_back.calls.len(), rolled_back.problems()), (1, vec![]));
     assert_eq!(mask(watched.thread), allowed());
     drop(watched.watcher);
     assert_eq!(fs::read_dir(watched.journals.path()).unwrap().count(), 0);
@@ -281,7 +281,7 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
         };
         assert!(why.contains(&second.to_string()), "{why}");
         let sample = until_it_works(&mut watched.watcher, watched.thread).1;
-        assert_eq!(standing(&sample, watched.task).left_alone, Some(LeftAlone::OwnMask));
+        assert_eq!(status(&sample, watched.task).left_alone, Some(LeftAlone::OwnMask));
     }
     assert_eq!(watched.watcher.statistics().changed_by_others, 1);
     assert_eq!(watched.watcher.take_notes().len(), 1);
@@ -296,10 +296,10 @@ fn a_task_whose_mask_is_all_that_its_cpuset_allows_again_may_be_placed_again() {
     watched.watcher.place(watched.task, first);
     CpuMask::from(&allowed()).give_to(watched.thread).unwrap();
     let sample = until_it_works(&mut watched.watcher, watched.thread).1;
-    let standing = standing(&sample, watched.task);
-    assert_eq!(standing.pinned, None);
+    let status = status(&sample, watched.task);
+    assert_eq!(status.pinned, None);
     if fs::read_to_string("/sys/devices/system/cpu/online").unwrap().trim() == allowed().to_string() {
-        assert_eq!(standing.left_alone, None);
+        assert_eq!(status.left_alone, None);
         assert_eq!(watched.watcher.place(watched.task, first), Placed::Done);
     }
 }
@@ -313,7 +313,7 @@ fn a_thread_that_has_set_its_own_mask_is_left_alone_from_the_begin() {
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), program.process());
     let (task, sample) = until_it_works(&mut watcher, thread);
-    assert_eq!(standing(&sample, task).left_alone, Some(LeftAlone::OwnMask));
+    assert_eq!(status(&sample, task).left_alone, Some(LeftAlone::OwnMask));
     assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
 }
 
@@ -349,7 +349,7 @@ fn a_task_with_real_time_priority_is_never_moved() {
     let journals = tempfile::tempdir().unwrap();
     let mut watcher = watch(journals.path(), program.process());
     let (task, sample) = until_it_works(&mut watcher, thread);
-    assert_eq!(standing(&sample, task).left_alone, Some(LeftAlone::RealTime));
+    assert_eq!(status(&sample, task).left_alone, Some(LeftAlone::RealTime));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn a_task_that_we_may_not_move_is_told_of_once_and_left_alone() {
                 assert!(matches!(watcher.place(task, first), Placed::Refused(_)));
             }
             let sample = until_it_works(&mut watcher, tasks[0].thread).1;
-            assert_eq!(standing(&sample, tasks[0]).left_alone, Some(LeftAlone::Forbidden));
+            assert_eq!(status(&sample, tasks[0]).left_alone, Some(LeftAlone::Forbidden));
             let notes = watcher.take_notes();
             assert!(notes.len() == 1 && notes[0].contains("CAP_SYS_NICE"), "{notes:?}");
             assert_eq!(watcher.statistics().not_movable, 2);
@@ -456,7 +456,11 @@ fn what_is_left_by_a_kill_is_undone_from_the_journal() {
     fs::write(journals.path().join("1-0.journal"), left).unwrap();
     let found = directory.survey().unwrap().pop().unwrap();
     let Found::Left(left) = found else { panic!("{found:?}") };
-    assert_eq!(left.undo(&pinfold_linux::journal::Roots::default(), false).failed(), 0);
+    assert_eq!(
+        left.roll_back(&pinfold_linux::journal::Roots::default(), false)
+            .failed(),
+        0
+    );
     assert_eq!(mask(thread), allowed());
 }
 
@@ -494,5 +498,5 @@ fn two_thousand_tasks_at_once_are_met_and_followed_to_their_end() {
         let _ = child.wait();
     }
     eventually("all are struck out", || watcher.observe().watched == 0);
-    assert_eq!(watcher.statistics().ended, watcher.statistics().met);
+    assert_eq!(watcher.statistics().ended, watcher.statistics().found);
 }

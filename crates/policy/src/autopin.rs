@@ -23,16 +23,16 @@
 //! program whose phases differ more than its pinnings, and last about as long as a probe, is judged by its phases.
 
 use crate::Policy;
-use crate::asked::Asked;
+use crate::candidate_results::{CandidateResults, Outcome, Screening};
 use crate::candidates;
-use crate::contest::{Contest, Heat, Outcome};
 use crate::meter::{Measurement, Meter};
 use crate::opening::{Opened, Opening};
 use crate::options::{Candidates, Options, Search};
 use crate::race::{self, Look, Race};
-use crate::roster::{Judgement, Roster};
+use crate::requested::RequestedConfiguration;
 use crate::times;
 use crate::watch::Watcher;
+use crate::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::{
     Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Topology,
 };
@@ -46,7 +46,7 @@ const REPEATS: u32 = 2;
 enum Phase {
     Opening,
     /// A short look at one candidate, in a race.
-    Heat {
+    Screening {
         candidate: usize,
         began: Duration,
     },
@@ -72,11 +72,11 @@ enum Phase {
 pub struct Autopin {
     options: Options,
     opening: Opening,
-    roster: Roster,
+    working_tasks: WorkingTasks,
     /// The metric's meter and how far apart it is read; known when the opening is over.
     meter: Option<Meter>,
     reading: Duration,
-    contest: Contest,
+    results: CandidateResults,
     /// How many tasks worked when the search began: by so many its rates are divided.
     worked: usize,
     phase: Phase,
@@ -88,7 +88,7 @@ pub struct Autopin {
     /// The pinning that should be in force, since when another was not, and the configuration that was last asked for.
     pinning: Option<Pinning>,
     pinned_at: Option<Duration>,
-    asked: Asked,
+    requested: RequestedConfiguration,
     choice: Option<usize>,
     /// When the last sample was taken.
     now: Duration,
@@ -101,10 +101,10 @@ impl Autopin {
     pub fn new(options: Options) -> Self {
         Self {
             opening: Opening::new(options.times, options.metric.clone()),
-            roster: Roster::new(options.skip.clone()),
+            working_tasks: WorkingTasks::new(options.skip.clone()),
             meter: None,
             reading: options.times.interval,
-            contest: Contest::new(vec![], 0),
+            results: CandidateResults::new(vec![], 0),
             worked: 0,
             phase: Phase::Opening,
             race: Race::default(),
@@ -112,7 +112,7 @@ impl Autopin {
             restless: false,
             pinning: None,
             pinned_at: None,
-            asked: Asked::default(),
+            requested: RequestedConfiguration::default(),
             choice: None,
             now: Duration::ZERO,
             watcher: Watcher::new(options.watch.unwrap_or_default()),
@@ -137,20 +137,20 @@ impl Policy for Autopin {
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
         let mut findings = vec![];
         self.now = sample.at;
-        let disturbed = self.roster.update(sample);
+        let disturbed = self.working_tasks.update(sample);
         if let Some(meter) = &mut self.meter {
-            meter.read(sample, |id| !self.roster.is_left_alone(id));
+            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
         }
         match self.phase {
             Phase::Opening => self.open(topology, sample, &mut findings),
-            Phase::Heat { candidate, began } => self.heat(sample, candidate, began, disturbed, &mut findings),
+            Phase::Screening { candidate, began } => self.screening(sample, candidate, began, disturbed, &mut findings),
             Phase::WarmingUp { candidate, began } => self.warm_up(sample, candidate, began, disturbed, &mut findings),
             Phase::Probing {
                 candidate,
                 began,
                 steady,
             } => {
-                let moved = applied.moved.iter().any(|&id| !self.roster.is_left_alone(id));
+                let moved = applied.moved.iter().any(|&id| !self.working_tasks.is_left_alone(id));
                 if moved && self.may_repeat(&mut findings) {
                     // The ranks have shifted, because a helper was found or a thread ended, or a thread that the
                     // machine had left to itself was pinned only now: this is a re-pinning like any other.
@@ -171,8 +171,8 @@ impl Policy for Autopin {
         let mut findings = vec![];
         let during = match self.phase {
             Phase::Watching { .. } => return findings,
-            Phase::Opening => return self.opening.end(&self.roster, self.pinning.as_ref()),
-            Phase::Heat { candidate, .. } => format!("while {} ran its heat", self.text(candidate)),
+            Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
+            Phase::Screening { candidate, .. } => format!("while {} was screened", self.text(candidate)),
             Phase::WarmingUp { candidate, .. } => format!("while {} warmed up", self.text(candidate)),
             Phase::Probing { candidate, .. } => {
                 let measurement = self.measurement();
@@ -182,9 +182,13 @@ impl Policy for Autopin {
                 format!("while {} was measured", self.text(candidate))
             }
         };
-        let best_heat = || self.contest.best_heat().map(|(candidate, _, rate)| (candidate, rate));
-        let best = self.contest.best().or_else(best_heat);
-        let (measured, of) = (self.contest.measured(), self.contest.pinnings.len());
+        let best_screened = || {
+            self.results
+                .best_screened()
+                .map(|(candidate, _, rate)| (candidate, rate))
+        };
+        let best = self.results.best().or_else(best_screened);
+        let (measured, of) = (self.results.measured(), self.results.pinnings.len());
         findings.push(Finding::EndedEarly {
             best: best.map(|(candidate, _)| candidate),
             rate: best.map(|(_, rate)| rate),
@@ -201,9 +205,9 @@ impl Policy for Autopin {
 impl Autopin {
     /// The initialisation, until a metric is chosen; then the first search begins.
     fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        match self.opening.look(sample, &mut self.roster, findings) {
+        match self.opening.look(sample, &mut self.working_tasks, findings) {
             Opened::NotYet => {}
-            Opened::WithoutMetric => self.asked.affirm(),
+            Opened::WithoutMetric => self.requested.affirm(),
             Opened::With { meter, reading } => {
                 self.meter = Some(meter);
                 self.reading = reading;
@@ -214,10 +218,10 @@ impl Autopin {
 
     /// Makes candidates for the tasks that work now and begins a search among them.
     fn search(&mut self, topology: &Topology, sample: &Sample, because: Option<String>, findings: &mut Vec<Finding>) {
-        let threads = self.options.threads.unwrap_or(self.roster.working()).max(1);
-        self.worked = self.roster.working().max(1);
+        let threads = self.options.threads.unwrap_or(self.working_tasks.number()).max(1);
+        self.worked = self.working_tasks.number().max(1);
         if let Some(meter) = &mut self.meter {
-            meter.share(sample, |id| !self.roster.is_left_alone(id));
+            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
         }
         let (pinnings, code, source) = match &self.options.candidates {
             Candidates::Schedule(pinnings) => (
@@ -257,64 +261,64 @@ impl Autopin {
                 None => source.to_owned(),
             },
         });
-        self.contest = Contest::new(pinnings, threads);
+        self.results = CandidateResults::new(pinnings, threads);
         self.choice = None;
         self.begin_search(sample, findings);
     }
 
     /// A candidate as people read it.
     fn text(&self, candidate: usize) -> String {
-        Pinning::text(self.contest.pinnings[candidate].as_ref())
+        Pinning::text(self.results.pinnings[candidate].as_ref())
     }
 
-    /// Begins to search among the candidates of the contest.
+    /// Begins to search among the candidates.
     fn begin_search(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         self.restless = false;
-        self.asked.affirm();
-        if self.options.search == Search::Racing && self.contest.pinnings.len() > 1 {
-            self.contest.race();
-            self.next_heat(sample, findings);
+        self.requested.affirm();
+        if self.options.search == Search::Racing && self.results.pinnings.len() > 1 {
+            self.results.race();
+            self.next_screening(sample, findings);
         } else {
             self.next(sample, findings);
         }
     }
 
-    /// Begins with the next heat, or ends the heats.
-    fn next_heat(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+    /// Begins with the next screening, or ends the screenings.
+    fn next_screening(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         self.repeats = 0;
-        if let Some(candidate) = self.contest.next_heat() {
+        if let Some(candidate) = self.results.next_screening() {
             self.pin(candidate, sample.at);
-            self.race = match self.contest.best_heat() {
+            self.race = match self.results.best_screened() {
                 Some((_, best, _)) => Race::against(&best.readings),
                 None => Race::default(),
             };
-            self.begin_heat(sample, candidate, findings);
+            self.begin_screening(sample, candidate, findings);
             return;
         }
-        for (candidate, heat) in self.contest.end_heats() {
-            self.record(candidate, heat.measurement(), true, findings);
+        for (candidate, screening) in self.results.end_screening() {
+            self.record(candidate, screening.measurement(), true, findings);
         }
         self.next(sample, findings);
     }
 
-    fn begin_heat(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
+    fn begin_screening(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
         self.restart_meter();
-        findings.push(Finding::Heat {
+        findings.push(Finding::Screening {
             candidate,
-            lasts: self.heat_lasts(),
+            lasts: self.screening_lasts(),
         });
-        self.phase = Phase::Heat {
+        self.phase = Phase::Screening {
             candidate,
             began: sample.at,
         };
     }
 
-    /// A heat ends with the warm-up at the latest, but gives some readings in any case.
-    fn heat_lasts(&self) -> Duration {
+    /// A screening ends with the warm-up at the latest, but gives some readings in any case.
+    fn screening_lasts(&self) -> Duration {
         self.options.times.warm_up.max(self.options.times.probe / 4)
     }
 
-    fn heat(
+    fn screening(
         &mut self,
         sample: &Sample,
         candidate: usize,
@@ -323,37 +327,37 @@ impl Autopin {
         findings: &mut Vec<Finding>,
     ) {
         if disturbed && self.may_repeat(findings) {
-            self.begin_heat(sample, candidate, findings);
+            self.begin_screening(sample, candidate, findings);
             return;
         }
         let readings = self.measurement().readings;
         let warm_up = self.options.times.warm_up;
         let look = self.race.look(&readings, warm_up);
-        if look == Look::Open && sample.at < began + self.heat_lasts() {
+        if look == Look::Open && sample.at < began + self.screening_lasts() {
             return;
         }
         let (readings, outlook) = race::outlook(&readings, warm_up);
-        let heat = Heat {
+        let screening = Screening {
             readings: readings.to_vec(),
             outlook,
         };
         if look == Look::Lost {
-            self.record(candidate, heat.measurement(), true, findings);
+            self.record(candidate, screening.measurement(), true, findings);
         } else {
-            self.contest.record_heat(candidate, heat);
+            self.results.record_screening(candidate, screening);
         }
-        self.next_heat(sample, findings);
+        self.next_screening(sample, findings);
     }
 
     /// Begins with the next candidate, or ends the search.
     fn next(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        let Some(candidate) = self.contest.next() else {
+        let Some(candidate) = self.results.next() else {
             self.choose(sample, findings);
             return;
         };
         self.repeats = 0;
-        self.race = match (self.options.search, self.contest.best()) {
-            (Search::Racing, Some((best, _))) => Race::against(self.contest.readings(best)),
+        self.race = match (self.options.search, self.results.best()) {
+            (Search::Racing, Some((best, _))) => Race::against(self.results.readings(best)),
             _ => Race::default(),
         };
         self.pin(candidate, sample.at);
@@ -367,8 +371,8 @@ impl Autopin {
 
     /// Wants this candidate's pinning from `now` on, unless the ranks there are have it already.
     fn pin(&mut self, candidate: usize, now: Duration) {
-        let wanted = self.contest.pinnings[candidate].as_ref();
-        let ranks = self.contest.threads.max(self.roster.working());
+        let wanted = self.results.pinnings[candidate].as_ref();
+        let ranks = self.results.threads.max(self.working_tasks.number());
         // Both go round: what agrees on as many ranks as both have PUs agrees on all (Fine and Wilf, 1965).
         let same = match (&self.pinning, wanted) {
             (None, None) => true,
@@ -428,9 +432,9 @@ impl Autopin {
     }
 
     fn begin_probe(&mut self, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
-        self.asked.affirm();
+        self.requested.affirm();
         self.restart_meter();
-        self.roster.begin_window(sample);
+        self.working_tasks.begin_window(sample);
         findings.push(Finding::Probing {
             candidate,
             lasts: self.options.times.probe,
@@ -452,7 +456,7 @@ impl Autopin {
         findings: &mut Vec<Finding>,
     ) {
         let over = sample.at >= began + self.options.times.probe;
-        if over && self.roster.judge(sample) == Judgement::Changed {
+        if over && self.working_tasks.judge(sample) == Judgement::Changed {
             steady = false;
         }
         if !steady && self.may_repeat(findings) {
@@ -493,14 +497,14 @@ impl Autopin {
     }
 
     fn number_changed(&self) -> bool {
-        self.roster.working().max(1) != self.worked
+        self.working_tasks.number().max(1) != self.worked
     }
 
     fn changed_number(&self) -> String {
         format!(
             "the number of working threads has changed from {} to {}",
             self.worked,
-            self.roster.working().max(1)
+            self.working_tasks.number().max(1)
         )
     }
 
@@ -512,17 +516,17 @@ impl Autopin {
             measured: measurement.over,
             dropped,
         });
-        self.contest.record(candidate, Outcome { measurement, dropped });
+        self.results.record(candidate, Outcome { measurement, dropped });
     }
 
     /// Ends the search: the best candidate is applied and watched.
     fn choose(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        if let Some(candidate) = self.contest.choice() {
+        if let Some(candidate) = self.results.choice() {
             self.pin(candidate, sample.at);
-            findings.push(self.contest.chosen(candidate));
-            let before = self.choice.and_then(|before| self.contest.measurement(before)?.rate);
+            findings.push(self.results.chosen(candidate));
+            let before = self.choice.and_then(|before| self.results.measurement(before)?.rate);
             self.watcher
-                .chosen(self.contest.measurement(candidate).cloned(), before);
+                .chosen(self.results.measurement(candidate).cloned(), before);
             self.choice = Some(candidate);
         } else {
             self.pin(0, sample.at);
@@ -538,9 +542,9 @@ impl Autopin {
     }
 
     fn begin_line(&mut self, sample: &Sample) {
-        self.asked.affirm();
+        self.requested.affirm();
         self.restart_meter();
-        self.roster.begin_window(sample);
+        self.working_tasks.begin_window(sample);
         self.phase = Phase::Watching {
             began: sample.at,
             steady: true,
@@ -564,10 +568,10 @@ impl Autopin {
             rate: line.rate,
             spread: line.spread,
         });
-        let judgement = self.roster.judge(sample);
+        let judgement = self.working_tasks.judge(sample);
         steady &= judgement != Judgement::Changed;
         if let Some(meter) = &mut self.meter {
-            meter.share(sample, |id| !self.roster.is_left_alone(id));
+            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
         }
         self.begin_line(sample);
         // Threads that come and go, and a program that rests, say nothing about the pinning.
@@ -578,12 +582,12 @@ impl Autopin {
         }
         if self.number_changed() {
             self.search(topology, sample, Some(self.changed_number()), findings);
-        } else if self.contest.pinnings.len() > 1
+        } else if self.results.pinnings.len() > 1
             && self.watcher.fell(&line)
             && let (Some(choice), Some(chosen_at), Some(now)) = (self.choice, self.watcher.chosen_at(), line.rate)
         {
             findings.push(Finding::SearchAgain { chosen_at, now });
-            self.contest.again(choice);
+            self.results.again(choice);
             self.begin_search(sample, findings);
         }
     }
@@ -603,14 +607,14 @@ impl Autopin {
         let times = self.options.times;
         let wait = match self.phase {
             Phase::Opening => self.opening.wait(now),
-            Phase::Heat { began, .. } => times::wait(now, began + self.heat_lasts(), self.reading),
+            Phase::Screening { began, .. } => times::wait(now, began + self.screening_lasts(), self.reading),
             Phase::WarmingUp { began, .. } => times::wait(now, began + times.warm_up, self.reading),
             Phase::Probing { began, .. } | Phase::Watching { began, .. } => {
                 times::wait(now, began + times.probe, self.reading)
             }
         };
         Decision {
-            configuration: self.asked.configuration(self.pinning.as_ref(), &self.roster),
+            configuration: self.requested.configuration(self.pinning.as_ref(), &self.working_tasks),
             wait,
             findings,
         }

@@ -3,13 +3,13 @@
 //! lines can be compared with its own.
 
 use crate::Policy;
-use crate::asked::Asked;
 use crate::candidates;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
-use crate::roster::{Roster, Skip};
+use crate::requested::RequestedConfiguration;
 use crate::times::{self, Times};
+use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{Applied, CandidatesCode, Decision, Finding, Metric, Pinning, Sample, Topology};
 use std::time::Duration;
@@ -62,10 +62,10 @@ pub struct Fixed {
     placed_for: Option<usize>,
     times: Times,
     opening: Opening,
-    roster: Roster,
+    working_tasks: WorkingTasks,
     /// The meter, how far apart it is read, and when the present rate line began.
     line: Option<(Meter, Duration, Duration)>,
-    asked: Asked,
+    requested: RequestedConfiguration,
 }
 
 impl Fixed {
@@ -77,15 +77,15 @@ impl Fixed {
             placed_for: None,
             times,
             opening: Opening::new(times, metric),
-            roster: Roster::new(skip),
+            working_tasks: WorkingTasks::new(skip),
             line: None,
-            asked: Asked::default(),
+            requested: RequestedConfiguration::default(),
         }
     }
 
     /// Places the threads that work by the hint, where their number was not given and is another than before.
     fn place(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
-        let threads = self.roster.working();
+        let threads = self.working_tasks.number();
         if let Kept::Hint { hint, threads: None } = self.kept
             && threads > 0
             && self.placed_for != Some(threads)
@@ -111,7 +111,7 @@ impl Fixed {
             Some((_, reading, began)) => times::wait(now, *began + self.times.probe, *reading),
         };
         Decision {
-            configuration: self.asked.configuration(self.pinning.as_ref(), &self.roster),
+            configuration: self.requested.configuration(self.pinning.as_ref(), &self.working_tasks),
             wait,
             findings,
         }
@@ -144,33 +144,33 @@ impl Policy for Fixed {
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
         let mut findings = vec![];
-        self.roster.update(sample);
+        self.working_tasks.update(sample);
         if let Some((meter, _, began)) = &mut self.line {
-            meter.read(sample, |id| !self.roster.is_left_alone(id));
+            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
             if sample.at >= *began + self.times.probe {
                 let line = meter.measurement();
                 findings.push(Finding::Rate {
                     rate: line.rate,
                     spread: line.spread,
                 });
-                self.roster.judge(sample);
-                meter.share(sample, |id| !self.roster.is_left_alone(id));
+                self.working_tasks.judge(sample);
+                meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
                 meter.restart();
                 *began = sample.at;
                 self.place(topology, &mut findings);
-                self.asked.affirm();
+                self.requested.affirm();
             }
         } else {
-            match self.opening.look(sample, &mut self.roster, &mut findings) {
+            match self.opening.look(sample, &mut self.working_tasks, &mut findings) {
                 Opened::NotYet => {}
                 Opened::WithoutMetric => {
                     self.place(topology, &mut findings);
-                    self.asked.affirm();
+                    self.requested.affirm();
                 }
                 Opened::With { meter, reading } => {
                     self.place(topology, &mut findings);
-                    self.asked.affirm();
-                    self.roster.begin_window(sample);
+                    self.requested.affirm();
+                    self.working_tasks.begin_window(sample);
                     self.line = Some((meter, reading, sample.at));
                 }
             }

@@ -17,15 +17,15 @@
 //! Without rules nothing is moved: the program is sampled and stays where it is.
 
 use crate::Policy;
-use crate::asked::Asked;
 use crate::candidates;
 use crate::fixed::placed;
 use crate::meter::{self, Measurement, Meter};
 use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
-use crate::roster::{Roster, Skip};
+use crate::requested::RequestedConfiguration;
 use crate::rules::{Normalised, RuleMetric, Rules};
 use crate::times::{self, Times};
+use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{
     Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Sample, Scope, TaskId,
@@ -151,7 +151,7 @@ pub struct Hints {
     options: HintOptions,
     metrics: Vec<Metric>,
     opening: Opening,
-    roster: Roster,
+    working_tasks: WorkingTasks,
     meter: Option<(Meter, Duration)>,
     /// The sample at the begin of what is observed at present.
     first: Sample,
@@ -159,7 +159,7 @@ pub struct Hints {
     /// How many threads the pinning is for.
     threads: usize,
     pinning: Option<Pinning>,
-    asked: Asked,
+    requested: RequestedConfiguration,
     phase: Phase,
     sampled: bool,
     /// When the last sample was taken.
@@ -171,14 +171,14 @@ impl Hints {
     pub fn new(options: HintOptions) -> Self {
         Self {
             opening: Opening::new(options.times, options.metric.clone()),
-            roster: Roster::new(options.skip.clone()),
+            working_tasks: WorkingTasks::new(options.skip.clone()),
             metrics: vec![],
             meter: None,
             first: Sample::default(),
             hint: options.first_hint(),
             threads: 0,
             pinning: None,
-            asked: Asked::default(),
+            requested: RequestedConfiguration::default(),
             phase: Phase::Opening,
             sampled: false,
             now: Duration::ZERO,
@@ -203,9 +203,9 @@ impl Policy for Hints {
     fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
         let mut findings = vec![];
         self.now = sample.at;
-        self.roster.update(sample);
+        self.working_tasks.update(sample);
         if let Some((meter, _)) = &mut self.meter {
-            meter.read(sample, |id| !self.roster.is_left_alone(id));
+            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
         }
         let times = self.options.times;
         match &self.phase {
@@ -241,7 +241,7 @@ impl Policy for Hints {
         let mut findings = vec![];
         let (code, why, measurement) = match &self.phase {
             Phase::Watching { .. } => return findings,
-            Phase::Opening => return self.opening.end(&self.roster, self.pinning.as_ref()),
+            Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
             Phase::Sampling { .. } => {
                 let measurement = self.measurement();
                 findings.push(probed(0, &measurement));
@@ -267,12 +267,12 @@ impl Policy for Hints {
 impl Hints {
     /// The initialisation, until a metric is chosen.
     fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        match self.opening.look(sample, &mut self.roster, findings) {
+        match self.opening.look(sample, &mut self.working_tasks, findings) {
             Opened::NotYet => {}
-            Opened::WithoutMetric => self.asked.affirm(),
+            Opened::WithoutMetric => self.requested.affirm(),
             Opened::With { meter, reading } => {
                 self.meter = Some((meter, reading));
-                let threads = self.options.threads.unwrap_or(self.roster.working()).max(1);
+                let threads = self.options.threads.unwrap_or(self.working_tasks.number()).max(1);
                 self.threads = threads;
                 match self.options.known.get(&threads).cloned() {
                     Some(known) => self.follow(topology, sample, &known, findings),
@@ -380,8 +380,8 @@ impl Hints {
         if !self.sampled {
             self.observe_only(sample, &measurement, findings);
         }
-        self.roster.judge(sample);
-        let threads = self.options.threads.unwrap_or(self.roster.working());
+        self.working_tasks.judge(sample);
+        let threads = self.options.threads.unwrap_or(self.working_tasks.number());
         if threads > 0 && threads != self.threads {
             self.threads = threads;
             let hint = self.options.known.get(&threads).map_or(self.hint, |known| known.hint);
@@ -458,7 +458,7 @@ impl Hints {
     /// What every metric counted since `begin`, by thread and second, and what can be made of these.
     fn observed(&self, sample: &Sample) -> Vec<Observed> {
         let seconds = sample.at.saturating_sub(self.first.at).as_secs_f64();
-        let counts = |id: TaskId| !self.roster.is_left_alone(id);
+        let counts = |id: TaskId| !self.working_tasks.is_left_alone(id);
         let threads = self.threads as f64;
         let value = |index: usize, metric: &Metric| {
             let grown = meter::growth(index, metric.scope, &self.first, sample, counts)?;
@@ -498,7 +498,7 @@ impl Hints {
 
     /// Where the ranks were last seen; `None` where that is not known of all of them.
     fn last_seen(&self, sample: &Sample) -> Option<Pinning> {
-        let working = |task: &&TaskSample| task.alive && !self.roster.is_left_alone(task.id);
+        let working = |task: &&TaskSample| task.alive && !self.working_tasks.is_left_alone(task.id);
         let tasks = sample.tasks.iter().filter(working).take(self.threads);
         Pinning::new(tasks.map(|task| task.last_pu).collect::<Option<_>>()?)
     }
@@ -520,12 +520,12 @@ impl Hints {
     /// What is measured and counted begins at `sample`.
     fn begin(&mut self, sample: &Sample) {
         self.first = sample.clone();
-        self.roster.begin_window(sample);
+        self.working_tasks.begin_window(sample);
         if let Some((meter, _)) = &mut self.meter {
-            meter.share(sample, |id| !self.roster.is_left_alone(id));
+            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
             meter.restart();
         }
-        self.asked.affirm();
+        self.requested.affirm();
     }
 
     fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
@@ -541,7 +541,7 @@ impl Hints {
             }
         };
         Decision {
-            configuration: self.asked.configuration(self.pinning.as_ref(), &self.roster),
+            configuration: self.requested.configuration(self.pinning.as_ref(), &self.working_tasks),
             wait,
             findings,
         }

@@ -5,33 +5,33 @@
 pub mod candidates;
 pub mod sam;
 
-mod asked;
 mod autopin;
-mod contest;
+mod candidate_results;
 mod fixed;
-mod given;
 mod hints;
 mod meter;
 mod metric_choice;
 mod opening;
 mod options;
 mod race;
-mod roster;
+mod requested;
 mod rules;
 mod statistics;
 mod times;
+mod user_settings;
 mod watch;
+mod working_tasks;
 
 pub use autopin::Autopin;
 pub use fixed::{Fixed, Kept};
-pub use given::Given;
 pub use hints::{HintOptions, Hints, Known, NoHintError};
 pub use metric_choice::{MetricRequest, UnknownMetric};
 pub use options::{Candidates, Options, OptionsError, Search};
-pub use roster::{Skip, SkipError};
 pub use rules::{Condition, Normalised, Operator, Outcome, Rule, RuleMetric, Rules, RulesError, Trained, Verdict};
 pub use times::{Times, TimesError};
+pub use user_settings::WithUserSettings;
 pub use watch::Watch;
+pub use working_tasks::{Skip, SkipError};
 
 use pinfold_core::{Applied, Decision, Finding, Metric, Sample, Topology};
 

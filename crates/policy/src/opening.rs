@@ -1,7 +1,7 @@
 //! How every run opens, whatever the policy: the program initialises itself, then it is found out which of its tasks
 //! work and which metric shows its progress.
 //!
-//! 1. Nothing is compared for `i`. Its later half is the window over which the tasks are judged (`roster`) and the
+//! 1. Nothing is compared for `i`. Its later half is the window over which the tasks are judged (`working_tasks`) and the
 //!    metrics are weighed (`metric_choice`): by then a program is more like what it will be.
 //! 2. A program that idles at its end, because it waits for input or sleeps, is waited for, half an `i` at a time. One
 //!    that reports heartbeats is not idle, however little it runs: a server sleeps between requests.
@@ -11,8 +11,8 @@
 
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
-use crate::roster::{Judgement, Roster};
 use crate::times::{self, Times};
+use crate::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope};
 use std::time::Duration;
 
@@ -84,16 +84,21 @@ impl Opening {
         times::wait(now, self.window_ends, self.times.interval)
     }
 
-    /// Looks at a sample that `roster` has seen.
-    pub(crate) fn look(&mut self, sample: &Sample, roster: &mut Roster, findings: &mut Vec<Finding>) -> Opened {
+    /// Looks at a sample that `working_tasks` has seen.
+    pub(crate) fn look(
+        &mut self,
+        sample: &Sample,
+        working_tasks: &mut WorkingTasks,
+        findings: &mut Vec<Finding>,
+    ) -> Opened {
         self.latest.clone_from(sample);
         if sample.at < self.window_ends {
             if !self.window_begun && sample.at >= self.times.initialise / 2 {
-                self.begin_window(sample, roster);
+                self.begin_window(sample, working_tasks);
             }
             return Opened::NotYet;
         }
-        let idle = roster.judge(sample) == Judgement::Idle;
+        let idle = working_tasks.judge(sample) == Judgement::Idle;
         if idle && !self.request.beats(&self.metrics, &self.first, sample, self.times.probe) {
             if !self.told_idle {
                 self.told_idle = true;
@@ -102,14 +107,14 @@ impl Opening {
                     text: "The program is idle; the search begins when its threads run.".to_owned(),
                 });
             }
-            self.begin_window(sample, roster);
+            self.begin_window(sample, working_tasks);
             self.window_ends = sample.at + (self.times.initialise / 2).max(self.times.interval);
             return Opened::NotYet;
         }
         let choice = self
             .request
             .choose(&self.metrics, &self.first, sample, self.times.probe, |id| {
-                !roster.is_left_alone(id)
+                !working_tasks.is_left_alone(id)
             });
         if choice.metric.is_some() || self.told_why.as_ref() != Some(&choice.why) {
             findings.push(Finding::MetricChosen {
@@ -120,13 +125,13 @@ impl Opening {
             self.told_why = Some(choice.why);
         }
         let Some(metric) = choice.metric else {
-            self.begin_window(sample, roster);
+            self.begin_window(sample, working_tasks);
             self.window_ends = sample.at + self.times.probe;
             return Opened::WithoutMetric;
         };
         let mut meter = Meter::new(metric, &self.metrics);
-        meter.read(sample, |id| !roster.is_left_alone(id));
-        meter.share(sample, |id| !roster.is_left_alone(id));
+        meter.read(sample, |id| !working_tasks.is_left_alone(id));
+        meter.share(sample, |id| !working_tasks.is_left_alone(id));
         Opened::With {
             meter,
             reading: self.reading(choice.per_second),
@@ -135,7 +140,7 @@ impl Opening {
 
     /// The program has ended before its metric was chosen. Tells what was measured of it so far, where `pinning` was in force,
     /// and what a user can do to have more.
-    pub(crate) fn end(&self, roster: &Roster, pinning: Option<&Pinning>) -> Vec<Finding> {
+    pub(crate) fn end(&self, working_tasks: &WorkingTasks, pinning: Option<&Pinning>) -> Vec<Finding> {
         let mut findings = vec![];
         let window = self.latest.at.saturating_sub(self.first.at);
         let whole = Sample::default();
@@ -146,12 +151,12 @@ impl Opening {
             &whole
         };
         let over = self.latest.at.saturating_sub(first.at);
-        let works = |id| !roster.is_left_alone(id);
+        let works = |id| !working_tasks.is_left_alone(id);
         let choice = self.request.choose(&self.metrics, first, &self.latest, over, works);
         let rate = choice.metric.map(|metric| {
             let shares = match self.metrics[metric].scope {
                 Scope::Program => 1,
-                Scope::Task => roster.working().max(1),
+                Scope::Task => working_tasks.number().max(1),
             };
             findings.push(Finding::MetricChosen {
                 metric: Some(self.metrics[metric].name.clone()),
@@ -159,7 +164,7 @@ impl Opening {
                 why: choice.why,
             });
             findings.push(Finding::CandidatesChosen {
-                threads: roster.working().max(1),
+                threads: working_tasks.number().max(1),
                 pinnings: vec![pinning.cloned()],
                 code: CandidatesCode::UntilTheEnd,
                 why: "what ran until the program ended".to_owned(),
@@ -194,10 +199,10 @@ impl Opening {
         findings
     }
 
-    fn begin_window(&mut self, sample: &Sample, roster: &mut Roster) {
+    fn begin_window(&mut self, sample: &Sample, working_tasks: &mut WorkingTasks) {
         self.window_begun = true;
         self.first = sample.clone();
-        roster.begin_window(sample);
+        working_tasks.begin_window(sample);
     }
 
     /// The distance of two readings of a metric that counts so often: a multiple of the interval.

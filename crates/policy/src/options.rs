@@ -1,9 +1,9 @@
 //! What a user can say of the search of `autopin`, and what of it makes no sense on a machine.
 
 use crate::metric_choice::MetricRequest;
-use crate::roster::Skip;
 use crate::times::{Times, TimesError};
 use crate::watch::Watch;
+use crate::working_tasks::Skip;
 use pinfold_core::{Pinning, PuId, PuSet, Topology};
 
 /// How candidates are compared.

@@ -1,23 +1,24 @@
 //! When a candidate has lost, so that it need not be given its full time (`--search racing`).
 //!
-//! A race has two rounds. In the first, each candidate in turn is pinned just long enough to be compared, a heat. Those
-//! that have not lost against the best of them go to the second, the best first, where they are probed as the paper
-//! has it: each warms up for `w` and is measured for `t`, unless it loses before. So all candidates but the best cost
-//! little, wherever in the list the best stands, and those that cannot be told from it keep their full time.
+//! A race has two rounds. In the first, each candidate in turn is pinned just long enough to be compared: it is
+//! screened. A candidate that has not lost against the best one goes to the second round, the best candidate first.
+//! There it is probed as in the paper: it warms up for `w` and is measured for `t`, unless it loses before. So all
+//! candidates but the best one cost little, independent of the position of the best one in the list. A candidate that
+//! is not distinguishable from the best one keeps its full time.
 //!
 //! A candidate's readings are compared with those of the best so far by Welch's one-sided test:
 //!
 //! 1. The first look is taken at `FEWEST` readings, each further look when there are a quarter more.
 //! 2. The `k`-th look is held to the level `ALPHA * 6 / (pi^2 k^2)`. These levels add up to `ALPHA` over all looks,
 //!    so that the chance of dropping a candidate that is as good as the other is at most `ALPHA`, however often one
-//!    looks (the union bound). At the end of the heats the level is shared by the candidates.
+//!    looks (the union bound). At the end of the screening round the candidates share the level.
 //! 3. While a candidate warms up, its rate still rises. Only the later half of the readings is used, and what is
 //!    tested is where they are heading: the straight line through them, carried on for `w / 3`. The user says with
 //!    `w` that warming up is over after it; an exponential recovery is over (to 95 %) after three of its time
 //!    constants, so its time constant is at most `w / 3`, and what it still gains is at most its slope times its time
 //!    constant. A slope that is not known well makes the outlook uncertain, and the test waits. The other side of the
 //!    test is taken as it is, without an outlook.
-//! 4. A heat ends when the candidate has lost, when its outlook is known to `KNOWN`, or after `w`.
+//! 4. A screening ends when the candidate has lost, when its outlook is known to `KNOWN`, or after `w`.
 //!
 //! Limits: the level holds for readings that are about normal and AR(1) (`statistics`). A program whose phases differ
 //! more than its pinnings fools this test as it fools the paper's comparison, and here it does so sooner.
@@ -31,8 +32,8 @@ const ALPHA: f64 = 0.01;
 /// With fewer readings the autocorrelation cannot be estimated.
 const FEWEST: usize = 8;
 
-/// A heat ends when the candidate's outlook is known to this share of itself, with the same confidence: what is left
-/// is for the second round to tell apart.
+/// A screening ends when the candidate's outlook is known to this share of itself, with the same confidence. The second
+/// round decides between candidates that differ by less.
 const KNOWN: f64 = 0.05;
 
 /// The race of one candidate against the best so far.
@@ -44,7 +45,7 @@ pub(crate) struct Race {
     next_look: usize,
 }
 
-/// What a look in a heat, or while warming up, has shown.
+/// What a look in a screening, or while warming up, has shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Look {
     /// Nothing yet.
@@ -62,15 +63,15 @@ pub(crate) fn outlook(readings: &[Reading], warm_up: Duration) -> (&[Reading], O
     (later, statistics::outlook(later, time_constant))
 }
 
-/// Whether, at the end of the heats, a candidate of this outlook has lost against the best of `candidates`, whose heat
-/// gave these readings.
-pub(crate) fn lost_heats(outlook: &Estimate, best: &[Reading], candidates: usize) -> bool {
+/// Whether, at the end of the screening round, a candidate of this outlook has lost against the best of `candidates`,
+/// whose screening gave these readings.
+pub(crate) fn lost_screening(outlook: &Estimate, best: &[Reading], candidates: usize) -> bool {
     let level = ALPHA / candidates as f64;
     statistics::level(best).is_some_and(|best| statistics::chance_of_not_lower(outlook, &best) < level)
 }
 
 impl Race {
-    /// A race against the candidate whose probe, or whose heat, gave these readings.
+    /// A race against the candidate whose probe, or whose screening, gave these readings.
     pub(crate) fn against(best: &[Reading]) -> Self {
         Self {
             best: statistics::level(best),

@@ -1,11 +1,11 @@
 //! The daemon's loop on a machine that is made up: what becomes of moves, whatever tasks, clocks and counters do.
 
 use pinfold_core::{
-    Host, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Sample, Standing, TaskId, TaskSample, Topology,
+    Host, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus, Topology,
     TopologyBuilder, Wake,
 };
 use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
-use pinfold_runtime::daemon::{Beat, Outcome, Pace, Rates, Report, Sharing, watch};
+use pinfold_runtime::daemon::{Outcome, Pace, Rates, Report, Sharing, Tick, watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ struct Fake {
     now: Duration,
     /// How long each wait really takes, in turn; the interval once they are used up.
     waits: Vec<Duration>,
-    beats: usize,
+    ticks: usize,
     last: usize,
     /// What happened, in words.
     calls: Vec<String>,
@@ -69,7 +69,7 @@ impl Fake {
             tasks: tasks.collect(),
             now: Duration::ZERO,
             waits: vec![],
-            beats: 0,
+            ticks: 0,
             last,
             calls: vec![],
             refused: None,
@@ -106,10 +106,10 @@ impl Host for Fake {
                 tasks: tasks.collect(),
                 program: vec![],
             },
-            standings: self
+            statuses: self
                 .tasks
                 .iter()
-                .map(|task| Standing {
+                .map(|task| TaskStatus {
                     allowed: Arc::clone(&all),
                     pinned: task.pinned,
                     left_alone: None,
@@ -147,11 +147,11 @@ impl Host for Fake {
     }
 
     fn wait(&mut self, until: Duration) -> Wake {
-        self.beats += 1;
-        if self.beats == self.last {
+        self.ticks += 1;
+        if self.ticks == self.last {
             return Wake::Stop(15);
         }
-        self.now = match self.waits.get(self.beats - 1) {
+        self.now = match self.waits.get(self.ticks - 1) {
             Some(&wait) => self.now + wait,
             None => until.max(self.now),
         };
@@ -173,8 +173,8 @@ impl Report<Fake> for Heard {
         self.outcomes.push((one.task.serial, outcome.clone()));
     }
 
-    fn beat(&mut self, _: &Fake, beat: &Beat<'_>) {
-        self.skipped.push(beat.skipped);
+    fn tick(&mut self, _: &Fake, tick: &Tick<'_>) {
+        self.skipped.push(tick.skipped);
     }
 }
 
@@ -220,7 +220,7 @@ fn threads_of_a_process_are_brought_together_and_stay() {
         fake.places()
     );
     let calls = fake.calls.len();
-    fake.beats = 0;
+    fake.ticks = 0;
     go(&mut fake, false);
     assert_eq!(fake.calls.len(), calls, "they were moved again");
 }
@@ -343,9 +343,9 @@ fn counters_that_stop_counting_move_nothing() {
 }
 
 #[test]
-fn beats_come_at_multiples_of_the_interval_and_are_not_made_up_for() {
+fn ticks_come_at_multiples_of_the_interval_and_are_not_made_up_for() {
     let mut fake = Fake::new(&[], 4);
-    // The second beat is late by two and a half intervals.
+    // The second tick is late by two and a half intervals.
     fake.waits = vec![INTERVAL * 7 / 2];
     go(&mut fake, false);
     assert_eq!(fake.now, INTERVAL * 7 / 2 + INTERVAL * 2);

@@ -150,11 +150,11 @@ fn without_noise_the_best_is_found() {
 
 #[test]
 fn a_program_that_ends_during_the_heats_leaves_the_best_of_them() {
-    // The first three heats take less than 10 s each after the 15 s of initialisation.
+    // The first three screenings take less than 10 s each after the 15 s of initialisation.
     let (_, record) = raced(&script("noise = 0.03\nduration = 50.0", &one_best(1)));
     let ended = record.ended_early.unwrap();
     assert_eq!(ended.best, Some(1));
-    assert!(ended.why.contains("ran its heat"), "{}", ended.why);
+    assert!(ended.why.contains("was screened"), "{}", ended.why);
 }
 
 #[test]

@@ -269,7 +269,7 @@ impl Sums {
 
 /// A mapping, or a part of it, by its first byte.
 #[derive(Clone, Debug)]
-struct Piece {
+struct Part {
     end: u64,
     backing: Backing,
     offset: u64,
@@ -279,7 +279,7 @@ struct Piece {
 
 #[derive(Default)]
 struct AddressSpace {
-    pieces: BTreeMap<u64, Piece>,
+    parts: BTreeMap<u64, Part>,
     /// Where the heap begins and ends.
     heap: Option<(u64, u64)>,
 }
@@ -300,14 +300,14 @@ impl AddressSpace {
                 let Some(backing) = Backing::of(backing, files) else {
                     return -gone.1;
                 };
-                let piece = Piece {
+                let part = Part {
                     end,
                     backing,
                     offset,
                     protection,
                     order,
                 };
-                self.put(address, piece, sums) - gone.1
+                self.put(address, part, sums) - gone.1
             }
             EventKind::Unmap { address, length } => {
                 -self.cut(address, page_end(address.saturating_add(length)), sums).1
@@ -317,9 +317,9 @@ impl AddressSpace {
                 length,
                 protection,
             } => {
-                let (pieces, _) = self.cut(address, page_end(address.saturating_add(length)), sums);
-                for (start, piece) in pieces {
-                    self.put(start, Piece { protection, ..piece }, sums);
+                let (parts, _) = self.cut(address, page_end(address.saturating_add(length)), sums);
+                for (start, part) in parts {
+                    self.put(start, Part { protection, ..part }, sums);
                 }
                 0
             }
@@ -329,13 +329,13 @@ impl AddressSpace {
                 address,
                 length,
             } => {
-                let (pieces, before) = self.cut(from, page_end(from.saturating_add(old_length)), sums);
+                let (parts, before) = self.cut(from, page_end(from.saturating_add(old_length)), sums);
                 let end = page_end(address.saturating_add(length));
                 let replaced = self.cut(address, end, sums).1;
-                let Some((_, first)) = pieces.into_iter().next() else {
+                let Some((_, first)) = parts.into_iter().next() else {
                     return -before - replaced;
                 };
-                self.put(address, Piece { end, order, ..first }, sums) - before - replaced
+                self.put(address, Part { end, order, ..first }, sums) - before - replaced
             }
             EventKind::Break { address } => self.set_break(order, address, sums),
             _ => 0,
@@ -347,71 +347,71 @@ impl AddressSpace {
         let (begin, old_end) = *self.heap.get_or_insert((end, end));
         self.heap = Some((begin, end));
         let gone = self.cut(begin, old_end, sums).1;
-        let piece = Piece {
+        let part = Part {
             end,
             backing: Backing::Heap,
             offset: 0,
             protection: 1 | WRITE,
             order,
         };
-        self.put(begin, piece, sums) - gone
+        self.put(begin, part, sums) - gone
     }
 
-    fn put(&mut self, start: u64, piece: Piece, sums: &Sums) -> i128 {
-        if start >= piece.end {
+    fn put(&mut self, start: u64, part: Part, sums: &Sums) -> i128 {
+        if start >= part.end {
             return 0;
         }
-        let accesses = sums.within(start, piece.end);
-        self.pieces.insert(start, piece);
+        let accesses = sums.within(start, part.end);
+        self.parts.insert(start, part);
         i128::from(accesses)
     }
 
     /// Takes out what lies between two addresses; gives that, and its accesses.
-    fn cut(&mut self, start: u64, end: u64, sums: &Sums) -> (Vec<(u64, Piece)>, i128) {
+    fn cut(&mut self, start: u64, end: u64, sums: &Sums) -> (Vec<(u64, Part)>, i128) {
         if start >= end {
             return (vec![], 0);
         }
         for at in [start, end] {
             self.split(at);
         }
-        let within: Vec<u64> = self.pieces.range(start..end).map(|(&start, _)| start).collect();
-        let taken: Vec<(u64, Piece)> = within
+        let within: Vec<u64> = self.parts.range(start..end).map(|(&start, _)| start).collect();
+        let taken: Vec<(u64, Part)> = within
             .into_iter()
-            .filter_map(|start| Some((start, self.pieces.remove(&start)?)))
+            .filter_map(|start| Some((start, self.parts.remove(&start)?)))
             .collect();
         let accesses = taken
             .iter()
-            .map(|(start, piece)| sums.within(*start, piece.end))
+            .map(|(start, part)| sums.within(*start, part.end))
             .sum::<u64>();
         (taken, i128::from(accesses))
     }
 
-    /// Makes two of the piece around an address.
+    /// Makes two of the part around an address.
     fn split(&mut self, at: u64) {
-        let Some((&start, piece)) = self.pieces.range_mut(..at).next_back() else {
+        let Some((&start, part)) = self.parts.range_mut(..at).next_back() else {
             return;
         };
-        if piece.end <= at {
+        if part.end <= at {
             return;
         }
-        let behind = Piece {
-            offset: piece.offset.saturating_add(at - start),
-            ..piece.clone()
+        let behind = Part {
+            offset: part.offset.saturating_add(at - start),
+            ..part.clone()
         };
-        piece.end = at;
-        self.pieces.insert(at, behind);
+        part.end = at;
+        self.parts.insert(at, behind);
     }
 
     fn into_areas(self, stack: Option<u64>, sums: &Sums) -> Vec<Area> {
         let mut areas: Vec<Area> = vec![];
-        for (start, piece) in self.pieces {
+        for (start, part) in self.parts {
             let before = areas
                 .last()
                 .filter(|before| before.end == start)
                 .map(|before| &before.backing);
-            let backing = match (piece.backing, before) {
+            let backing = match (part.backing, before) {
                 (Backing::Anonymous | Backing::AnonymousFixed | Backing::Found, _)
-                    if stack.is_some_and(|stack| (start..piece.end).contains(&stack)) =>
+                    if stack.is_some_and(|stack| (start..part.end).contains(&stack)) =>
                 {
                     Backing::Stack
                 }
@@ -422,13 +422,13 @@ impl AddressSpace {
             };
             areas.push(Area {
                 start,
-                end: piece.end,
+                end: part.end,
                 backing,
-                offset: piece.offset,
-                writable: piece.protection & WRITE != 0,
-                accessible: piece.protection != 0,
-                order: piece.order,
-                accesses: sums.within(start, piece.end),
+                offset: part.offset,
+                writable: part.protection & WRITE != 0,
+                accessible: part.protection != 0,
+                order: part.order,
+                accesses: sums.within(start, part.end),
             });
         }
         areas

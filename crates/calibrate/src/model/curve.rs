@@ -133,7 +133,7 @@ mod tests {
                     latency: Measured {
                         value,
                         spread: 0.0,
-                        pieces: 1,
+                        runs: 1,
                     },
                 }
             })
@@ -173,7 +173,7 @@ mod tests {
                 .zip(1u64..)
                 .map(|(&value, number)| CurvePoint {
                     bytes: number << 12,
-                    latency: Measured { value, spread: 0.0, pieces: 1 },
+                    latency: Measured { value, spread: 0.0, runs: 1 },
                 })
                 .collect();
             let found = levels(&points);
@@ -188,7 +188,7 @@ mod tests {
             latency: Measured {
                 value: 1e-9,
                 spread: 0.0,
-                pieces: 1,
+                runs: 1,
             },
         };
         let flat: Vec<CurvePoint> = (1..10).map(point).collect();

@@ -1,6 +1,6 @@
 //! Writes the model of a measured machine.
 //!
-//! A number is `measured: ...` with how far the middle piece was from the best, or `reported ...` by the machine, or, where
+//! A number is `measured: ...` with how far the middle run was from the best, or `reported ...` by the machine, or, where
 //! it cannot be measured, that of the most similar model of pinfold's own, `assumed: as ...`.
 //!
 //! Where figures have to be drawn from several measurements:

@@ -11,7 +11,7 @@ fn figure(value: f64) -> Measured {
     Measured {
         value,
         spread: 0.01,
-        pieces: 9,
+        runs: 9,
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn digits(value: f64) -> String {
 pub(super) fn measured(what: &str, figure: Measured) -> String {
     format!(
         "measured: {what}; best of {}, the middle one {:.1} % off",
-        figure.pieces,
+        figure.runs,
         100.0 * figure.spread.abs()
     )
 }

@@ -1,7 +1,7 @@
 //! What is counted for a rate, and the rate of what was counted.
 
 use pinfold_core::Activity;
-use pinfold_core::measurement::Piece;
+use pinfold_core::measurement::TimedRun;
 use pinfold_policy::sam::{self, MapperEvents};
 use serde_json::{Value, json};
 use std::fmt;
@@ -51,9 +51,9 @@ impl Formula {
         sam::rate(&self.add, &self.subtract, 0, count)
     }
 
-    /// The rates of all threads of a piece, added up.
-    pub fn total(&self, piece: &Piece) -> Option<f64> {
-        piece.counts.iter().map(|counts| self.rate(counts)).sum()
+    /// The rates of all threads of a run, added up.
+    pub fn total(&self, run: &TimedRun) -> Option<f64> {
+        run.counts.iter().map(|counts| self.rate(counts)).sum()
     }
 
     /// Its events, by what is done with them.

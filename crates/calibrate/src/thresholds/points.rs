@@ -1,27 +1,27 @@
-//! Points of the curves from measured pieces.
+//! Points of the curves from measured runs.
 
 use super::curves::{Copied, Figure, SharingPoint};
 use super::formula::Formula;
-use pinfold_core::measurement::{CopiedPieces, Median, Piece, SharedPiece};
+use pinfold_core::measurement::{CopiedRuns, Median, SharedRuns, TimedRun};
 
-/// A point of the first curve; `None` where no piece was counted.
-pub fn shared(instructions: u32, pieces: &SharedPiece, formula: &Formula) -> Option<SharingPoint> {
-    let rate = |(_, apart): &(Piece, Piece)| Some(formula.total(apart)? / apart.counts.len() as f64);
-    let gains = pieces
+/// A point of the first curve; `None` where no run was counted.
+pub fn shared(instructions: u32, runs: &SharedRuns, formula: &Formula) -> Option<SharingPoint> {
+    let rate = |(_, apart): &(TimedRun, TimedRun)| Some(formula.total(apart)? / apart.counts.len() as f64);
+    let gains = runs
         .rounds
         .iter()
         .map(|(together, apart)| apart.seconds / together.seconds - 1.0);
     Some(SharingPoint {
         instructions,
-        events_per_cycle: Median::of(pieces.rounds.iter().filter_map(rate))?.into(),
+        events_per_cycle: Median::of(runs.rounds.iter().filter_map(rate))?.into(),
         gain: Median::of(gains)?.into(),
     })
 }
 
-/// One locality of a point of the second curve; `None` where no piece was counted.
-pub fn copied(copied: &CopiedPieces, formula: &Formula) -> Option<Copied> {
-    let bandwidth = copied.pieces.iter().map(|piece| copied.bytes as f64 / piece.seconds);
-    let misses = copied.pieces.iter().filter_map(|piece| formula.total(piece));
+/// One locality of a point of the second curve; `None` where no run was counted.
+pub fn copied(copied: &CopiedRuns, formula: &Formula) -> Option<Copied> {
+    let bandwidth = copied.runs.iter().map(|run| copied.bytes as f64 / run.seconds);
+    let misses = copied.runs.iter().filter_map(|run| formula.total(run));
     Some(Copied {
         bytes_per_second: Figure::from(Median::of(bandwidth)?),
         misses_per_cycle: Figure::from(Median::of(misses)?),
@@ -32,8 +32,8 @@ pub fn copied(copied: &CopiedPieces, formula: &Formula) -> Option<Copied> {
 mod tests {
     use super::*;
 
-    fn piece(seconds: f64, counts: &[&[Option<f64>]]) -> Piece {
-        Piece {
+    fn run(seconds: f64, counts: &[&[Option<f64>]]) -> TimedRun {
+        TimedRun {
             seconds,
             counts: counts.iter().map(|counts| counts.to_vec()).collect(),
         }
@@ -42,9 +42,9 @@ mod tests {
     #[test]
     fn a_point_of_the_first_curve_has_a_threads_rate_apart_and_the_gain_of_each_round() {
         let formula = Formula::new("CYCLES", &["A"], &[]);
-        let together = |seconds| piece(seconds, &[&[Some(1.0), Some(1.0)], &[Some(1.0), Some(1.0)]]);
-        let apart = |seconds, events| piece(seconds, &[&[Some(100.0), Some(events)], &[Some(100.0), Some(10.0)]]);
-        let pieces = SharedPiece {
+        let together = |seconds| run(seconds, &[&[Some(1.0), Some(1.0)], &[Some(1.0), Some(1.0)]]);
+        let apart = |seconds, events| run(seconds, &[&[Some(100.0), Some(events)], &[Some(100.0), Some(10.0)]]);
+        let runs = SharedRuns {
             accesses: 1,
             rounds: vec![
                 (together(1.0), apart(1.25, 20.0)),
@@ -52,16 +52,13 @@ mod tests {
                 (together(1.0), apart(1.0, 40.0)),
             ],
         };
-        let point = shared(100, &pieces, &formula).unwrap();
+        let point = shared(100, &runs, &formula).unwrap();
         assert!((point.events_per_cycle.value - 0.2).abs() < 1e-12, "{point:?}");
         assert!((point.gain.value - 0.25).abs() < 1e-12, "{point:?}");
         assert!(point.gain.quartiles.is_some());
-        let uncounted = SharedPiece {
+        let uncounted = SharedRuns {
             accesses: 1,
-            rounds: vec![(
-                together(1.0),
-                piece(1.0, &[&[Some(1.0), None], &[Some(1.0), Some(1.0)]]),
-            )],
+            rounds: vec![(together(1.0), run(1.0, &[&[Some(1.0), None], &[Some(1.0), Some(1.0)]]))],
         };
         assert_eq!(shared(100, &uncounted, &formula), None);
     }
@@ -72,12 +69,12 @@ mod tests {
             &[Some(10.0), Some(1.0), Some(1.0), Some(1.0)],
             &[Some(10.0), Some(2.0), Some(1.0), Some(1.0)],
         ];
-        let pieces = CopiedPieces {
+        let runs = CopiedRuns {
             bytes: 1000,
-            pieces: vec![piece(2.0, counts)],
+            runs: vec![run(2.0, counts)],
             elsewhere: None,
         };
-        let copied = copied(&pieces, &Formula::new("CYCLES", &["A", "B"], &["C"])).unwrap();
+        let copied = copied(&runs, &Formula::new("CYCLES", &["A", "B"], &["C"])).unwrap();
         assert!((copied.bytes_per_second.value - 500.0).abs() < 1e-12);
         assert!((copied.misses_per_cycle.value - 0.3).abs() < 1e-12);
     }

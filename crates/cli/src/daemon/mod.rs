@@ -17,7 +17,7 @@ use config::{
 };
 use log::Log;
 use pinfold_core::{Topology, Wake};
-use pinfold_linux::journal::{Directory, Found, Roots, Undoing};
+use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::topology::{self, Source};
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut log = Log::open(&config.log)?;
     let topology = topology::read(&Source::Live)?;
     let listeners = listeners(&config.export, &arguments.journals)?;
-    undo_what_was_left(&directory, &mut log)?;
+    roll_back_what_was_left(&directory, &mut log)?;
     let forks = ForkEvents::open(topology.allowed_pus());
     let left = service::keep_only_what_is_needed(hides_processes())?;
     let sources = Sources::of(&config)?;
@@ -248,8 +248,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     tell_manager("READY=1");
     let signal = daemon.go_on(arguments, &mut watcher);
     tell_manager("STOPPING=1");
-    let undoing = watcher.end();
-    daemon.tell_undone(&undoing);
+    let rolled_back = watcher.end();
+    daemon.report_rolled_back(&rolled_back);
     daemon.report.log.event("ended", &[("signal", signal.into())]);
     Ok(ExitCode::SUCCESS)
 }
@@ -314,8 +314,8 @@ impl Daemon {
             && config.release_after == self.config.release_after
             && config.dry_run == self.config.dry_run;
         if !same {
-            let undoing = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
-            self.tell_undone(&undoing);
+            let rolled_back = watcher.reconfigure(config.selection(), sources.plan, config.release_after.0);
+            self.report_rolled_back(&rolled_back);
             self.rates = sources.rates;
         }
         self.mapper = Mapper::new(&self.topology, thresholds.clone(), config.mapper_options());
@@ -324,22 +324,22 @@ impl Daemon {
         Ok(())
     }
 
-    fn tell_undone(&mut self, undoing: &Undoing) {
-        tell_undone(&mut self.report.log, undoing);
+    fn report_rolled_back(&mut self, rolled_back: &RolledBack) {
+        report_rolled_back(&mut self.report.log, rolled_back);
     }
 }
 
-fn tell_undone(log: &mut Log, undoing: &Undoing) {
-    let undone = undoing.calls.iter().filter(|call| call.failure.is_none()).count();
-    log.event("undone", &[("masks", undone.into())]);
-    for problem in undoing.problems() {
+fn report_rolled_back(log: &mut Log, rolled_back: &RolledBack) {
+    let masks = rolled_back.calls.iter().filter(|call| call.failure.is_none()).count();
+    log.event("undone", &[("masks", masks.into())]);
+    for problem in rolled_back.problems() {
         log.event("not_undone", &[("text", problem.into())]);
     }
 }
 
 /// What a killed daemon, or another pinfold, has left is undone and not taken over: what was known of the tasks died
 /// with it.
-fn undo_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
+fn roll_back_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
         let left = match found {
             Found::Left(left) => left,
@@ -354,11 +354,11 @@ fn undo_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
         if left.kept() {
             continue;
         }
-        let undoing = left.undo(&Roots::default(), false);
+        let rolled_back = left.roll_back(&Roots::default(), false);
         let file = left.path().display().to_string();
         log.event("found_left", &[("journal", file.into())]);
-        tell_undone(log, &undoing);
-        if undoing.failed() == 0 {
+        report_rolled_back(log, &rolled_back);
+        if rolled_back.failed() == 0 {
             left.settle()?;
         }
     }

@@ -7,7 +7,7 @@ use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::Watcher;
 use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{Machine, State, Totals, freed};
-use pinfold_runtime::daemon::{Beat, History, Outcome, Report};
+use pinfold_runtime::daemon::{History, Outcome, Report, Tick};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Reporter {
         self.history.reconfigured();
     }
 
-    fn state(&self, host: &Watcher, beat: &Beat<'_>) -> State {
+    fn state(&self, host: &Watcher, tick: &Tick<'_>) -> State {
         let thresholds = [
             ("coherence", self.thresholds.coherence),
             ("remote", self.thresholds.remote),
@@ -71,7 +71,7 @@ impl Reporter {
             totals: self.totals(host),
             ..State::default()
         };
-        self.history.complete(state, beat)
+        self.history.complete(state, tick)
     }
 
     /// The counts that the history does not have.
@@ -79,7 +79,7 @@ impl Reporter {
         let statistics = host.statistics();
         Totals {
             processor_seconds: own::processor_time().ok().map(|time| time.as_secs_f64()),
-            met: statistics.met,
+            met: statistics.found,
             ended: statistics.ended,
             freed: statistics.freed,
             changed_by_others: statistics.changed_by_others,
@@ -127,14 +127,14 @@ impl Report<Watcher> for Reporter {
         self.log.event("move", &fields);
     }
 
-    fn beat(&mut self, host: &Watcher, beat: &Beat<'_>) {
-        if beat.skipped {
+    fn tick(&mut self, host: &Watcher, tick: &Tick<'_>) {
+        if tick.skipped {
             let text = "the time since the last reading was too long or too short: nothing is decided from it";
             self.log.event("skipped", &[("text", text.into())]);
         }
-        self.history.beat(beat);
+        self.history.tick(tick);
         if self.states.is_requested() {
-            self.states.supply(self.state(host, beat));
+            self.states.supply(self.state(host, tick));
         }
     }
 }

@@ -11,7 +11,7 @@ use pinfold_linux::channel::{Channel, REPORTED};
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
-use pinfold_policy::{Candidates, Given, MetricRequest, Skip, Times};
+use pinfold_policy::{Candidates, MetricRequest, Skip, Times, WithUserSettings};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -109,7 +109,7 @@ impl Plan {
         if self.simulated.is_none() {
             self.count_where_possible(&built.optional_requests);
         }
-        built.policy = Box::new(Given::new(
+        built.policy = Box::new(WithUserSettings::new(
             built.policy,
             self.pages,
             self.prefetchers,

@@ -245,7 +245,7 @@ impl Recorder for Report {
                 };
                 self.say(&format!("{candidates} for {threads}: {why}{tried}"));
             }
-            Finding::Heat { candidate, lasts } => self.begin(search, *candidate, "is looked at", at, *lasts),
+            Finding::Screening { candidate, lasts } => self.begin(search, *candidate, "is looked at", at, *lasts),
             Finding::WarmingUp { candidate, lasts } => self.begin(search, *candidate, "warms up", at, *lasts),
             Finding::Probing { candidate, lasts } => self.begin(search, *candidate, "is measured", at, *lasts),
             Finding::Probed {

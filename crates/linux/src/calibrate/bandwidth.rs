@@ -2,7 +2,7 @@
 
 use super::CalibrationError;
 use super::memory::{Memory, Pages};
-use super::pieces::Effort;
+use super::runs::Effort;
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
 use pinfold_core::measurement::{Measured, Traffic};
@@ -90,10 +90,10 @@ pub(super) fn streaming(
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .get_or_insert(error);
         }
-        // All do the same number of pieces, so that all meet as often.
-        let pieces = effort.pieces.max(3);
+        // All do the same number of runs, so that all meet as often.
+        let runs = effort.runs.max(3);
         let mut times = vec![];
-        for _ in 0..pieces {
+        for _ in 0..runs {
             meeting.meet();
             let begin = Instant::now();
             traffic.pass(memory);
@@ -120,5 +120,5 @@ pub(super) fn streaming(
         return Err(error);
     }
     let moved = (traffic.moved(bytes) * pus.len()) as f64;
-    Ok(measured.expect("there are at least three pieces").rate(moved))
+    Ok(measured.expect("there are at least three runs").rate(moved))
 }

@@ -6,10 +6,10 @@
 //! caches, and in huge pages where there are any, so that missing translations do not pass for low locality.
 
 use super::memory::{LINE, Memory, PAGE, Pages};
-use super::team::{CountSource, pieces};
+use super::team::{CountSource, timed_runs};
 use super::{CalibrationError, enough_memory};
 use crate::memory::MemoryPolicy;
-use pinfold_core::measurement::CopiedPieces;
+use pinfold_core::measurement::CopiedRuns;
 use pinfold_core::{NodeId, PuId, Topology};
 use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_store_si128};
 use std::sync::Mutex;
@@ -104,7 +104,7 @@ pub fn copying(
     locality: Locality,
     times: usize,
     source: &dyn CountSource,
-) -> Result<CopiedPieces, CalibrationError> {
+) -> Result<CopiedRuns, CalibrationError> {
     let bytes = (footprint / (2 * pus.len()))
         .next_multiple_of(ROW)
         .max(FEWEST_ROWS * ROW);
@@ -121,16 +121,16 @@ pub fn copying(
         Ok(arrays)
     };
     let amounts = vec![1; 1 + times.max(1)];
-    let mut done = pieces(pus, source, &amounts, prepare, |arrays, _| arrays.copy(locality))?;
+    let mut done = timed_runs(pus, source, &amounts, prepare, |arrays, _| arrays.copy(locality))?;
     done.remove(0);
     let shares: Option<Vec<f64>> = elsewhere
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .into_iter()
         .collect();
-    Ok(CopiedPieces {
+    Ok(CopiedRuns {
         bytes: (bytes * pus.len()) as u64,
-        pieces: done,
+        runs: done,
         elsewhere: shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64),
     })
 }
@@ -165,7 +165,7 @@ mod tests {
         let topology = topology::read(&Source::Live).unwrap();
         let pus: Vec<PuId> = CpuMask::of_thread(0).unwrap().pus().take(2).collect();
         let copied = copying(&topology, &pus, 1 << 20, Locality::Low, 3, &Uncounted).unwrap();
-        assert_eq!(copied.pieces.len(), 3);
+        assert_eq!(copied.runs.len(), 3);
         assert_eq!(copied.bytes, 1 << 19);
         assert!(copied.elsewhere.is_none_or(|share| share < 0.5), "{copied:?}");
     }

@@ -1,17 +1,17 @@
 //! The core itself: its clock, and how quickly it does instructions whose data are at hand.
 
-use super::pieces::{Effort, seconds};
+use super::runs::{Effort, seconds};
 use pinfold_core::measurement::Measured;
 use std::arch::asm;
 
-/// Rounds of a piece: some ten microseconds.
+/// Rounds of a run: some ten microseconds.
 const ROUNDS: u64 = 2048;
 
 /// The clock, in hertz: additions of registers of which each needs the one before take a cycle each on every x86-64 core.
 /// The time stamp counter is not it: that has a frequency of its own.
 pub(super) fn frequency(effort: Effort) -> Measured {
     const ADDITIONS: u64 = 64;
-    let piece = || {
+    let run = || {
         seconds(|| {
             let mut rounds = ROUNDS;
             // SAFETY: only registers that are declared are changed; no memory is touched.
@@ -32,7 +32,7 @@ pub(super) fn frequency(effort: Effort) -> Measured {
             std::hint::black_box(rounds);
         })
     };
-    effort.least(piece).rate((ADDITIONS * ROUNDS) as f64)
+    effort.least(run).rate((ADDITIONS * ROUNDS) as f64)
 }
 
 /// Loops whose instructions are counted and whose data are in the L1, as programs have them.
@@ -130,15 +130,15 @@ impl Loop {
         std::hint::black_box(&data);
     }
 
-    /// A piece's seconds.
-    pub(super) fn piece(self) -> f64 {
+    /// A run's seconds.
+    pub(super) fn run(self) -> f64 {
         seconds(|| self.go(ROUNDS * 4))
     }
 
     /// Seconds an instruction.
     pub(super) fn seconds_an_instruction(self, effort: Effort) -> Measured {
         effort
-            .least(|| self.piece())
+            .least(|| self.run())
             .scaled(1.0 / (ROUNDS * 4 * self.instructions()) as f64)
     }
 }

@@ -2,11 +2,11 @@
 //! gave, through all lines in random order, so that neither prefetchers nor the core can go ahead.
 
 use super::memory::{Chain, LINE, Memory, PAGE, lines, one_line_a_page};
-use super::pieces::{Effort, seconds};
+use super::runs::{Effort, seconds};
 use pinfold_core::measurement::{CurvePoint, Measured, TranslationPoint};
 
-/// Loads of a piece: some ten microseconds in a cache, some hundred in memory.
-const PIECE: usize = 4096;
+/// Loads of a run: some ten microseconds in a cache, some hundred in memory.
+const LOADS: usize = 4096;
 
 /// Loads of a chase before it is measured, at most; two rounds through what is smaller.
 const WARM_UP: usize = 6 << 20;
@@ -56,10 +56,10 @@ pub(super) fn at_size(memory: &Memory, bytes: usize, effort: Effort) -> CurvePoi
 }
 
 fn of_chain(mut chain: Chain<'_>, length: usize, effort: Effort) -> Measured {
-    chain.follow((2 * length).clamp(PIECE, WARM_UP));
+    chain.follow((2 * length).clamp(LOADS, WARM_UP));
     effort
-        .least(|| seconds(|| chain.follow(PIECE)))
-        .scaled(1.0 / PIECE as f64)
+        .least(|| seconds(|| chain.follow(LOADS)))
+        .scaled(1.0 / LOADS as f64)
 }
 
 /// How many loads that need nothing of each other a core has under way at once: the latency of one over the time that
@@ -69,7 +69,7 @@ pub(super) fn parallelism(memory: &Memory, bytes: usize, effort: Effort) -> Meas
         let length = places.len() / N;
         let mut chains: [Chain<'_>; N] =
             std::array::from_fn(|chain| memory.chain(&places[chain * length..(chain + 1) * length]));
-        let loads = PIECE / N;
+        let loads = LOADS / N;
         effort
             .least(|| seconds(|| Chain::follow_together(&mut chains, loads)))
             .scaled(1.0 / (loads * N) as f64)

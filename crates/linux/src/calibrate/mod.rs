@@ -9,10 +9,10 @@
 //! 5. Between pairs of PUs of each kind: how long a line takes, and whether the two share a core (`pair`).
 //! 6. Bandwidth of each node's memory, from one core and from all that may be used (`bandwidth`), and latency between nodes.
 //!
-//! Each figure is the minimum of many short runs (`pieces`); noise only adds time.
+//! Each figure is the minimum of many short runs (`runs`); noise only adds time.
 //!
 //! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`) and tasks that copy
-//! (`copying`), as teams of threads whose pieces are counted as well (`team`). `pinfold-calibrate` draws the conclusions.
+//! (`copying`), as teams of threads whose runs are counted as well (`team`). `pinfold-calibrate` draws the conclusions.
 //!
 //! Known limits: the figures are those of this process. Other guests of a hypervisor may use the same last-level cache, and
 //! then it is as large as they leave it. All cores are assumed equal; one is measured.
@@ -24,16 +24,16 @@ mod cpuid;
 mod latency;
 mod memory;
 mod pair;
-mod pieces;
 mod room;
+mod runs;
 mod sharing;
 mod system;
 mod team;
 mod threads;
 
 pub use copying::{Locality, copying};
-pub use pieces::Effort;
 pub use room::enough_memory;
+pub use runs::Effort;
 pub use sharing::{SharingEffort, sharing};
 pub use team::{CountSource, ThreadCounts};
 
@@ -206,9 +206,9 @@ pub fn measure(
     })
 }
 
-fn effort(pieces: usize, milliseconds: u64) -> Effort {
+fn effort(runs: usize, milliseconds: u64) -> Effort {
     Effort {
-        pieces,
+        runs,
         longest: Duration::from_millis(milliseconds),
     }
 }

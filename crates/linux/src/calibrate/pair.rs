@@ -3,7 +3,7 @@
 use super::CalibrationError;
 use super::core::Loop;
 use super::memory::{LINE, Memory, Pages, lines, shuffled};
-use super::pieces::{Effort, seconds};
+use super::runs::{Effort, seconds};
 use super::threads::{Meeting, on, pin};
 use pinfold_core::PuId;
 use pinfold_core::measurement::{Measured, PairMeasurement};
@@ -14,7 +14,7 @@ use std::thread;
 /// Lines that change hands at a time: so many that the clock's own cost is small, so few that an L1 holds them.
 const LINES: usize = 256;
 
-/// Round trips of a piece.
+/// Round trips of a run.
 const TRIPS: u64 = 200;
 
 /// Measures between two PUs.
@@ -137,7 +137,7 @@ fn in_turn(
     mut timed: impl FnMut() -> f64 + Send,
 ) -> Result<Measured, CalibrationError> {
     let meeting = &Meeting::new(2);
-    let pieces = effort.pieces.max(3);
+    let runs = effort.runs.max(3);
     // Whether both threads may be where they should is found out before either waits for the other.
     on(first, || ())?;
     on(second, || ())?;
@@ -145,7 +145,7 @@ fn in_turn(
         let prepare = &prepare;
         scope.spawn(move || {
             let pinned = pin(first);
-            for _ in 0..pieces {
+            for _ in 0..runs {
                 prepare();
                 meeting.meet();
                 meeting.meet();
@@ -155,7 +155,7 @@ fn in_turn(
         let receiver = scope.spawn(move || {
             let pinned = pin(second);
             let mut times = vec![];
-            for _ in 0..pieces {
+            for _ in 0..runs {
                 meeting.meet();
                 times.push(timed());
                 meeting.meet();
@@ -166,7 +166,7 @@ fn in_turn(
     })
     .map(|times| {
         Measured::least(&times)
-            .expect("there are at least three pieces")
+            .expect("there are at least three runs")
             .scaled(1.0 / LINES as f64)
     })
 }
@@ -181,19 +181,19 @@ fn flush(memory: &Memory, places: &[usize]) {
     unsafe { _mm_mfence() };
 }
 
-/// How much of every loop both do together, relative to one alone: the mean over the loops. Middle pieces are compared
-/// with middle ones, since the quickest piece beside another is one for which the other stood still.
+/// How much of every loop both do together, relative to one alone: the mean over the loops. Middle runs are compared
+/// with middle ones, since the quickest run beside another is one for which the other stood still.
 fn throughput(first: PuId, second: PuId, effort: Effort) -> Result<f64, CalibrationError> {
     let mut ratios = vec![];
     for one in Loop::ALL {
         let middle = |measured: Measured| measured.value * (1.0 + measured.spread);
-        let alone = on(second, || effort.least(|| one.piece()))?;
+        let alone = on(second, || effort.least(|| one.run()))?;
         let partner = move |stop: &AtomicBool| {
             while !stop.load(Ordering::Relaxed) {
-                one.piece();
+                one.run();
             }
         };
-        let beside = with_partner(first, second, partner, || effort.least(|| one.piece()))?;
+        let beside = with_partner(first, second, partner, || effort.least(|| one.run()))?;
         ratios.push(2.0 * middle(alone) / middle(beside));
     }
     Ok(ratios.iter().sum::<f64>() / ratios.len() as f64)

@@ -7,9 +7,9 @@
 //! two apart, since some prefetchers bring lines in pairs.
 
 use super::CalibrationError;
-use super::team::{CountSource, Uncounted, pieces};
+use super::team::{CountSource, Uncounted, timed_runs};
 use pinfold_core::PuId;
-use pinfold_core::measurement::{Piece, SharedPiece};
+use pinfold_core::measurement::{SharedRuns, TimedRun};
 use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -84,31 +84,31 @@ fn compute(instructions: u32) {
 /// How two threads that share data are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharingEffort {
-    /// Seconds that a piece lasts at least.
-    pub piece: Duration,
+    /// Seconds that a run lasts at least.
+    pub run: Duration,
     /// How often each pair of PUs is measured, in turn with the other.
     pub rounds: usize,
 }
 
 /// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a
-/// piece of each, so that a clock that changes, or another program, disturbs both.
+/// run of each, so that a clock that changes, or another program, disturbs both.
 pub fn sharing(
     together: [PuId; 2],
     apart: [PuId; 2],
     instructions: u32,
     effort: SharingEffort,
     source: &dyn CountSource,
-) -> Result<SharedPiece, CalibrationError> {
-    let accesses = accesses_that_last(apart, instructions, effort.piece)?;
-    let piece = |pus| {
+) -> Result<SharedRuns, CalibrationError> {
+    let accesses = accesses_that_last(apart, instructions, effort.run)?;
+    let run = |pus| {
         // The first of the two, which is not counted, brings lines, code and clock to where they will be.
         let mut both = share(pus, instructions, &[accesses / 4 + 1, accesses], source)?;
-        Ok(both.pop().expect("two pieces"))
+        Ok(both.pop().expect("two runs"))
     };
     let rounds = (0..effort.rounds.max(1))
-        .map(|_| Ok((piece(together)?, piece(apart)?)))
+        .map(|_| Ok((run(together)?, run(apart)?)))
         .collect::<Result<_, CalibrationError>>()?;
-    Ok(SharedPiece { accesses, rounds })
+    Ok(SharedRuns { accesses, rounds })
 }
 
 /// Both threads make these numbers of accesses.
@@ -117,9 +117,9 @@ fn share(
     instructions: u32,
     accesses: &[u64],
     source: &dyn CountSource,
-) -> Result<Vec<Piece>, CalibrationError> {
+) -> Result<Vec<TimedRun>, CalibrationError> {
     let shared = Shared::default();
-    let done = pieces(
+    let done = timed_runs(
         &pus,
         source,
         accesses,
@@ -196,16 +196,16 @@ mod tests {
             return;
         };
         let effort = SharingEffort {
-            piece: Duration::ZERO,
+            run: Duration::ZERO,
             rounds: 3,
         };
         let measured = sharing(pair, pair, 100, effort, &Asked).unwrap();
         assert_eq!(measured.accesses, 16);
         assert_eq!(measured.rounds.len(), 3);
         for (together, apart) in measured.rounds {
-            for piece in [together, apart] {
-                assert!(piece.seconds > 0.0);
-                assert_eq!(piece.counts, [[Some(1.0)], [Some(1.0)]]);
+            for run in [together, apart] {
+                assert!(run.seconds > 0.0);
+                assert_eq!(run.counts, [[Some(1.0)], [Some(1.0)]]);
             }
         }
     }

@@ -1,14 +1,14 @@
 //! What the kernel and atomic instructions cost.
 
 use super::CalibrationError;
-use super::pieces::{Effort, seconds};
+use super::runs::{Effort, seconds};
 use super::threads::pin;
 use pinfold_core::PuId;
 use pinfold_core::measurement::Measured;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-/// Repetitions of a piece.
+/// Repetitions of a run.
 const TIMES: u32 = 500;
 
 /// On the calling thread's PU.
@@ -30,24 +30,24 @@ pub(super) fn atomic(effort: Effort) -> Measured {
 }
 
 fn repeated(effort: Effort, mut work: impl FnMut()) -> Measured {
-    let piece = || {
+    let run = || {
         seconds(|| {
             for _ in 0..TIMES {
                 work();
             }
         })
     };
-    effort.least(piece).scaled(1.0 / f64::from(TIMES))
+    effort.least(run).scaled(1.0 / f64::from(TIMES))
 }
 
 /// Two threads on one PU that wake each other in turn.
 pub(super) fn hand_over(pu: PuId, effort: Effort) -> Result<Measured, CalibrationError> {
     let turn = AtomicU32::new(0);
     let turn = &turn;
-    let pieces = u32::try_from(effort.pieces.max(3)).unwrap_or(u32::MAX);
+    let runs = u32::try_from(effort.runs.max(3)).unwrap_or(u32::MAX);
     // Even numbers are the first's turns.
     let play = |parity: u32, mut at_turn: Box<dyn FnMut(u32) + Send>| {
-        for number in 0..pieces * TIMES {
+        for number in 0..runs * TIMES {
             let mine = 2 * number + parity;
             loop {
                 let now = turn.load(Ordering::Acquire);
@@ -89,7 +89,7 @@ pub(super) fn hand_over(pu: PuId, effort: Effort) -> Result<Measured, Calibratio
         let times = mine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         other?;
         Ok(Measured::least(&times)
-            .expect("there are at least two pieces")
+            .expect("there are at least two runs")
             .scaled(0.5 / f64::from(TIMES)))
     })
 }

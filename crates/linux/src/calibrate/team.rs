@@ -1,13 +1,13 @@
-//! Threads on chosen PUs that do pieces of work at the same time, timed and counted.
+//! Threads on chosen PUs that do runs at the same time, timed and counted.
 //!
-//! Each thread is put on its PU, prepares what it works on, and opens its counters. For each piece all meet, work, and
+//! Each thread is put on its PU, prepares what it works on, and opens its counters. For each run all meet, work, and
 //! meet again. Counts are read before the second meeting, so that a thread's waiting for the others is not in them.
-//! With the last piece the threads end, and so do their masks and counters.
+//! With the last run the threads end, and so do their masks and counters.
 
 use super::CalibrationError;
 use super::threads::{Meeting, pin};
 use crate::counters::{CounterError, Plan, TaskCounters};
-use pinfold_core::measurement::Piece;
+use pinfold_core::measurement::TimedRun;
 use pinfold_core::{Count, PuId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -37,7 +37,7 @@ impl ThreadCounts for TaskCounters {
     }
 }
 
-/// Counts nothing: for pieces that are only timed.
+/// Counts nothing: for runs that are only timed.
 pub(super) struct Uncounted;
 
 impl CountSource for Uncounted {
@@ -54,13 +54,13 @@ impl ThreadCounts for Uncounted {
 
 /// A thread on each of `pus` makes a member by `prepare`, which is told the thread's position, and then does `work`
 /// with it for each of `amounts`.
-pub(super) fn pieces<M>(
+pub(super) fn timed_runs<M>(
     pus: &[PuId],
     source: &dyn CountSource,
     amounts: &[u64],
     prepare: impl Fn(usize) -> Result<M, CalibrationError> + Sync,
     work: impl Fn(&mut M, u64) + Sync,
-) -> Result<Vec<Piece>, CalibrationError> {
+) -> Result<Vec<TimedRun>, CalibrationError> {
     let meeting = Meeting::new(pus.len());
     let given_up = AtomicBool::new(false);
     let one = |position: usize| {
@@ -98,9 +98,9 @@ pub(super) fn pieces<M>(
             .collect::<Result<Vec<_>, CalibrationError>>()
     })?;
     Ok((0..amounts.len())
-        .map(|piece| Piece {
-            seconds: by_thread.iter().map(|thread| thread[piece].0).fold(0.0, f64::max),
-            counts: by_thread.iter().map(|thread| thread[piece].1.clone()).collect(),
+        .map(|run| TimedRun {
+            seconds: by_thread.iter().map(|thread| thread[run].0).fold(0.0, f64::max),
+            counts: by_thread.iter().map(|thread| thread[run].1.clone()).collect(),
         })
         .collect())
 }
@@ -150,12 +150,12 @@ mod tests {
             done.fetch_add(amount, Ordering::Relaxed);
         };
         let source = Tens(AtomicU64::new(1000));
-        let pieces = pieces(&pus, &source, &[1, 20, 300], |position| Ok(pus[position]), work).unwrap();
+        let runs = timed_runs(&pus, &source, &[1, 20, 300], |position| Ok(pus[position]), work).unwrap();
         assert_eq!(done.into_inner(), 321 * pus.len() as u64);
-        assert_eq!(pieces.len(), 3);
-        for piece in pieces {
-            assert!(piece.seconds > 0.0);
-            assert_eq!(piece.counts, vec![vec![Some(10.0), None]; pus.len()]);
+        assert_eq!(runs.len(), 3);
+        for run in runs {
+            assert!(run.seconds > 0.0);
+            assert_eq!(run.counts, vec![vec![Some(10.0), None]; pus.len()]);
         }
     }
 
@@ -171,13 +171,13 @@ mod tests {
                 needed: 2,
             })
         };
-        let error = pieces(&pus, &Uncounted, &[1], refuse, |(), _| panic!("nobody works")).unwrap_err();
+        let error = timed_runs(&pus, &Uncounted, &[1], refuse, |(), _| panic!("nobody works")).unwrap_err();
         assert!(matches!(error, CalibrationError::LittleMemory { .. }), "{error}");
     }
 
     #[test]
     fn a_pu_that_does_not_exist_is_named() {
-        let error = pieces(&[PuId(65_000)], &Uncounted, &[1], |_| Ok(()), |(), _| {}).unwrap_err();
+        let error = timed_runs(&[PuId(65_000)], &Uncounted, &[1], |_| Ok(()), |(), _| {}).unwrap_err();
         assert!(error.to_string().contains("65000"), "{error}");
     }
 }

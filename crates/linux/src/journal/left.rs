@@ -3,7 +3,7 @@
 use super::error::{JournalError, failure};
 use super::origin::{Elsewhere, Origin, Relation};
 use super::record::{self, Change, Record, Target, VERSION};
-use super::undo::{self, Roots, Undoing};
+use super::roll_back::{self, RolledBack, Roots};
 use crate::own::{self, LockedFile, Own};
 use crate::procfs::Procfs;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl Contents {
                 Some(Record::Change(change)) => {
                     contents.changes.insert(change.target(), change);
                 }
-                Some(Record::Undone(target)) => {
+                Some(Record::RolledBack(target)) => {
                     contents.changes.remove(&target);
                 }
                 Some(Record::Kept) => contents.kept = true,
@@ -167,8 +167,8 @@ impl Left {
     }
 
     /// Makes undone what the journal says and what is still as pinfold made it; with `dry_run` only says so.
-    pub fn undo(&self, roots: &Roots, dry_run: bool) -> Undoing {
-        undo::undo(self.contents.changes.values(), roots, dry_run, true)
+    pub fn roll_back(&self, roots: &Roots, dry_run: bool) -> RolledBack {
+        roll_back::roll_back(self.contents.changes.values(), roots, dry_run, true)
     }
 
     /// Removes the file, or sets it aside where it is damaged; the name that it has now, then.
@@ -198,10 +198,10 @@ impl Left {
 }
 
 /// What a guard does when its pinfold has died.
-pub(crate) fn undo_abandoned(path: &Path, here: &Origin) {
+pub(crate) fn roll_back_abandoned(path: &Path, here: &Origin) {
     if let Ok(Some(Found::Left(left))) = Left::open(path, here, Waiting::UntilUnlocked)
         && !left.kept()
-        && left.undo(&Roots::default(), false).failed() == 0
+        && left.roll_back(&Roots::default(), false).failed() == 0
     {
         // What could not be undone stays for `pinfold reset`; so does what is damaged, which is to be told of.
         if left.damage().is_none() {

@@ -16,16 +16,16 @@
 //! A file counts as a journal only if it is a regular file of this user that begins as journals do (`record::is_begun`).
 //! Anything else, whatever its name, is neither opened through a symbolic link, nor changed, renamed or removed.
 //!
-//! Another kind of change is another case of `Change`, a line for it in `record`, and what undoes it in `undo`.
+//! Another kind of change is another case of `Change`, a line for it in `record`, and what rolls it back in `roll_back`.
 
 mod error;
 mod left;
 mod origin;
 mod orphans;
 mod record;
+mod roll_back;
 #[cfg(test)]
 mod tests;
-mod undo;
 
 pub use crate::action::Action;
 use crate::affinity::CpuMask;
@@ -37,19 +37,19 @@ pub use error::JournalError;
 use error::failure;
 use left::NO_JOURNAL;
 pub(crate) use left::Waiting;
-use left::undo_abandoned;
+use left::roll_back_abandoned;
 pub use left::{Found, Left};
 pub use origin::Elsewhere;
 pub(crate) use origin::Origin;
 use pinfold_core::PuId;
 use record::Record;
 pub use record::{Change, MaskChange, RegisterChange, Target, Thread};
+pub use roll_back::{RolledBack, RolledBackCall, Roots};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-pub use undo::{Roots, Undoing, Undone};
 
 /// The extension of a journal's file, and of one that is being made.
 const WHOLE: &str = "journal";
@@ -186,8 +186,8 @@ impl Journal {
     /// copy of.
     pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
         let mut journal = Self::begin_unguarded(directory)?;
-        let guard =
-            Guard::start(|| undo_abandoned(&journal.path, &journal.here)).map_err(failure(&journal.path, "guarded"))?;
+        let guard = Guard::start(|| roll_back_abandoned(&journal.path, &journal.here))
+            .map_err(failure(&journal.path, "guarded"))?;
         journal.guard = Some(guard);
         Ok(journal)
     }
@@ -286,10 +286,10 @@ impl Journal {
     }
 
     /// Forgets what is as it was before, or gone.
-    pub(crate) fn undone(&mut self, target: Target) {
+    pub(crate) fn rolled_back(&mut self, target: Target) {
         if self.changes.remove(&target).is_some() {
             // A stale record does no harm: what it says is compared with what is.
-            let _ = self.append(&Record::Undone(target));
+            let _ = self.append(&Record::RolledBack(target));
             self.shorten();
         }
     }
@@ -300,12 +300,12 @@ impl Journal {
         let mut told = vec![];
         for change in changes {
             if let Change::Register(register) = &change {
-                let mut undoing = Undoing::default();
-                undo::undo_register(register, registers, false, &mut undoing);
-                if undoing.failed() == 0 {
-                    self.undone(change.target());
+                let mut rolled_back = RolledBack::default();
+                roll_back::roll_back_register(register, registers, false, &mut rolled_back);
+                if rolled_back.failed() == 0 {
+                    self.rolled_back(change.target());
                 }
-                told.extend(undoing.problems());
+                told.extend(rolled_back.problems());
             }
         }
         told
@@ -313,23 +313,23 @@ impl Journal {
 
     /// Gives all threads their masks back, those too that were begun with one of ours; tells what was done, and what was not.
     /// Without `orphans` only those whose creator lives, for all others have got theirs back already.
-    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> Undoing {
+    pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
         let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
         let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
         let roots = Roots {
             procfs: procfs.clone(),
             ..Roots::default()
         };
-        let undoing = undo::undo(&changes, &roots, false, orphans);
-        let failed: Vec<i32> = undoing.failed_threads().collect();
+        let rolled_back = roll_back::roll_back(&changes, &roots, false, orphans);
+        let failed: Vec<i32> = rolled_back.failed_threads().collect();
         for change in changes {
             if let target @ Target::Mask(thread) = change.target()
                 && !failed.contains(&thread.thread)
             {
-                self.undone(target);
+                self.rolled_back(target);
             }
         }
-        undoing
+        rolled_back
     }
 
     /// What is changed now shall stay so when we end.

@@ -106,7 +106,7 @@ pub(crate) enum Record {
     /// This is about to be done.
     Change(Change),
     /// This is as it was before us again, or gone.
-    Undone(Target),
+    RolledBack(Target),
     /// What is changed now shall stay so.
     Kept,
 }
@@ -161,7 +161,7 @@ impl Record {
                 replaced: optional(words.next()?, hexadecimal)?,
                 written: hexadecimal(words.next()?)?,
             })),
-            "undone" => Self::Undone(match words.next()? {
+            "undone" => Self::RolledBack(match words.next()? {
                 "mask" => Target::Mask(thread(&mut words)?),
                 "register" => Target::Register(hexadecimal(words.next()?)?.try_into().ok()?, pu(words.next()?)?),
                 _ => return None,
@@ -212,8 +212,8 @@ impl fmt::Display for Record {
                 }
                 write!(f, " {written:#x}")
             }
-            Self::Undone(Target::Mask(thread)) => write!(f, "undone mask {thread}"),
-            Self::Undone(Target::Register(register, pu)) => write!(f, "undone register {register:#x} {pu}"),
+            Self::RolledBack(Target::Mask(thread)) => write!(f, "undone mask {thread}"),
+            Self::RolledBack(Target::Register(register, pu)) => write!(f, "undone register {register:#x} {pu}"),
             Self::Kept => f.write_str("kept"),
         }
     }
@@ -341,7 +341,7 @@ pub(crate) mod tests {
             origins().prop_map(Record::Begin),
             (3u32..99).prop_map(Record::OtherVersion),
             changes().prop_map(Record::Change),
-            changes().prop_map(|change| Record::Undone(change.target())),
+            changes().prop_map(|change| Record::RolledBack(change.target())),
             Just(Record::Kept),
         ]
     }

@@ -18,7 +18,7 @@ fn bytes(records: &[Record]) -> Vec<u8> {
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let record = prop_oneof![
         changes().prop_map(Record::Change),
-        threads().prop_map(|thread| Record::Undone(Target::Mask(thread))),
+        threads().prop_map(|thread| Record::RolledBack(Target::Mask(thread))),
     ];
     proptest::collection::vec(record, 0..20)
 }
@@ -34,7 +34,7 @@ fn after(records: &[Record]) -> BTreeMap<Target, Change> {
     for record in records {
         match record {
             Record::Change(change) => drop(changes.insert(change.target(), change.clone())),
-            Record::Undone(target) => drop(changes.remove(target)),
+            Record::RolledBack(target) => drop(changes.remove(target)),
             _ => unreachable!("`records` makes none"),
         }
     }
@@ -81,7 +81,7 @@ proptest! {
         for record in &records {
             match record {
                 Record::Change(change) => journal.note(change.clone()).unwrap(),
-                Record::Undone(target) => journal.undone(*target),
+                Record::RolledBack(target) => journal.rolled_back(*target),
                 _ => unreachable!("`records` makes none"),
             }
         }
@@ -118,7 +118,7 @@ fn a_journal_of_short_lived_threads_stays_small() {
     let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     for serial in 0..10_000 {
         journal.note(pinned(serial, 1)).unwrap();
-        journal.undone(pinned(serial, 1).target());
+        journal.rolled_back(pinned(serial, 1).target());
         let length = fs::metadata(&journal.path).unwrap().len();
         assert!(length <= SMALL && length == journal.length, "{length}");
     }
@@ -226,7 +226,7 @@ fn an_orderly_end_leaves_no_file() {
     let root = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     journal.note(pinned(0, 1)).unwrap();
-    journal.undone(pinned(0, 1).target());
+    journal.rolled_back(pinned(0, 1).target());
     drop(journal);
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }

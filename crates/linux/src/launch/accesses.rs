@@ -69,7 +69,7 @@ impl ProgramAccesses {
                     }
                 }
                 // It needs no places for its pages any more.
-                Err(SamplingError::Halted(_)) => {}
+                Err(SamplingError::Stopped(_)) => {}
                 Err(error) => errors.push(error),
             }
         }

@@ -17,7 +17,7 @@
 use super::accesses::ProgramAccesses;
 use super::{Phase, Ranked, Shared, State};
 use crate::memory::{
-    Areas, Calls, Halt, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, move_pages, page_size,
+    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, StopReason, System, Target, move_pages, page_size,
 };
 use pinfold_core::memory::{
     ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile, Selection,
@@ -415,11 +415,11 @@ pub(super) struct FollowedProcess<'a> {
 }
 
 impl FollowedProcess<'_> {
-    fn runs(&self, state: &State) -> Result<(), Halt> {
+    fn runs(&self, state: &State) -> Result<(), StopReason> {
         if matches!(state.phase, Phase::Running) && state.program.has_process(self.process) {
             Ok(())
         } else {
-            Err(Halt::Ended)
+            Err(StopReason::Ended)
         }
     }
 }
@@ -429,7 +429,7 @@ impl Target for FollowedProcess<'_> {
         self.process
     }
 
-    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt> {
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason> {
         let _held = self.shared.hold_processes();
         {
             let mut state = self.shared.lock();
@@ -440,7 +440,7 @@ impl Target for FollowedProcess<'_> {
         Ok(())
     }
 
-    fn pause(&self, duration: Duration) -> Result<(), Halt> {
+    fn pause(&self, duration: Duration) -> Result<(), StopReason> {
         let until = Instant::now() + duration;
         let mut state = self.shared.lock();
         loop {

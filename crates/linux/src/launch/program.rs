@@ -163,7 +163,7 @@ impl Program {
 
     fn newcomer(&mut self, creator: i32, process: i32, thread: i32) {
         let inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| self.start_mask.clone());
-        let origin = self.table.origin_of_newcomer(creator, inherited);
+        let origin = self.table.origin_of_new_task(creator, inherited);
         self.begin(process, thread, origin);
     }
 
@@ -223,7 +223,7 @@ impl Program {
             return;
         }
         let inherited = CpuMask::of_thread(process).unwrap_or_else(|_| self.start_mask.clone());
-        let origin = self.table.origin_of_newcomer(process, inherited);
+        let origin = self.table.origin_of_new_task(process, inherited);
         for thread in [former, process] {
             // What /proc shows of them belongs to the new task already.
             if let Some(task) = self.table.end(thread) {
@@ -259,7 +259,7 @@ impl Program {
 
     fn forget(&mut self, task: &Task) {
         self.close(task);
-        self.undone(task.noted);
+        self.rolled_back(task.noted);
     }
 
     /// Counts and reads a task no longer.
@@ -269,9 +269,9 @@ impl Program {
     }
 
     /// A task that was noted is as it was before us, or has ended.
-    fn undone(&mut self, noted: Option<Thread>) {
+    fn rolled_back(&mut self, noted: Option<Thread>) {
         if let (Some(journal), Some(thread)) = (&mut self.journal, noted) {
-            journal.undone(Target::Mask(thread));
+            journal.rolled_back(Target::Mask(thread));
         }
     }
 
@@ -487,7 +487,7 @@ impl Program {
                         let task = self.table.get_mut(serial)?;
                         if task.pinned.is_none() {
                             let noted = task.noted.take();
-                            self.undone(noted);
+                            self.rolled_back(noted);
                         }
                         self.refuse_unless_gone(serial, &error, || match error.raw_os_error() {
                             Some(libc::EINVAL) => {
@@ -510,7 +510,7 @@ impl Program {
                 let restored = self.table.get_mut(serial)?;
                 restored.pinned = None;
                 let noted = restored.noted.take();
-                self.undone(noted);
+                self.rolled_back(noted);
                 Some(task.id)
             }
             Verdict::Refuse(why) => {

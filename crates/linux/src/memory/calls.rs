@@ -38,19 +38,25 @@ pub trait MoveCalls {
     fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
 
     /// Into `status` the node of each page, or an error number, negative.
-    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt>;
+    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, StopReason>;
 
     /// Moves the pages to `node`, with `all` also those that other processes have mapped; into `status` the node of each, or
     /// an error number, negative, or nothing. How many were not moved for reasons that are not told.
-    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt>;
+    fn move_to(
+        &mut self,
+        pages: &[u64],
+        node: NodeId,
+        all: bool,
+        status: &mut [i32],
+    ) -> Result<io::Result<u64>, StopReason>;
 
     /// Lets time pass, or with none only asks whether to go on.
-    fn pause(&mut self, duration: Duration) -> Result<(), Halt>;
+    fn pause(&mut self, duration: Duration) -> Result<(), StopReason>;
 }
 
 /// Why no more pages are to be touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Halt {
+pub enum StopReason {
     /// The process has ended, or is about to.
     #[error("the program has ended")]
     Ended,
@@ -65,10 +71,10 @@ pub trait Target {
     fn process(&self) -> i32;
 
     /// Calls `act` while the number is sure to be the process's, and not at all when the process has ended or the moving should.
-    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt>;
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason>;
 
     /// Lets time pass, less of it when the process ends or the moving should.
-    fn pause(&self, duration: Duration) -> Result<(), Halt>;
+    fn pause(&self, duration: Duration) -> Result<(), StopReason>;
 }
 
 /// The kernel's calls on one process.
@@ -96,7 +102,7 @@ impl<'a> Calls<'a> {
         nodes: Option<&[i32]>,
         status: &mut [i32],
         flags: libc::c_long,
-    ) -> Result<io::Result<u64>, Halt> {
+    ) -> Result<io::Result<u64>, StopReason> {
         let mut result = 0;
         let mut error = None;
         let nodes = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
@@ -120,7 +126,7 @@ impl<'a> Calls<'a> {
         })?;
         match error {
             // The process is about to end: it has no memory any more, or no number.
-            Some(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)) => Err(Halt::Ended),
+            Some(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)) => Err(StopReason::Ended),
             Some(error) => Ok(Err(error)),
             None => Ok(Ok(result.unsigned_abs())),
         }
@@ -132,17 +138,23 @@ impl MoveCalls for Calls<'_> {
         self.page_map.as_ref()?.entries(start, end).ok()
     }
 
-    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt> {
+    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, StopReason> {
         let asked = self.move_pages(pages, None, status, 0)?;
         Ok(asked.map(|_| ()))
     }
 
-    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt> {
+    fn move_to(
+        &mut self,
+        pages: &[u64],
+        node: NodeId,
+        all: bool,
+        status: &mut [i32],
+    ) -> Result<io::Result<u64>, StopReason> {
         let nodes = vec![node.0.cast_signed(); pages.len()];
         self.move_pages(pages, Some(&nodes), status, if all { MOVE_ALL } else { MOVE })
     }
 
-    fn pause(&mut self, duration: Duration) -> Result<(), Halt> {
+    fn pause(&mut self, duration: Duration) -> Result<(), StopReason> {
         self.target.pause(duration)
     }
 }

@@ -13,7 +13,7 @@ mod run;
 mod sampling;
 mod system;
 
-pub use calls::{Calls, Halt, MoveCalls, Target, may_move_shared, page_size};
+pub use calls::{Calls, MoveCalls, StopReason, Target, may_move_shared, page_size};
 pub use mapped::{ProfileError, on_process};
 pub use maps::{Areas, MapsError};
 pub use mover::{Limits, Progress, move_pages};

@@ -21,7 +21,7 @@
 //! together in an area that also has huge pages, and so is interleaved by stretches. In an area of terabytes with little in it
 //! (the shadow of an address sanitiser) it takes seconds to find that.
 
-use super::calls::{Halt, MoveCalls};
+use super::calls::{MoveCalls, StopReason};
 use super::run::{Run, Runs, Unit};
 use pinfold_core::NodeId;
 use pinfold_core::memory::{Left, MemoryArea, PageCount, PageGoal, PageMoves, Selection, Share};
@@ -90,17 +90,17 @@ pub fn move_pages(
         moves: PageMoves::default(),
     };
     let mut gone_through = 0;
-    let mut halted = None;
+    let mut stopped = None;
     for area in areas {
         let accounted = mover.accounted();
         match limits.selection.share(area, policy) {
             Share::Never => {}
             Share::None(why) => mover.leave_rest(area, accounted, why),
             share @ (Share::All | Share::Written) => {
-                if halted.is_none() {
-                    halted = mover.area(area, share == Share::Written).err();
+                if stopped.is_none() {
+                    stopped = mover.area(area, share == Share::Written).err();
                 }
-                if halted.is_some() {
+                if stopped.is_some() {
                     mover.leave_rest(area, accounted, Left::Unfinished);
                 }
             }
@@ -108,8 +108,8 @@ pub fn move_pages(
         gone_through += area.resident_bytes();
         progress(gone_through, whole);
     }
-    if halted.is_none() {
-        halted = mover.send_gathered().err();
+    if stopped.is_none() {
+        stopped = mover.send_gathered().err();
     }
     mover.leave_gathered(Left::Unfinished);
     let new = mover.moves;
@@ -120,8 +120,8 @@ pub fn move_pages(
         moves.left.entry(why).or_default().add_all(count);
     }
     moves.lasted += began.elapsed();
-    if let Some(halt) = halted {
-        moves.broken_off = Some(halt.to_string());
+    if let Some(reason) = stopped {
+        moves.broken_off = Some(reason.to_string());
     }
 }
 
@@ -150,7 +150,7 @@ impl Mover<'_> {
     }
 
     /// Moves what is gathered.
-    fn send_gathered(&mut self) -> Result<(), Halt> {
+    fn send_gathered(&mut self) -> Result<(), StopReason> {
         while let Some((node, gathered)) = self.gathered.pop_first() {
             self.send(gathered, node)?;
         }
@@ -158,7 +158,7 @@ impl Mover<'_> {
     }
 
     /// Moves what is gathered, as far as it makes whole batches.
-    fn send_batches(&mut self) -> Result<(), Halt> {
+    fn send_batches(&mut self) -> Result<(), StopReason> {
         let nodes: Vec<NodeId> = self.gathered.keys().copied().collect();
         for node in nodes {
             while let Some(gathered) = self.gathered.get_mut(&node)
@@ -172,7 +172,7 @@ impl Mover<'_> {
     }
 
     /// Moves pages to one node, says what became of each, and then keeps to the rate.
-    fn send(&mut self, batch: Runs, node: NodeId) -> Result<(), Halt> {
+    fn send(&mut self, batch: Runs, node: NodeId) -> Result<(), StopReason> {
         let accounted = self.accounted();
         let (whole, page) = (batch.bytes(), batch.units().next().map_or(1, |unit| unit.bytes));
         let sent = self.send_units(batch, node);
@@ -213,7 +213,7 @@ impl Mover<'_> {
     }
 
     /// Goes through an area; with `written` only through the pages that are no file's.
-    fn area(&mut self, area: &MemoryArea, written: bool) -> Result<(), Halt> {
+    fn area(&mut self, area: &MemoryArea, written: bool) -> Result<(), StopReason> {
         let (before, resident) = (self.accounted(), area.resident_bytes());
         let window = WINDOW.max(area.page_size);
         let mut start = area.start;
@@ -227,7 +227,7 @@ impl Mover<'_> {
         Ok(())
     }
 
-    fn window(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<(), Halt> {
+    fn window(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<(), StopReason> {
         let pages = self.pages(area, start, end, written)?;
         let mut huge: BTreeMap<NodeId, Vec<Unit>> = BTreeMap::new();
         let joined = if area.huge > 0 { HUGE } else { area.page_size };
@@ -254,7 +254,7 @@ impl Mover<'_> {
     }
 
     /// The pages of the window that may move, with the nodes where they are. Counts the others.
-    fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Runs, Halt> {
+    fn pages(&mut self, area: &MemoryArea, start: u64, end: u64, written: bool) -> Result<Runs, StopReason> {
         let step = area.page_size;
         let unit = |address, now| Unit {
             address,
@@ -314,7 +314,7 @@ impl Mover<'_> {
 
     /// Sends stretches that look like huge pages by their first addresses. The small pages of those that turn out to be
     /// none, less what has moved.
-    fn send_huge(&mut self, units: &[Unit], node: NodeId, page_size: u64) -> Result<Vec<Unit>, Halt> {
+    fn send_huge(&mut self, units: &[Unit], node: NodeId, page_size: u64) -> Result<Vec<Unit>, StopReason> {
         let mut small = vec![];
         for batch in units.chunks(number(self.batch / HUGE).max(1)) {
             let mut status = vec![UNSAID; batch.len()];
@@ -346,7 +346,7 @@ impl Mover<'_> {
         Ok(small)
     }
 
-    fn send_units(&mut self, units: Runs, node: NodeId) -> Result<(), Halt> {
+    fn send_units(&mut self, units: Runs, node: NodeId) -> Result<(), StopReason> {
         let mut pending = units;
         for _ in 0..TRIES {
             if pending.is_empty() || self.full.contains(&node) {
@@ -389,7 +389,7 @@ impl Mover<'_> {
 
     /// Counts what has become of the pages that were to go to `node`. Those of which the kernel has said nothing and which
     /// have not moved, and those that were busy.
-    fn settle(&mut self, units: &Runs, status: &[i32], node: NodeId) -> Result<(Runs, Runs), Halt> {
+    fn settle(&mut self, units: &Runs, status: &[i32], node: NodeId) -> Result<(Runs, Runs), StopReason> {
         let mut open = vec![];
         for (unit, &status) in units.units().zip(status) {
             if u32::try_from(status) == Ok(node.0) {
@@ -429,7 +429,7 @@ impl Mover<'_> {
     }
 
     /// Waits until no more bytes a second were moved than may be.
-    fn keep_to_the_rate(&mut self) -> Result<(), Halt> {
+    fn keep_to_the_rate(&mut self) -> Result<(), StopReason> {
         let Some(rate) = self.limits.rate else { return Ok(()) };
         let due = Duration::try_from_secs_f64(self.sent as f64 / rate).unwrap_or(Duration::MAX);
         loop {

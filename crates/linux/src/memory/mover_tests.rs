@@ -97,7 +97,7 @@ impl MoveCalls for Played {
         )
     }
 
-    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, Halt> {
+    fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, StopReason> {
         self.asked += 1;
         for (address, status) in pages.iter().zip(status) {
             *status = self
@@ -108,9 +108,15 @@ impl MoveCalls for Played {
         Ok(Ok(()))
     }
 
-    fn move_to(&mut self, pages: &[u64], node: NodeId, all: bool, status: &mut [i32]) -> Result<io::Result<u64>, Halt> {
+    fn move_to(
+        &mut self,
+        pages: &[u64],
+        node: NodeId,
+        all: bool,
+        status: &mut [i32],
+    ) -> Result<io::Result<u64>, StopReason> {
         if self.ends_after.is_some_and(|calls| self.calls.len() >= calls) {
-            return Err(Halt::Ended);
+            return Err(StopReason::Ended);
         }
         self.calls.push((node, pages.to_vec()));
         // As Linux does: pages are gathered until one cannot be, and the gathered ones are moved together. If one of them
@@ -135,13 +141,13 @@ impl MoveCalls for Played {
         Ok(self.flush(&mut gathered, node, status))
     }
 
-    fn pause(&mut self, duration: Duration) -> Result<(), Halt> {
+    fn pause(&mut self, duration: Duration) -> Result<(), StopReason> {
         if duration.is_zero() {
             return Ok(());
         }
         self.paused += duration;
         // Time does not pass here: the mover would ask for ever.
-        Err(Halt::Interrupted)
+        Err(StopReason::Interrupted)
     }
 }
 

@@ -5,7 +5,7 @@
 //! for, and its number be given away; the kernel hands out numbers in turn, so that this would take as many births as there
 //! are numbers within a microsecond.
 
-use super::calls::{Halt, Target};
+use super::calls::{StopReason, Target};
 use crate::launch::signals::owned;
 use std::fs::File;
 use std::io;
@@ -64,7 +64,7 @@ impl OtherProcess {
     }
 
     /// Waits at most so long for the end of the process or a signal.
-    fn look(&self, duration: Duration) -> Result<(), Halt> {
+    fn look(&self, duration: Duration) -> Result<(), StopReason> {
         let poll = |file: &File| libc::pollfd {
             fd: file.as_raw_fd(),
             events: libc::POLLIN,
@@ -75,8 +75,8 @@ impl OtherProcess {
         // SAFETY: the call reads and writes the two elements.
         unsafe { libc::poll(files.as_mut_ptr(), 2, milliseconds) };
         match files.map(|file| file.revents != 0) {
-            [true, _] => Err(Halt::Ended),
-            [_, true] => Err(Halt::Interrupted),
+            [true, _] => Err(StopReason::Ended),
+            [_, true] => Err(StopReason::Interrupted),
             _ => Ok(()),
         }
     }
@@ -87,13 +87,13 @@ impl Target for OtherProcess {
         self.number
     }
 
-    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt> {
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason> {
         self.look(Duration::ZERO)?;
         act(self.number);
         Ok(())
     }
 
-    fn pause(&self, duration: Duration) -> Result<(), Halt> {
+    fn pause(&self, duration: Duration) -> Result<(), StopReason> {
         self.look(duration)
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         held.held(&mut |_| touched += 1).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(held.held(&mut |_| touched += 1), Err(Halt::Ended));
+        assert_eq!(held.held(&mut |_| touched += 1), Err(StopReason::Ended));
         assert_eq!(touched, 1);
     }
 

@@ -73,7 +73,7 @@ struct Shared {
 
 /// One PU.
 #[derive(Debug)]
-struct Post {
+struct PuWatch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Its thread ends when this is closed.
@@ -82,7 +82,7 @@ struct Post {
 
 /// All PUs on which tasks may be pinned.
 #[derive(Debug)]
-pub(super) struct Forks(BTreeMap<PuId, Post>);
+pub(super) struct Forks(BTreeMap<PuId, PuWatch>);
 
 /// The events that tell of forks, opened and not on yet.
 ///
@@ -116,7 +116,7 @@ impl ForkEvents {
 impl Forks {
     /// Waits for forks from now on.
     pub(super) fn start(events: ForkEvents) -> Result<Self, ForksError> {
-        let start = |(pu, event, ring)| Ok((pu, Post::start(pu, event, ring)?));
+        let start = |(pu, event, ring)| Ok((pu, PuWatch::start(pu, event, ring)?));
         events.0.into_iter().map(start).collect::<Result<_, _>>().map(Self)
     }
 
@@ -138,7 +138,7 @@ impl Forks {
     }
 
     fn change(&self, pu: PuId, change: impl FnOnce(&mut Creators)) {
-        let Some(Post { shared, .. }) = self.0.get(&pu) else {
+        let Some(PuWatch { shared, .. }) = self.0.get(&pu) else {
             return;
         };
         let before = shared.creators.load();
@@ -154,8 +154,8 @@ impl Forks {
     /// Whether every child that was born with the mask of this PU, and began under our eyes, has got back what its creator
     /// had.
     pub(super) fn covers(&self, pu: PuId) -> bool {
-        let post = self.0.get(&pu);
-        post.is_some_and(|post| post.shared.covers.load(Ordering::Relaxed))
+        let watch = self.0.get(&pu);
+        watch.is_some_and(|watch| watch.shared.covers.load(Ordering::Relaxed))
     }
 
     /// Whether all PUs are covered.
@@ -167,12 +167,12 @@ impl Forks {
     pub(super) fn freed(&self) -> u64 {
         self.0
             .values()
-            .map(|post| post.shared.freed.load(Ordering::Relaxed))
+            .map(|watch| watch.shared.freed.load(Ordering::Relaxed))
             .sum()
     }
 }
 
-impl Post {
+impl PuWatch {
     fn start(pu: PuId, event: OwnedFd, ring: Ring) -> Result<Self, ForksError> {
         let shared = Arc::new(Shared {
             pu,
@@ -196,20 +196,20 @@ impl Post {
             .stack_size(STACK)
             .spawn(run)
             .map_err(|error| ForksError::Thread(pu, error))?;
-        let post = Self {
+        let watch = Self {
             shared,
             thread: Some(thread),
             stop: Some(stop.into()),
         };
         match is_ready.recv() {
-            Ok(Ok(())) => Ok(post),
+            Ok(Ok(())) => Ok(watch),
             Ok(Err(error)) => Err(ForksError::Priority(pu, error)),
             Err(_) => Err(ForksError::Thread(pu, io::Error::other("it ended at once"))),
         }
     }
 }
 
-impl Drop for Post {
+impl Drop for PuWatch {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -1,7 +1,7 @@
 //! All tasks of the machine, or those that were selected: met when they are born, read while they work, moved, and given back
 //! what they had. Nobody is traced, and no program notices.
 //!
-//! 1. **Meeting** (`newcomers`, `roll`): whoever was born since the last look is found by the numbers that the kernel gave out,
+//! 1. **Meeting** (`new_tasks`, `task_list`): whoever was born since the last look is found by the numbers that the kernel gave out,
 //!    and once a second by listing `/proc`. The kernel's own threads and ourselves are left out.
 //! 2. **Reading** (`reading`): the processor time of a task that works is read each time; of one that has slept for a second,
 //!    once a second. Counters are opened for those that work, so that thousands of sleepers cost next to nothing.
@@ -17,39 +17,39 @@
 
 mod cpuset;
 mod forks;
-mod newcomers;
+mod new_tasks;
 mod placing;
 mod reading;
-mod roll;
 mod selection;
+mod task_list;
 
 pub use forks::{ForkEvents, ForksError};
 pub use selection::{Absent, Selection};
 
 use crate::affinity::CpuMask;
 use crate::counters::Plan;
-use crate::journal::{Directory, Journal, JournalError, Thread, Undoing};
+use crate::journal::{Directory, Journal, JournalError, RolledBack, Thread};
 use crate::procfs::Procfs;
 use crate::service::Signals;
 use crate::tasks::TaskTable;
 use cpuset::Cpusets;
 use forks::Forks;
-use newcomers::Births;
+use new_tasks::NewTaskSearch;
 use pinfold_core::{Host, HostSample, Metric, Placed, PuId, TaskId, Topology, Wake};
 use reading::Reading;
-use roll::Process;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use task_list::Process;
 
 /// What has happened since the watching began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Tasks that were met.
-    pub met: u64,
+    /// Tasks that were found.
+    pub found: u64,
     /// Tasks that have ended.
     pub ended: u64,
-    /// Newcomers that were born with a mask of ours, and got back what their creators had.
+    /// NewTasks that were born with a mask of ours, and got back what their creators had.
     pub freed: u64,
     /// Masks that somebody else changed after us.
     pub changed_by_others: u64,
@@ -78,30 +78,30 @@ pub struct Watcher {
     cpusets: Cpusets,
     signals: Signals,
     began: Instant,
-    births: Births,
+    new_tasks: NewTaskSearch,
     table: TaskTable,
     readings: BTreeMap<u64, Reading>,
     processes: HashMap<i32, Process>,
     /// Processes that are never watched: the kernel's and our own.
-    never: HashSet<i32>,
+    never_watched: HashSet<i32>,
     /// Processes that are not among those that were selected.
-    strangers: HashSet<i32>,
+    unselected: HashSet<i32>,
     /// Tasks that were found to have ended, and whose children may have to be met yet.
-    dead: Vec<i32>,
+    ended: Vec<i32>,
     /// Where tasks were pinned until a moment ago: a newcomer may have inherited it.
-    former: Vec<Former>,
+    former_pins: Vec<FormerPin>,
     /// Frees children at their birth, where that can be done.
     forks: Option<Forks>,
     journal: Journal,
     statistics: Statistics,
     notes: Vec<String>,
     /// What was said already.
-    told: BTreeSet<&'static str>,
+    reported: BTreeSet<&'static str>,
 }
 
 /// A pinning that is no more.
 #[derive(Clone, Debug)]
-struct Former {
+struct FormerPin {
     process: i32,
     thread: i32,
     pu: PuId,
@@ -120,19 +120,19 @@ impl Watcher {
             cpusets: Cpusets::default(),
             signals,
             began: Instant::now(),
-            births: Births::default(),
+            new_tasks: NewTaskSearch::default(),
             table: TaskTable::default(),
             readings: BTreeMap::new(),
             processes: HashMap::new(),
-            never: HashSet::new(),
-            strangers: HashSet::new(),
-            dead: vec![],
-            former: vec![],
+            never_watched: HashSet::new(),
+            unselected: HashSet::new(),
+            ended: vec![],
+            former_pins: vec![],
             forks: None,
             journal: Journal::begin(directory)?,
             statistics: Statistics::default(),
             notes: vec![],
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         })
     }
 
@@ -163,24 +163,24 @@ impl Watcher {
     }
 
     /// Watches others from now on, or counts something else. Tasks that are no longer watched get back what they had.
-    pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> Undoing {
-        let undoing = self.end();
+    pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> RolledBack {
+        let rolled_back = self.end();
         self.table = TaskTable::default();
         self.readings.clear();
         self.processes.clear();
-        self.strangers.clear();
-        self.dead.clear();
-        self.births.list_all();
+        self.unselected.clear();
+        self.ended.clear();
+        self.new_tasks.list_all();
         self.watching.selection = selection;
         self.watching.plan = plan;
         self.watching.release_after = release_after;
-        undoing
+        rolled_back
     }
 
     /// Gives everything back; what was done, and what could not be.
-    pub fn end(&mut self) -> Undoing {
-        let undoing = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
-        self.former.clear();
+    pub fn end(&mut self) -> RolledBack {
+        let rolled_back = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
+        self.former_pins.clear();
         if let Some(forks) = &self.forks {
             forks.clear();
         }
@@ -190,12 +190,12 @@ impl Watcher {
                 task.noted = None;
             }
         }
-        undoing
+        rolled_back
     }
 
     /// Says something once.
-    fn tell_once(&mut self, about: &'static str, text: impl FnOnce() -> String) {
-        if self.told.insert(about) {
+    fn note_once(&mut self, about: &'static str, text: impl FnOnce() -> String) {
+        if self.reported.insert(about) {
             self.notes.push(text());
         }
     }
@@ -219,8 +219,8 @@ impl Host for Watcher {
 
     fn observe(&mut self) -> HostSample {
         let at = self.now();
-        self.meet_newcomers(at);
-        self.strike_out_the_dead(at);
+        self.add_new_tasks(at);
+        self.forget_ended(at);
         self.read_all(at)
     }
 

@@ -98,7 +98,7 @@ impl Watcher {
         let Some(mut reading) = self.readings.remove(&id.serial) else {
             return;
         };
-        self.standing(id.process, id.thread, &current, &mut reading);
+        self.set_allowed(id.process, id.thread, &current, &mut reading);
         if free {
             let set = current.to_set();
             self.notes.push(format!(
@@ -164,7 +164,11 @@ impl Watcher {
             self.was_pinned(&before, None, at);
         }
         // What was to be struck out of the journal is true again.
-        for former in self.former.iter_mut().filter(|former| former.noted == Some(thread)) {
+        for former in self
+            .former_pins
+            .iter_mut()
+            .filter(|former| former.noted == Some(thread))
+        {
             former.noted = None;
         }
         if let Some(reading) = self.readings.get_mut(&id.serial) {
@@ -177,7 +181,7 @@ impl Watcher {
         let task = self.table.get_mut(id.serial);
         let pinned = task.and_then(|task| task.pinned);
         if pinned.is_none() {
-            self.journal.undone(Target::Mask(thread));
+            self.journal.rolled_back(Target::Mask(thread));
         }
         if let Some(forks) = self.forks.as_ref().filter(|_| pinned != Some(pu)) {
             forks.leave(pu, id.thread);
@@ -189,7 +193,7 @@ impl Watcher {
                 if let Some(reading) = self.readings.get_mut(&id.serial) {
                     reading.left_alone = Some(LeftAlone::Forbidden);
                 }
-                self.tell_once("EPERM", || {
+                self.note_once("EPERM", || {
                     format!(
                         "{id} may not be moved, and there may be others: it belongs to another user, and pinfold lacks \
                          CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only your own \

@@ -5,7 +5,7 @@ use crate::affinity::CpuMask;
 use crate::counters::{CounterError, TaskCounters};
 pub(super) use crate::procfs::CpuTimeFile;
 use crate::procfs::{StatFile, ThreadStat};
-use pinfold_core::{HostSample, LeftAlone, PuId, PuSet, Sample, Standing, TaskId, TaskSample};
+use pinfold_core::{HostSample, LeftAlone, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,16 +103,16 @@ impl Watcher {
             ..HostSample::default()
         };
         for serial in due {
-            if let Some((task, standing)) = self.read_one(serial, at) {
+            if let Some((task, status)) = self.read_one(serial, at) {
                 sample.sample.tasks.push(task);
-                sample.standings.push(standing);
+                sample.statuses.push(status);
             }
         }
         sample
     }
 
     /// Reads one task; `None` for one that sleeps or has ended.
-    fn read_one(&mut self, serial: u64, at: Duration) -> Option<(TaskSample, Standing)> {
+    fn read_one(&mut self, serial: u64, at: Duration) -> Option<(TaskSample, TaskStatus)> {
         let (id, pinned) = self.table.get_mut(serial).map(|task| (task.id, task.pinned))?;
         let reading = self.readings.get_mut(&serial)?;
         let used = match &reading.time {
@@ -120,7 +120,7 @@ impl Watcher {
             None => self.procfs.cpu_time(id.process, id.thread),
         };
         let Some(used) = used else {
-            self.dead.push(id.thread);
+            self.ended.push(id.thread);
             return None;
         };
         let stretch = at.saturating_sub(reading.read);
@@ -139,7 +139,7 @@ impl Watcher {
             reading.looked_at = at;
             let stat = self.procfs.stat(id.process, id.thread);
             if stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X')) {
-                self.dead.push(id.thread);
+                self.ended.push(id.thread);
                 return None;
             }
         }
@@ -183,13 +183,13 @@ impl Watcher {
                 None => vec![None; metrics],
             },
         };
-        let standing = Standing {
+        let status = TaskStatus {
             allowed: Arc::clone(&reading.allowed),
             pinned,
             left_alone: reading.left_alone,
             busy: busy.map(|busy| busy.min(1.0)),
         };
-        Some((task, standing))
+        Some((task, status))
     }
 
     /// Opens the counters of a task that works.
@@ -210,7 +210,7 @@ impl Watcher {
                     CounterError::Forbidden { .. } => "counters forbidden",
                     _ => "counters",
                 };
-                self.tell_once(about, || {
+                self.note_once(about, || {
                     format!("{id} is not counted, and so not moved, and there may be others: {error}")
                 });
             }
@@ -235,7 +235,7 @@ impl Watcher {
                 if let Some(mut reading) = self.readings.remove(&id.serial) {
                     if !reading.taken_over || self.is_whole_cpuset(id.process, &current) {
                         reading.taken_over = false;
-                        self.standing(id.process, id.thread, &current, &mut reading);
+                        self.set_allowed(id.process, id.thread, &current, &mut reading);
                     }
                     self.readings.insert(id.serial, reading);
                 }

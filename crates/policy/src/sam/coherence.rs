@@ -25,7 +25,7 @@
 //! machine of many small domains those that are in its way belong elsewhere themselves. They make room, too, and where
 //! no group can come whole, those come that can, as in the figure.
 
-use super::groups::{self, Groups, Way};
+use super::groups::{self, Groups, Method};
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
 use super::worth::is_worth_it;
@@ -49,9 +49,9 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
     let mut postponed = vec![];
     for index in 0..groups.order.len() {
         let number = groups.order[index];
-        let sorted = match groups.list[number].way {
-            Way::Sort => sort(round, groups, number),
-            Way::Pull => None,
+        let sorted = match groups.list[number].method {
+            Method::Sort => sort(round, groups, number),
+            Method::Pull => None,
         };
         if sorted.is_some() {
             gatherings.extend(sorted);

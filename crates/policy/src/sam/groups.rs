@@ -29,7 +29,7 @@ pub(super) struct Group {
     pub(super) least_traffic: f64,
     /// Where it is brought together first.
     pub(super) home: Option<usize>,
-    pub(super) way: Way,
+    pub(super) method: Method,
 }
 
 /// Finds the groups, where each is to be brought together, and how; whether there are any.
@@ -37,7 +37,7 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     let any = find_groups(round, groups);
     if any {
         choose_homes(round, groups);
-        choose_ways(round, groups);
+        choose_methods(round, groups);
     }
     any
 }
@@ -45,7 +45,7 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
 /// Whether a task asks to be moved.
 fn asks(round: &Round<'_>, task: usize) -> bool {
     let state = round.sets.states[task];
-    state.class == Class::Inter && state.movable && failures(round, task) < FITS.len()
+    state.class == Class::Inter && state.movable && failures(round, task) < WHERE_IT_FITS.len()
 }
 
 /// How many ways have failed for a task.
@@ -55,7 +55,7 @@ pub(super) fn failures(round: &Round<'_>, task: usize) -> usize {
 
 /// How a group is brought together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Method {
     /// Into one domain.
     #[default]
     Pull,
@@ -72,8 +72,8 @@ impl Group {
 
 /// The ways of bringing a group together, one after the other: that of the paper first where all of it fits into one
 /// domain, and where it does not, the one that may make that needless.
-const FITS: [Way; 2] = [Way::Pull, Way::Sort];
-const FITS_NOT: [Way; 2] = [Way::Sort, Way::Pull];
+const WHERE_IT_FITS: [Method; 2] = [Method::Pull, Method::Sort];
+const WHERE_IT_DOES_NOT_FIT: [Method; 2] = [Method::Sort, Method::Pull];
 
 /// Finds the groups of all tasks that ask; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
@@ -203,22 +203,22 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
 
 /// Chooses how each group is brought together, and leaves out the tasks for which all ways have failed. Without
 /// `learn_groups` all tasks are one group, and there is no order to sort by.
-fn choose_ways(round: &Round<'_>, groups: &mut Groups) {
+fn choose_methods(round: &Round<'_>, groups: &mut Groups) {
     let most = (0..round.shape.domains.len())
         .map(|domain| round.sets.capacity(round.shape, domain))
         .max();
     for &number in &groups.order {
         let group = &mut groups.list[number];
         let ways = match (round.options.learn_groups, most.is_some_and(|most| group.size <= most)) {
-            (false, _) => &FITS[..1],
-            (true, true) => &FITS,
-            (true, false) => &FITS_NOT,
+            (false, _) => &WHERE_IT_FITS[..1],
+            (true, true) => &WHERE_IT_FITS,
+            (true, false) => &WHERE_IT_DOES_NOT_FIT,
         };
         for tasks in &mut group.inter {
             tasks.retain(|&task| failures(round, task) < ways.len());
         }
         let tasks = group.inter.iter().flatten();
         let failed = tasks.map(|&task| failures(round, task)).max().unwrap_or(0);
-        group.way = ways[failed];
+        group.method = ways[failed];
     }
 }

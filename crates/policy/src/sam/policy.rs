@@ -17,8 +17,8 @@ use crate::Policy;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
-use crate::roster::{Roster, Skip};
 use crate::times::Times;
+use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::{
     Applied, Configuration, Decision, Finding, Metric, NoteCode, PuId, PuSet, Sample, TaskId, Topology,
 };
@@ -67,7 +67,7 @@ pub struct Sam {
     refused: BTreeSet<TaskId>,
     told_missing: bool,
     opening: Opening,
-    roster: Roster,
+    working_tasks: WorkingTasks,
     /// The meter, and when the present rate line began.
     line: Option<(Meter, Duration)>,
 }
@@ -77,7 +77,7 @@ impl Sam {
     pub fn new(options: SamOptions) -> Self {
         Self {
             opening: Opening::new(options.times, options.metric.clone()),
-            roster: Roster::new(options.skip.clone()),
+            working_tasks: WorkingTasks::new(options.skip.clone()),
             mapper: None,
             anywhere: Arc::default(),
             last: Sample::default(),
@@ -103,7 +103,7 @@ impl Sam {
             return false;
         };
         let mut rates = observer.rates(&self.last, sample, |_| Arc::clone(&self.anywhere));
-        rates.retain(|task| !self.roster.is_left_alone(task.id));
+        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
         for task in &mut rates {
             // Where it was seen last may be some time ago.
             task.pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
@@ -146,21 +146,21 @@ impl Sam {
     /// Tells the rate of progress, when it is time.
     fn tell_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         let Some((meter, began)) = &mut self.line else {
-            if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.roster, findings) {
-                self.roster.begin_window(sample);
+            if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.working_tasks, findings) {
+                self.working_tasks.begin_window(sample);
                 self.line = Some((meter, sample.at));
             }
             return;
         };
-        meter.read(sample, |id| !self.roster.is_left_alone(id));
+        meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
         if sample.at >= *began + self.options.times.probe {
             let line = meter.measurement();
             findings.push(Finding::Rate {
                 rate: line.rate,
                 spread: line.spread,
             });
-            self.roster.judge(sample);
-            meter.share(sample, |id| !self.roster.is_left_alone(id));
+            self.working_tasks.judge(sample);
+            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
             meter.restart();
             *began = sample.at;
         }
@@ -227,7 +227,7 @@ impl Policy for Sam {
 
     fn decide(&mut self, _topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
         let mut findings = vec![];
-        self.roster.update(sample);
+        self.working_tasks.update(sample);
         self.heed(applied);
         let moved = self.map(sample, &mut findings);
         self.tell_rate(sample, &mut findings);

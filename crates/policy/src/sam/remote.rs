@@ -19,7 +19,7 @@ use super::{Activity, Reason};
 
 /// The step.
 pub(super) fn bring_home(round: &mut Round<'_>) {
-    let exiles = Exiles::new(round);
+    let remote_tasks = RemoteTasks::new(round);
     for task in 0..round.sets.states.len() {
         let state = round.sets.states[task];
         if !state.movable
@@ -32,20 +32,20 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
         let learned = remembered.home.filter(|_| round.options.learn_homes);
         let Some(place) = round.place(task) else { continue };
         if let Some(home) = remembered.original.or(learned).filter(|&home| home != place.memory) {
-            return_to(round, &exiles, task, home);
+            return_to(round, &remote_tasks, task, home);
         }
     }
 }
 
 /// Between which memory domains tasks were migrated reluctantly. It may only grow old by moves of the same decision,
 /// and whoever is looked for is looked at.
-struct Exiles {
+struct RemoteTasks {
     /// By the domain of origin and the present one.
     any: Vec<bool>,
     domains: usize,
 }
 
-impl Exiles {
+impl RemoteTasks {
     fn new(round: &Round<'_>) -> Self {
         let domains = round.shape.memories.len();
         let mut any = vec![false; domains * domains];
@@ -62,7 +62,7 @@ impl Exiles {
     }
 }
 
-fn return_to(round: &mut Round<'_>, exiles: &Exiles, task: usize, home: usize) {
+fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, home: usize) {
     let Some(here) = round.place(task).map(|place| place.memory) else {
         return;
     };
@@ -74,15 +74,15 @@ fn return_to(round: &mut Round<'_>, exiles: &Exiles, task: usize, home: usize) {
     };
     let shape = round.shape;
     let cells = &shape.memories[home].cells;
-    let exile = |round: &Round<'_>, other: usize| {
+    let is_remote = |round: &Round<'_>, other: usize| {
         round.memory.tasks()[other].original == Some(here)
             && !matches!(round.sets.states[other].class, Class::Inter | Class::Intra)
     };
     let classes = [Class::Memory, Class::Cpu].into_iter();
-    for class in classes.filter(|_| exiles.any(here, home)) {
+    for class in classes.filter(|_| remote_tasks.any(here, home)) {
         if let Some(other) = round
             .sets
-            .partner_where(shape, round.tasks, class, cells, task, |other| exile(round, other))
+            .partner_where(shape, round.tasks, class, cells, task, |other| is_remote(round, other))
         {
             return round.swap(task, other, cause, false);
         }

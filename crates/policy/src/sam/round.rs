@@ -105,7 +105,7 @@ impl Round<'_> {
             swapped_with: swap.map(|(other, _)| id(other)),
         });
         let remembered = self.memory.task_mut(task);
-        let back = cause.reason == Reason::Undo;
+        let back = cause.reason == Reason::RollBack;
         remembered.note_move(self.now, [from.domain, to.domain], back, self.options.hysteresis);
         if remembered.original == Some(to.memory) {
             remembered.original = None;

@@ -185,7 +185,7 @@ impl Trial {
             helped |= helps;
             if !helps {
                 self.give_up(round, one);
-                self.undo(round, one, &made);
+                self.roll_back(round, one, &made);
             }
         }
         if helped {
@@ -262,7 +262,7 @@ impl Trial {
     /// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still
     /// there; else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of
     /// which nothing is known any more.
-    fn undo(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
+    fn roll_back(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
             let state = round.sets.states[task];
             state.free && state.class != Class::Unknown
@@ -283,7 +283,7 @@ impl Trial {
             Purpose::Memory => (made.value, made.threshold),
         };
         let cause = Cause {
-            reason: Reason::Undo,
+            reason: Reason::RollBack,
             activity: made.activity,
             value,
             threshold,

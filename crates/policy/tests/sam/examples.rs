@@ -188,13 +188,13 @@ fn who_left_its_memory_reluctantly_goes_back_as_soon_as_there_is_room() {
         let mut world = builder.world(options);
         let moves = world.step();
         assert!(moves[1].reluctant && moves[1].task.serial == 0, "{moves:?}");
-        let exile = |world: &World| world.node(world.tasks[0].pu) != world.tasks[0].home;
-        assert!(exile(&world));
+        let is_remote = |world: &World| world.node(world.tasks[0].pu) != world.tasks[0].home;
+        assert!(is_remote(&world));
         // The last sharer ends.
         world.tasks.pop();
         let moves = world.run(10);
         assert!(
-            !exile(&world) && moves.len() == 1 && moves[0].1.reason == Reason::RemoteMemory,
+            !is_remote(&world) && moves.len() == 1 && moves[0].1.reason == Reason::RemoteMemory,
             "{moves:?}"
         );
     }
@@ -224,7 +224,7 @@ fn a_group_that_fits_nowhere_is_left_in_peace_after_two_trials() {
     let moves = world.run(500);
     let (last, _) = moves.last().unwrap();
     assert!(
-        *last < 20 && moves.iter().any(|one| one.1.reason == Reason::Undo),
+        *last < 20 && moves.iter().any(|one| one.1.reason == Reason::RollBack),
         "{moves:?}"
     );
     let mut paper = (0..16)
@@ -287,7 +287,7 @@ fn a_move_after_which_less_gets_done_is_undone() {
         undone.extend(world.mapper.decide(&rates).to_vec());
     }
     assert_eq!(undone.len(), moved.len(), "{undone:?} from {before:?}");
-    assert!(undone.iter().all(|made| made.reason == Reason::Undo));
+    assert!(undone.iter().all(|made| made.reason == Reason::RollBack));
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn faint_sharers_who_get_no_more_done_together_go_back_and_are_left_in_peace() {
         }
         moves.extend(made);
     }
-    let undone = moves.iter().filter(|made| made.reason == Reason::Undo).count();
+    let undone = moves.iter().filter(|made| made.reason == Reason::RollBack).count();
     assert_eq!((moves.len(), undone), (8, 4), "{moves:?}");
     assert_eq!(world.spread(0..8), [4, 4]);
 }
@@ -454,6 +454,6 @@ fn memories_are_evened_out_before_they_are_saturated_if_that_helps() {
         (world.spread(0..2), moves)
     };
     assert_eq!(outcome(true), (vec![1, 1], vec![Reason::Bandwidth]));
-    let thrice = [Reason::Bandwidth, Reason::Undo].repeat(3);
+    let thrice = [Reason::Bandwidth, Reason::RollBack].repeat(3);
     assert_eq!(outcome(false), (vec![2, 0], thrice));
 }

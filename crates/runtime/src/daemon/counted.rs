@@ -1,7 +1,7 @@
 //! Rates from the processor's counters.
 
 use super::Rates;
-use pinfold_core::{HostSample, LeftAlone, Metric, PuId, PuSet, Standing, TaskId, Topology};
+use pinfold_core::{HostSample, LeftAlone, Metric, PuId, PuSet, TaskId, TaskStatus, Topology};
 use pinfold_policy::sam::{Observer, TaskRates};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,24 +15,23 @@ pub struct Counted {
 
 impl Rates for Counted {
     fn rates(&mut self, _: &Topology, _: &[Metric], before: &HostSample, now: &HostSample) -> Vec<TaskRates> {
-        let tasks = now.sample.tasks.iter().zip(&now.standings);
-        let places: HashMap<TaskId, (Option<PuId>, &Standing)> = tasks
-            .map(|(task, standing)| (task.id, (task.last_pu, standing)))
-            .collect();
+        let tasks = now.sample.tasks.iter().zip(&now.statuses);
+        let places: HashMap<TaskId, (Option<PuId>, &TaskStatus)> =
+            tasks.map(|(task, status)| (task.id, (task.last_pu, status))).collect();
         self.observer.rates(&before.sample, &now.sample, |id| {
             places
                 .get(&id)
-                .map_or_else(Arc::default, |&(pu, standing)| may_be(pu, standing))
+                .map_or_else(Arc::default, |&(pu, status)| may_be(pu, status))
         })
     }
 }
 
 /// Where a task may be moved to: where it is, where it is to be left alone.
-pub(super) fn may_be(pu: Option<PuId>, standing: &Standing) -> Arc<PuSet> {
-    match (standing.left_alone, pu) {
+pub(super) fn may_be(pu: Option<PuId>, status: &TaskStatus) -> Arc<PuSet> {
+    match (status.left_alone, pu) {
         (Some(LeftAlone::OwnMask | LeftAlone::Forbidden | LeftAlone::OnePu | LeftAlone::RealTime), Some(pu)) => {
             Arc::new([pu].into_iter().collect())
         }
-        _ => Arc::clone(&standing.allowed),
+        _ => Arc::clone(&status.allowed),
     }
 }

@@ -1,7 +1,7 @@
 //! What is remembered of the daemon's loop, and what the state says of it.
 
 use super::state::{LastMove, Moves, State, Task};
-use super::{Beat, Outcome};
+use super::{Outcome, Tick};
 use pinfold_core::{TaskId, TaskSample};
 use pinfold_policy::sam::{Activity, Move, TaskRates};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,7 +14,7 @@ pub struct History {
     moves: BTreeMap<(&'static str, &'static str), u64>,
     /// Moves that were decided, not made and reported already: task, and what became of it.
     reported: HashSet<(TaskId, String)>,
-    beats: u64,
+    ticks: u64,
     skipped: u64,
     busy: Duration,
 }
@@ -43,11 +43,11 @@ impl History {
     }
 
     /// Adds a reading, and forgets tasks that do not work any more.
-    pub fn beat(&mut self, beat: &Beat<'_>) {
-        self.beats += 1;
-        self.busy += beat.took;
-        self.skipped += u64::from(beat.skipped);
-        self.forget(&beat.sample.sample.tasks);
+    pub fn tick(&mut self, tick: &Tick<'_>) {
+        self.ticks += 1;
+        self.busy += tick.took;
+        self.skipped += u64::from(tick.skipped);
+        self.forget(&tick.sample.sample.tasks);
     }
 
     /// Another configuration is in force: all moves are reported again.
@@ -66,11 +66,11 @@ impl History {
     }
 
     /// Adds to `state` what a reading says and what is remembered: the time, the tasks, and the totals of both.
-    pub fn complete(&self, mut state: State, beat: &Beat<'_>) -> State {
-        state.at = beat.sample.sample.at.as_secs_f64();
-        state.tasks = self.tasks(beat);
+    pub fn complete(&self, mut state: State, tick: &Tick<'_>) -> State {
+        state.at = tick.sample.sample.at.as_secs_f64();
+        state.tasks = self.tasks(tick);
         let totals = &mut state.totals;
-        totals.watched = beat.sample.watched as u64;
+        totals.watched = tick.sample.watched as u64;
         totals.working = state.tasks.len() as u64;
         totals.pinned = state.tasks.iter().filter(|task| task.pinned.is_some()).count() as u64;
         for why in state.tasks.iter().filter_map(|task| task.left_alone.as_ref()) {
@@ -82,25 +82,25 @@ impl History {
             count,
         });
         totals.moves = moves.collect();
-        totals.beats = self.beats;
+        totals.beats = self.ticks;
         totals.beats_skipped = self.skipped;
         totals.beat_seconds = self.busy.as_secs_f64();
         state
     }
 
-    fn tasks(&self, beat: &Beat<'_>) -> Vec<Task> {
-        let mut rates: HashMap<TaskId, &TaskRates> = beat.rates.iter().map(|rates| (rates.id, rates)).collect();
-        let tasks = beat.sample.sample.tasks.iter().zip(&beat.sample.standings);
+    fn tasks(&self, tick: &Tick<'_>) -> Vec<Task> {
+        let mut rates: HashMap<TaskId, &TaskRates> = tick.rates.iter().map(|rates| (rates.id, rates)).collect();
+        let tasks = tick.sample.sample.tasks.iter().zip(&tick.sample.statuses);
         let mut tasks: Vec<Task> = tasks
-            .map(|(task, standing)| Task {
+            .map(|(task, status)| Task {
                 process: task.id.process,
                 thread: task.id.thread,
                 name: task.name.clone(),
                 pu: task.last_pu.map(|pu| pu.0),
-                pinned: standing.pinned.map(|pu| pu.0),
-                allowed: standing.allowed.to_string(),
-                left_alone: standing.left_alone.map(|why| why.name().to_owned()),
-                busy: standing.busy,
+                pinned: status.pinned.map(|pu| pu.0),
+                allowed: status.allowed.to_string(),
+                left_alone: status.left_alone.map(|why| why.name().to_owned()),
+                busy: status.busy,
                 rates: rates.remove(&task.id).map_or_else(BTreeMap::new, named_rates),
                 last_move: self.last_moves.get(&task.id).cloned(),
             })
@@ -123,7 +123,7 @@ fn named_rates(rates: &TaskRates) -> BTreeMap<String, Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{HostSample, LeftAlone, MoveReason, PuId, Sample, Standing};
+    use pinfold_core::{HostSample, LeftAlone, MoveReason, PuId, Sample, TaskStatus};
     use std::sync::Arc;
 
     fn a_move(task: TaskId) -> Move {
@@ -177,7 +177,7 @@ mod tests {
                 }],
                 program: vec![],
             },
-            standings: vec![Standing {
+            statuses: vec![TaskStatus {
                 allowed: Arc::new("0-7".parse().unwrap()),
                 pinned: Some(PuId(4)),
                 left_alone: Some(LeftAlone::OwnMask),
@@ -185,14 +185,14 @@ mod tests {
             }],
             watched: 9,
         };
-        let beat = Beat {
+        let tick = Tick {
             sample: &sample,
             rates: &[],
             skipped: true,
             took: Duration::from_millis(5),
         };
-        history.beat(&beat);
-        let state = history.complete(State::default(), &beat);
+        history.tick(&tick);
+        let state = history.complete(State::default(), &tick);
         assert_eq!((state.at, state.totals.watched, state.totals.pinned), (4.0, 9, 1));
         assert_eq!((state.totals.beats, state.totals.beats_skipped), (1, 1));
         assert_eq!(state.totals.left_alone["own_mask"], 1);

@@ -7,7 +7,7 @@
 //! 4. Moves are made in their order. Of a swap both halves are made or none: where the second task stays, the first goes back.
 //!
 //! `run` has the loop of one program; what both share is the data, `Sample` above all. A program's loop applies configurations
-//! and asks a policy how long to wait; a daemon's has a fixed beat and moves single tasks that others have begun.
+//! and asks a policy how long to wait; a daemon's has a fixed tick and moves single tasks that others have begun.
 
 mod counted;
 pub mod exposition;
@@ -43,20 +43,20 @@ pub trait Report<H> {
     /// A move was made, or not.
     fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome);
 
-    /// A beat is over.
-    fn beat(&mut self, host: &H, beat: &Beat<'_>);
+    /// A tick is over.
+    fn tick(&mut self, host: &H, tick: &Tick<'_>);
 }
 
-/// What one beat of the loop saw.
+/// What one tick of the loop saw.
 #[derive(Clone, Copy, Debug)]
-pub struct Beat<'a> {
+pub struct Tick<'a> {
     /// The tasks that work.
     pub sample: &'a HostSample,
-    /// What they did since the beat before; empty where that is not known.
+    /// What they did since the tick before; empty where that is not known.
     pub rates: &'a [TaskRates],
-    /// Whether the stretch since the beat before was so long or short that it was left out.
+    /// Whether the stretch since the tick before was so long or short that it was left out.
     pub skipped: bool,
-    /// What the beat took, from the begin of the reading to the end of the last move.
+    /// What the tick took, from the begin of the reading to the end of the last move.
     pub took: Duration,
 }
 
@@ -138,15 +138,15 @@ pub fn watch<H: Host>(
         for note in host.take_notes() {
             report.note(&note);
         }
-        let beat = Beat {
+        let tick = Tick {
             sample: &sample,
             rates: &known,
             skipped,
             took: host.now().saturating_sub(begin),
         };
-        report.beat(host, &beat);
+        report.tick(host, &tick);
         before = Some(sample);
-        next = next_beat(next, host.now(), pace.interval);
+        next = next_tick(next, host.now(), pace.interval);
         match host.wait(next) {
             Wake::Elapsed => {}
             wanted => return wanted,
@@ -160,8 +160,8 @@ fn is_usual(before: &HostSample, now: &HostSample, interval: Duration) -> bool {
     stretch.is_some_and(|stretch| stretch <= interval * UNUSUAL && stretch >= interval / UNUSUAL)
 }
 
-/// When the next beat is: at the next multiple of the interval that is not over, so that beats do not drift.
-fn next_beat(last: Duration, now: Duration, interval: Duration) -> Duration {
+/// When the next tick is: at the next multiple of the interval that is not over, so that ticks do not drift.
+fn next_tick(last: Duration, now: Duration, interval: Duration) -> Duration {
     let next = last + interval;
     if next > now { next } else { now + interval }
 }
@@ -205,7 +205,7 @@ fn swap<H: Host>(host: &mut H, sample: &HostSample, one: &Move, partner: &Move) 
     let second = place(host, partner);
     if let (Outcome::Refused(_), Outcome::Made) = (&second, &first) {
         let position = sample.sample.tasks.iter().position(|task| task.id == one.task);
-        let pinned = position.and_then(|position| sample.standings[position].pinned);
+        let pinned = position.and_then(|position| sample.statuses[position].pinned);
         // Where that fails it has ended, or is somebody else's by now.
         let _ = match pinned {
             Some(pu) => host.place(one.task, pu),

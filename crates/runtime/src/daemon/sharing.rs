@@ -41,16 +41,16 @@ impl Rates for Sharing {
             .sample
             .tasks
             .iter()
-            .zip(&now.standings)
+            .zip(&now.statuses)
             .enumerate()
-            .filter_map(|(position, (task, standing))| {
+            .filter_map(|(position, (task, status))| {
                 let pu = task.last_pu?;
                 Some(Told {
                     position,
                     task,
                     pu,
                     domain: domain_of(topology, &domains, pu)?,
-                    busy: standing.busy?,
+                    busy: status.busy?,
                 })
             })
             .collect();
@@ -80,11 +80,11 @@ impl Rates for Sharing {
                         .and_then(|earlier| a_second_of_work(earlier, one.task, event)),
                 };
                 let share = |some: usize| if all == 0 { 0.0 } else { some as f64 / all as f64 };
-                let standing = &now.standings[one.position];
+                let status = &now.statuses[one.position];
                 TaskRates {
                     id: one.task.id,
                     pu: one.pu,
-                    allowed: may_be(Some(one.pu), standing),
+                    allowed: may_be(Some(one.pu), status),
                     busy: one.busy,
                     inter: much.map(|much| much * share(all - near)),
                     intra: much.map(|much| much * share(near)),
@@ -114,7 +114,7 @@ fn domain_of(topology: &Topology, domains: &[ObjectId], pu: PuId) -> Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{ObjectKind, PuSet, Sample, Standing, TaskId, TopologyBuilder};
+    use pinfold_core::{ObjectKind, PuSet, Sample, TaskId, TaskStatus, TopologyBuilder};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -155,7 +155,7 @@ mod tests {
                 last_pu: Some(PuId(pu)),
                 counts: vec![Some(Count::exact(events))],
             });
-            sample.standings.push(Standing {
+            sample.statuses.push(TaskStatus {
                 allowed: Arc::new(all.clone()),
                 pinned: None,
                 left_alone: None,
@@ -201,7 +201,7 @@ mod tests {
     fn a_task_that_is_left_alone_may_be_where_it_is_and_nowhere_else() {
         let tasks = [(1, 0, 1.0, 0)];
         let mut now = sample(100, &tasks);
-        now.standings[0].left_alone = Some(pinfold_core::LeftAlone::OwnMask);
+        now.statuses[0].left_alone = Some(pinfold_core::LeftAlone::OwnMask);
         let rates = Sharing::default().rates(&machine(), &[], &sample(0, &tasks), &now);
         assert_eq!(rates[0].allowed.to_string(), "0");
     }

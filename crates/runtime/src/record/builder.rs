@@ -119,7 +119,7 @@ impl RecordBuilder {
         let at = at.as_secs_f64();
         match finding.clone() {
             Finding::Initialising { .. } => {}
-            Finding::Heat { candidate, .. }
+            Finding::Screening { candidate, .. }
             | Finding::WarmingUp { candidate, .. }
             | Finding::Probing { candidate, .. } => self.begin(candidate),
             Finding::MetricChosen { metric, code, why } => {

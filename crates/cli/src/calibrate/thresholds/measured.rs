@@ -1,4 +1,4 @@
-//! The curves of the machine at hand: which events, on which PUs, how often, and from pieces of work to points.
+//! The curves of the machine at hand: which events, on which PUs, how often, and from runs of work to points.
 //!
 //! Each curve has counters of its own, for the few events that it needs, so that they seldom have to take turns. The
 //! sweep of rates is that of the simulated machines.
@@ -47,7 +47,7 @@ struct Effort {
 impl Effort {
     fn new(quick: bool) -> Self {
         let effort = |milliseconds, rounds| SharingEffort {
-            piece: Duration::from_millis(milliseconds),
+            run: Duration::from_millis(milliseconds),
             rounds,
         };
         if quick {
@@ -177,8 +177,8 @@ fn sharing(
         say(&format!(
             "measuring two threads that share data every {instructions} instructions"
         ));
-        let pieces = calibrate::sharing(places.together, places.apart, instructions, effort.sharing, source)?;
-        shared(instructions, &pieces, formula).with_context(|| uncounted(formula))
+        let runs = calibrate::sharing(places.together, places.apart, instructions, effort.sharing, source)?;
+        shared(instructions, &runs, formula).with_context(|| uncounted(formula))
     };
     effort.work().into_iter().map(point).collect()
 }
@@ -204,9 +204,9 @@ fn copying(
         };
         say(&format!("measuring {tasks} {tasks_that_copy} {} MiB", footprint >> 20));
         let mut copy = |locality| {
-            let pieces = calibrate::copying(topology, pus, footprint, locality, effort.copies, source)?;
-            elsewhere = elsewhere.zip(pieces.elsewhere).map(|(one, other)| one.max(other));
-            copied(&pieces, formula).with_context(|| uncounted(formula))
+            let runs = calibrate::copying(topology, pus, footprint, locality, effort.copies, source)?;
+            elsewhere = elsewhere.zip(runs.elsewhere).map(|(one, other)| one.max(other));
+            copied(&runs, formula).with_context(|| uncounted(formula))
         };
         points.push(CopyPoint {
             tasks,
@@ -276,7 +276,7 @@ mod tests {
         let formula = Formula::new("CYCLES", &["A"], &[]);
         let effort = Effort {
             sharing: SharingEffort {
-                piece: Duration::ZERO,
+                run: Duration::ZERO,
                 rounds: 1,
             },
             every: 4,

@@ -15,7 +15,7 @@ mod rounds;
 #[cfg(test)]
 mod targets;
 
-use super::calls::{Halt, Target};
+use super::calls::{StopReason, Target};
 use super::system::System;
 use crate::counters::{self, Permission};
 use events::Admitted;
@@ -77,7 +77,7 @@ pub enum SamplingError {
          (CONFIG_MEM_SOFT_DIRTY), and automatic NUMA balancing is off; `sysctl -w kernel.numa_balancing=1` as root turns it on \
          for all programs"
     )]
-    NoWay,
+    NoMethod,
     /// There are no memory events, which were asked for.
     #[error("{0}; --sample-by page-faults needs none")]
     NoMemoryEvents(NoMemoryEvents),
@@ -107,7 +107,7 @@ pub enum SamplingError {
     },
     /// The process has ended, or we were told to stop.
     #[error(transparent)]
-    Halted(#[from] Halt),
+    Stopped(#[from] StopReason),
 }
 
 /// Who accesses what in one process.

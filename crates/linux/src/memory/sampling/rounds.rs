@@ -19,7 +19,7 @@ use super::faults::{self, Faults, now};
 use super::protection::{self, Protection};
 use super::{Accesses, GLANCE, SamplingError, each, why};
 use crate::counters::Permission;
-use crate::memory::calls::{Halt, Target};
+use crate::memory::calls::{StopReason, Target};
 use crate::memory::system::System;
 use crate::procfs::Procfs;
 use pinfold_core::PuId;
@@ -76,7 +76,7 @@ pub(super) fn sample(
 /// Whether anything makes accesses cause page faults on this machine now.
 pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError> {
     if ways(system, page_size).is_empty() {
-        return Err(SamplingError::NoWay);
+        return Err(SamplingError::NoMethod);
     }
     Ok(())
 }
@@ -121,7 +121,7 @@ impl<'a> Sampler<'a> {
         ways: &[Seen],
     ) -> Result<Self, SamplingError> {
         if ways.is_empty() {
-            return Err(SamplingError::NoWay);
+            return Err(SamplingError::NoMethod);
         }
         let mut protection = None;
         if ways.contains(&Seen::WriteProtection) {
@@ -170,7 +170,7 @@ impl<'a> Sampler<'a> {
             && let Err(error) = protection.protect()
         {
             return Err(match error.raw_os_error() {
-                Some(libc::ESRCH) => Halt::Ended.into(),
+                Some(libc::ESRCH) => StopReason::Ended.into(),
                 _ => SamplingError::Protection {
                     process: self.target.process(),
                     error,

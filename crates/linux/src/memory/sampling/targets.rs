@@ -1,6 +1,6 @@
 //! Processes to sample in tests.
 
-use crate::memory::calls::{Halt, Target};
+use crate::memory::calls::{StopReason, Target};
 use std::time::Duration;
 
 /// This process.
@@ -11,12 +11,12 @@ impl Target for Us {
         std::process::id().cast_signed()
     }
 
-    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), Halt> {
+    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason> {
         act(self.process());
         Ok(())
     }
 
-    fn pause(&self, duration: Duration) -> Result<(), Halt> {
+    fn pause(&self, duration: Duration) -> Result<(), StopReason> {
         std::thread::sleep(duration);
         Ok(())
     }
@@ -30,11 +30,11 @@ impl Target for Gone {
         i32::MAX
     }
 
-    fn held(&self, _act: &mut dyn FnMut(i32)) -> Result<(), Halt> {
-        Err(Halt::Ended)
+    fn held(&self, _act: &mut dyn FnMut(i32)) -> Result<(), StopReason> {
+        Err(StopReason::Ended)
     }
 
-    fn pause(&self, _duration: Duration) -> Result<(), Halt> {
-        Err(Halt::Ended)
+    fn pause(&self, _duration: Duration) -> Result<(), StopReason> {
+        Err(StopReason::Ended)
     }
 }

@@ -47,7 +47,7 @@ impl TimedMove {
             MoveReason::Coherence => "data that they share with others",
             MoveReason::RemoteMemory => "memory of another node",
             MoveReason::Bandwidth => "memory that was saturated",
-            MoveReason::Undo => "moves that did not help",
+            MoveReason::RollBack => "moves that did not help",
         }
     }
 

@@ -167,7 +167,7 @@ fn a_process_that_has_ended_is_said_to_have() {
         &events,
         sampling(),
     );
-    assert!(matches!(result.as_slice(), [Err(SamplingError::Halted(_))]));
+    assert!(matches!(result.as_slice(), [Err(SamplingError::Stopped(_))]));
 }
 
 #[test]

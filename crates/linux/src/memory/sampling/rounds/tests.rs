@@ -14,7 +14,7 @@ fn a_process_that_has_ended_is_said_to_have() {
     let [period, lasts] = [1, 5].map(Duration::from_millis);
     let result = sample(&[(&Gone, &[])], &System::default(), 4096, period, lasts);
     match result.into_iter().next().unwrap() {
-        Err(SamplingError::Halted(Halt::Ended) | SamplingError::NoWay) => {}
+        Err(SamplingError::Stopped(StopReason::Ended) | SamplingError::NoMethod) => {}
         other => panic!("{other:?}"),
     }
 }

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Pieces of a figure.
-    pub pieces: usize,
-    /// How long one figure may take; there are fewer pieces then, at least three.
+    /// Runs of a figure.
+    pub runs: usize,
+    /// How long one figure may take; there are fewer runs then, at least three.
     pub longest: Duration,
 }
 
 impl Effort {
-    /// Does `piece` again and again, which returns the seconds that the measured part of it took.
-    pub(super) fn least(self, mut piece: impl FnMut() -> f64) -> Measured {
+    /// Does `run` again and again, which returns the seconds that the measured part of it took.
+    pub(super) fn least(self, mut run: impl FnMut() -> f64) -> Measured {
         let begin = Instant::now();
         let mut times = vec![];
-        while times.len() < 3 || (times.len() < self.pieces && begin.elapsed() < self.longest) {
-            times.push(piece());
+        while times.len() < 3 || (times.len() < self.runs && begin.elapsed() < self.longest) {
+            times.push(run());
         }
         Measured::least(&times).expect("there are at least three")
     }
@@ -38,9 +38,9 @@ mod tests {
     #[test]
     fn a_figure_has_at_least_three_pieces_however_long_they_take() {
         let effort = Effort {
-            pieces: 100,
+            runs: 100,
             longest: Duration::ZERO,
         };
-        assert_eq!(effort.least(|| 1.0).pieces, 3);
+        assert_eq!(effort.least(|| 1.0).runs, 3);
     }
 }

@@ -16,7 +16,7 @@ const LISTING: Duration = Duration::from_secs(1);
 
 /// Where new tasks are to be looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Newcomers {
+pub(super) enum NewTasks {
     /// Nowhere.
     None,
     /// Among these numbers.
@@ -27,26 +27,26 @@ pub(super) enum Newcomers {
 
 /// What was the newest number, and when all were listed.
 #[derive(Debug, Default)]
-pub(super) struct Births {
+pub(super) struct NewTaskSearch {
     newest: Option<i32>,
     listed: Option<Duration>,
 }
 
-impl Births {
+impl NewTaskSearch {
     /// Where those are that were born since this was asked before.
-    pub(super) fn since_before(&mut self, procfs: &Procfs, at: Duration) -> Newcomers {
+    pub(super) fn since_last_search(&mut self, procfs: &Procfs, at: Duration) -> NewTasks {
         let newest = procfs.newest();
         let before = std::mem::replace(&mut self.newest, newest);
         if self.listed.is_none_or(|listed| at >= listed + LISTING) {
             self.listed = Some(at);
-            return Newcomers::Anywhere;
+            return NewTasks::Anywhere;
         }
         match (before, newest) {
-            (Some(before), Some(newest)) if before == newest => Newcomers::None,
+            (Some(before), Some(newest)) if before == newest => NewTasks::None,
             (Some(before), Some(newest)) if before < newest && newest - before <= MOST_TRIED => {
-                Newcomers::Among(before + 1..=newest)
+                NewTasks::Among(before + 1..=newest)
             }
-            _ => Newcomers::Anywhere,
+            _ => NewTasks::Anywhere,
         }
     }
 
@@ -64,12 +64,12 @@ mod tests {
     const SOON: Duration = Duration::from_millis(100);
 
     /// What is said when the newest numbers are these, one after the other, a tenth of a second apart.
-    fn said(newest: &[i32]) -> Vec<Newcomers> {
+    fn said(newest: &[i32]) -> Vec<NewTasks> {
         let root = tempfile::tempdir().unwrap();
-        let mut births = Births::default();
+        let mut births = NewTaskSearch::default();
         let steps = (0..).zip(newest).map(|(step, newest)| {
             fs::write(root.path().join("loadavg"), format!("0.00 0.01 0.05 1/100 {newest}\n")).unwrap();
-            births.since_before(&Procfs::new(root.path()), SOON * step)
+            births.since_last_search(&Procfs::new(root.path()), SOON * step)
         });
         steps.collect()
     }
@@ -78,33 +78,33 @@ mod tests {
     fn where_nothing_was_born_nothing_is_looked_at() {
         assert_eq!(
             said(&[50, 50, 50]),
-            [Newcomers::Anywhere, Newcomers::None, Newcomers::None]
+            [NewTasks::Anywhere, NewTasks::None, NewTasks::None]
         );
     }
 
     #[test]
     fn a_few_births_are_looked_for_by_their_numbers() {
-        assert_eq!(said(&[50, 53])[1], Newcomers::Among(51..=53));
+        assert_eq!(said(&[50, 53])[1], NewTasks::Among(51..=53));
     }
 
     #[test]
     fn many_births_and_numbers_that_begin_again_need_a_list() {
-        assert_eq!(said(&[50, 5000])[1], Newcomers::Anywhere);
-        assert_eq!(said(&[50, 5])[1], Newcomers::Anywhere);
+        assert_eq!(said(&[50, 5000])[1], NewTasks::Anywhere);
+        assert_eq!(said(&[50, 5])[1], NewTasks::Anywhere);
     }
 
     #[test]
     fn all_are_listed_once_a_second() {
         let said = said(&[50; 12]);
-        let listed: Vec<usize> = (0..12).filter(|&step| said[step] == Newcomers::Anywhere).collect();
+        let listed: Vec<usize> = (0..12).filter(|&step| said[step] == NewTasks::Anywhere).collect();
         assert_eq!(listed, [0, 10]);
     }
 
     #[test]
     fn without_a_newest_number_all_are_listed() {
-        let mut births = Births::default();
+        let mut births = NewTaskSearch::default();
         let nowhere = Procfs::new("/nowhere");
-        births.since_before(&nowhere, Duration::ZERO);
-        assert_eq!(births.since_before(&nowhere, SOON), Newcomers::Anywhere);
+        births.since_last_search(&nowhere, Duration::ZERO);
+        assert_eq!(births.since_last_search(&nowhere, SOON), NewTasks::Anywhere);
     }
 }

@@ -5,14 +5,14 @@ use pinfold_core::{Applied, Decision, Finding, Metric, PageMapping, Prefetchers,
 use std::time::Duration;
 
 /// Has the given page mapping and prefetcher setting in every configuration that another policy asks for.
-pub struct Given {
+pub struct WithUserSettings {
     policy: Box<dyn Policy>,
     pages: Option<PageMapping>,
     prefetchers: Option<Prefetchers>,
     following_within: Option<Duration>,
 }
 
-impl Given {
+impl WithUserSettings {
     /// `policy`, with these; `None` leaves to `policy` what it says. Pages follow threads that change their node where that
     /// takes no longer than `following_within`, unless `policy` says otherwise.
     pub fn new(
@@ -29,7 +29,7 @@ impl Given {
         }
     }
 
-    fn with_given(&self, mut decision: Decision) -> Decision {
+    fn with_user_settings(&self, mut decision: Decision) -> Decision {
         if let Some(configuration) = &mut decision.configuration {
             configuration.pages = self.pages.or(configuration.pages);
             configuration.prefetchers = self.prefetchers.or(configuration.prefetchers);
@@ -39,19 +39,19 @@ impl Given {
     }
 }
 
-impl Policy for Given {
+impl Policy for WithUserSettings {
     fn name(&self) -> &'static str {
         self.policy.name()
     }
 
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
         let decision = self.policy.start(topology, metrics);
-        self.with_given(decision)
+        self.with_user_settings(decision)
     }
 
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision {
         let decision = self.policy.decide(topology, sample, applied);
-        self.with_given(decision)
+        self.with_user_settings(decision)
     }
 
     fn end(&mut self) -> Vec<Finding> {

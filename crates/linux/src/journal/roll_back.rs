@@ -39,7 +39,7 @@ pub struct Roots {
 
 /// One call, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Undone {
+pub struct RolledBackCall {
     /// The call.
     pub action: Action,
     /// Why it failed; `None` where it did not, or was not made.
@@ -48,16 +48,16 @@ pub struct Undone {
 
 /// What came of making a journal undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undoing {
+pub struct RolledBack {
     /// The calls, in order.
-    pub calls: Vec<Undone>,
+    pub calls: Vec<RolledBackCall>,
     /// What was changed since by somebody else, and is left alone, in words.
     pub left_alone: Vec<String>,
     /// What could not be looked at, and why.
     pub unknown: Vec<String>,
 }
 
-impl Undoing {
+impl RolledBack {
     /// How many changes are not undone that should be.
     pub fn failed(&self) -> usize {
         self.unknown.len() + self.calls.iter().filter(|call| call.failure.is_some()).count()
@@ -122,30 +122,35 @@ fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
 }
 
 /// Makes these changes undone, or only says which calls that needs. With `orphans` it looks for orphans, too.
-pub(super) fn undo<'a>(
+pub(super) fn roll_back<'a>(
     changes: impl IntoIterator<Item = &'a Change>,
     roots: &Roots,
     dry_run: bool,
     orphans: bool,
-) -> Undoing {
+) -> RolledBack {
     let mut masks = vec![];
-    let mut undoing = Undoing::default();
+    let mut rolled_back = RolledBack::default();
     for change in changes {
         match change {
             Change::Mask(change) => masks.push(change),
-            Change::Register(change) => undo_register(change, &roots.registers, dry_run, &mut undoing),
+            Change::Register(change) => roll_back_register(change, &roots.registers, dry_run, &mut rolled_back),
         }
     }
-    undo_masks(&masks, &roots.procfs, dry_run, orphans, &mut undoing);
-    undoing
+    roll_back_masks(&masks, &roots.procfs, dry_run, orphans, &mut rolled_back);
+    rolled_back
 }
 
-pub(super) fn undo_register(change: &RegisterChange, registers: &Registers, dry_run: bool, undoing: &mut Undoing) {
+pub(super) fn roll_back_register(
+    change: &RegisterChange,
+    registers: &Registers,
+    dry_run: bool,
+    rolled_back: &mut RolledBack,
+) {
     let RegisterChange { pu, register, .. } = *change;
     let now = match registers.read(pu, register) {
         Ok(now) => now,
         Err(error) => {
-            undoing
+            rolled_back
                 .unknown
                 .push(format!("register {register:#x} of PU {pu}: {error}"));
             return;
@@ -155,7 +160,7 @@ pub(super) fn undo_register(change: &RegisterChange, registers: &Registers, dry_
         Verdict::AsBefore => return,
         Verdict::GiveBack(to) => to,
         Verdict::LeaveAlone => {
-            undoing.left_alone.push(format!(
+            rolled_back.left_alone.push(format!(
                 "register {register:#x} of PU {pu} is {now:#x} now, which pinfold did not set"
             ));
             return;
@@ -166,7 +171,7 @@ pub(super) fn undo_register(change: &RegisterChange, registers: &Registers, dry_
     } else {
         registers.write(pu, register, to).err()
     };
-    undoing.calls.push(Undone {
+    rolled_back.calls.push(RolledBackCall {
         action: Action::Register { pu, register, now, to },
         failure: failure.map(|error| error.to_string()),
     });
@@ -178,7 +183,13 @@ const BEING_MADE: Duration = Duration::from_millis(20);
 /// How the newcomers of a process are recognised: the PUs on which its threads were pinned, with where they ran before.
 type Pinnings = BTreeMap<PuId, CpuMask>;
 
-fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, orphans: bool, undoing: &mut Undoing) {
+fn roll_back_masks(
+    changes: &[&MaskChange],
+    procfs: &Procfs,
+    dry_run: bool,
+    orphans: bool,
+    rolled_back: &mut RolledBack,
+) {
     let mut processes: BTreeMap<i32, Held> = BTreeMap::new();
     for process in changes.iter().map(|change| change.thread.process) {
         if let Some(held) = Held::new(process) {
@@ -205,7 +216,7 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, orphans: 
                 }
             }
         }
-        let before = undoing.calls.len();
+        let before = rolled_back.calls.len();
         if orphans {
             find_orphans(changes, procfs, &mut adopted);
         }
@@ -238,7 +249,7 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, orphans: 
                 if let Verdict::GiveBack(to) = verdict {
                     let failure = if dry_run { None } else { give(to, thread) };
                     let to = to.clone();
-                    undoing.calls.push(Undone {
+                    rolled_back.calls.push(RolledBackCall {
                         action: Action::Mask {
                             process,
                             thread,
@@ -248,7 +259,7 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, orphans: 
                         failure,
                     });
                 } else {
-                    undoing.left_alone.push(format!(
+                    rolled_back.left_alone.push(format!(
                         "thread {thread} of process {process} runs on {} now, which pinfold did not set",
                         now.to_set()
                     ));
@@ -258,9 +269,9 @@ fn undo_masks(changes: &[&MaskChange], procfs: &Procfs, dry_run: bool, orphans: 
         if dry_run {
             return;
         }
-        if undoing.calls.len() > before {
+        if rolled_back.calls.len() > before {
             confirmed = false;
-        } else if undoing.calls.is_empty() || std::mem::replace(&mut confirmed, true) {
+        } else if rolled_back.calls.is_empty() || std::mem::replace(&mut confirmed, true) {
             return;
         } else {
             // Its creator may have had its mask back while the kernel was making a thread with the old one.
@@ -384,11 +395,11 @@ mod tests {
                 groups: None,
             })
         };
-        let undoing = undo(&[change(real.start + 1)], &Roots::default(), true, true);
-        assert_eq!(undoing, Undoing::default());
+        let rolled_back = roll_back(&[change(real.start + 1)], &Roots::default(), true, true);
+        assert_eq!(rolled_back, RolledBack::default());
         // With its own it would be, or is told of: the record is about this thread.
-        let undoing = undo(&[change(real.start)], &Roots::default(), true, true);
-        assert!(!undoing.calls.is_empty() || !undoing.left_alone.is_empty());
+        let rolled_back = roll_back(&[change(real.start)], &Roots::default(), true, true);
+        assert!(!rolled_back.calls.is_empty() || !rolled_back.left_alone.is_empty());
     }
 
     #[test]
@@ -406,18 +417,18 @@ mod tests {
             replaced: None,
             written: 15,
         };
-        let undoing = undo(&[Change::Register(change)], &roots, false, true);
-        assert_eq!(undoing.failed(), 1);
-        assert!(undoing.problems()[0].contains("PU 3"), "{undoing:?}");
+        let rolled_back = roll_back(&[Change::Register(change)], &roots, false, true);
+        assert_eq!(rolled_back.failed(), 1);
+        assert!(rolled_back.problems()[0].contains("PU 3"), "{rolled_back:?}");
         fs::create_dir(devices.path().join("3")).unwrap();
         fs::write(devices.path().join("3/msr"), [0x0f; 0x1b0]).unwrap();
-        let undoing = undo(&[Change::Register(change)], &roots, true, true);
+        let rolled_back = roll_back(&[Change::Register(change)], &roots, true, true);
         assert_eq!(
-            undoing.calls[0].action.to_string(),
+            rolled_back.calls[0].action.to_string(),
             "pwrite(/dev/cpu/3/msr, 0xf0f0f0f0f0f0f00, 0x1a4)"
         );
         assert_eq!(roots.registers.read(PuId(3), 0x1a4).unwrap(), 0x0f0f_0f0f_0f0f_0f0f);
-        undo(&[Change::Register(change)], &roots, false, true);
+        roll_back(&[Change::Register(change)], &roots, false, true);
         assert_eq!(roots.registers.read(PuId(3), 0x1a4).unwrap(), 0x0f0f_0f0f_0f0f_0f00);
     }
 }

@@ -1,8 +1,8 @@
 //! Who is watched: newcomers are entered, and those that have ended struck out.
 
-use super::newcomers::Newcomers;
+use super::new_tasks::NewTasks;
 use super::reading::Reading;
-use super::{Former, Watcher};
+use super::{FormerPin, Watcher};
 use crate::affinity::CpuMask;
 use crate::held::Held;
 use crate::journal::{Target, Thread};
@@ -28,30 +28,30 @@ const INHERITED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Watcher {
     /// Enters whoever was born since the last time.
-    pub(super) fn meet_newcomers(&mut self, at: Duration) {
-        match self.births.since_before(&self.procfs, at) {
-            Newcomers::None => {}
-            Newcomers::Among(numbers) => {
+    pub(super) fn add_new_tasks(&mut self, at: Duration) {
+        match self.new_tasks.since_last_search(&self.procfs, at) {
+            NewTasks::None => {}
+            NewTasks::Among(numbers) => {
                 for number in numbers {
                     // A number that is given out again is another's now.
-                    self.never.remove(&number);
-                    self.strangers.remove(&number);
+                    self.never_watched.remove(&number);
+                    self.unselected.remove(&number);
                     if self.table.of_thread(number).is_some_and(|task| !self.has_ended(task)) {
                         continue;
                     }
-                    if let Some(kin) = self.procfs.kinship(number)
-                        && self.meet_process(kin.process, at)
+                    if let Some(kinship) = self.procfs.kinship(number)
+                        && self.select_process(kinship.process, at)
                     {
-                        self.meet(kin.process, number, at);
+                        self.add_if_alive(kinship.process, number, at);
                     }
                 }
             }
-            Newcomers::Anywhere => self.call_the_roll(at),
+            NewTasks::Anywhere => self.list_all_tasks(at),
         }
-        let expired = |former: &mut Former| former.until <= at;
-        for former in self.former.extract_if(.., expired) {
+        let expired = |former: &mut FormerPin| former.until <= at;
+        for former in self.former_pins.extract_if(.., expired) {
             if let Some(noted) = former.noted {
-                self.journal.undone(Target::Mask(noted));
+                self.journal.rolled_back(Target::Mask(noted));
             }
             let is_there_again = |task: &Task| task.pinned == Some(former.pu);
             if let Some(forks) = &self.forks
@@ -63,19 +63,19 @@ impl Watcher {
     }
 
     /// Lists all tasks.
-    fn call_the_roll(&mut self, at: Duration) {
+    fn list_all_tasks(&mut self, at: Duration) {
         let processes = self.procfs.processes();
-        for set in [&mut self.never, &mut self.strangers] {
+        for set in [&mut self.never_watched, &mut self.unselected] {
             set.retain(|process| processes.binary_search(process).is_ok());
         }
         for &process in &processes {
-            if !self.meet_process(process, at) {
+            if !self.select_process(process, at) {
                 self.drop_process(process);
                 continue;
             }
             for thread in self.procfs.threads(process) {
                 if self.table.of_thread(thread).is_none() {
-                    self.meet(process, thread, at);
+                    self.add_if_alive(process, thread, at);
                 }
             }
             self.look_at_cpuset(process);
@@ -85,8 +85,8 @@ impl Watcher {
     }
 
     /// Whether a process is watched.
-    fn meet_process(&mut self, process: i32, at: Duration) -> bool {
-        if self.never.contains(&process) {
+    fn select_process(&mut self, process: i32, at: Duration) -> bool {
+        if self.never_watched.contains(&process) {
             return false;
         }
         let selection = &self.watching.selection;
@@ -98,14 +98,14 @@ impl Watcher {
         };
         let ourselves = std::process::id().cast_signed();
         if stat.is_kernel_thread || process == ourselves || Some(process) == self.journal.guard() {
-            self.never.insert(process);
+            self.never_watched.insert(process);
             return false;
         }
         let inherited = |process: i32| self.processes.get(&process).is_some_and(|process| process.by_number);
         let inherited = inherited(process) || inherited(stat.parent);
         if !selection.includes(&self.procfs, process, &stat.name, inherited) {
-            if self.strangers.insert(process) {
-                self.set_free(process, &stat, at);
+            if self.unselected.insert(process) {
+                self.restore_masks(process, &stat, at);
             }
             return false;
         }
@@ -121,24 +121,24 @@ impl Watcher {
 
     /// Gives the threads of a process that is not watched what its creator had, where they were born with a mask of ours: a
     /// child may be another program than its parent.
-    fn set_free(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
+    fn restore_masks(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
             let Ok(mask) = CpuMask::of_thread(thread) else { continue };
             let origin = self.origin(process, thread, stat, mask);
             if let Some(pu) = origin.pinned {
-                self.free(process, thread, pu, &origin.original, at);
+                self.restore_mask(process, thread, pu, &origin.original, at);
             }
         }
     }
 
     /// Gives a thread that was born with a mask of ours what its creator had.
-    fn free(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<CpuMask>, at: Duration) {
+    fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<CpuMask>, at: Duration) {
         // Where it has ended, or may not be changed, nothing is lost.
         if original.give_to(thread).is_ok() {
             self.statistics.freed += 1;
         }
         // It may have begun others before.
-        self.former.push(Former {
+        self.former_pins.push(FormerPin {
             process,
             thread,
             pu,
@@ -167,35 +167,35 @@ impl Watcher {
     }
 
     /// Enters one task.
-    fn meet(&mut self, process: i32, thread: i32, at: Duration) {
+    fn add_if_alive(&mut self, process: i32, thread: i32, at: Duration) {
         if let Some(stat) = self.procfs.stat(process, thread)
             && !matches!(stat.state, 'Z' | 'X')
             && let Ok(mask) = CpuMask::of_thread(thread)
         {
             if self.table.of_thread(thread).is_some() {
                 // The one that had the number before it.
-                self.strike_out(thread, at);
+                self.forget(thread, at);
             }
-            self.enter(process, thread, &stat, mask, at);
+            self.add(process, thread, &stat, mask, at);
         }
     }
 
-    fn enter(&mut self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask, at: Duration) {
+    fn add(&mut self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask, at: Duration) {
         let origin = self.origin(process, thread, stat, mask);
         let inherited = origin.pinned;
         let original = Arc::clone(&origin.original);
         let id = self.table.begin(process, thread, origin, |_| true);
-        self.statistics.met += 1;
+        self.statistics.found += 1;
         if let Some(pu) = inherited {
             // It was not placed; its creator was.
-            self.free(process, thread, pu, &original, at);
+            self.restore_mask(process, thread, pu, &original, at);
             if let Some(task) = self.table.get_mut(id.serial) {
                 task.pinned = None;
             }
         }
         let time = self.procfs.open_cpu_time(process, thread);
         let mut reading = Reading::new(stat, time.filter(super::reading::CpuTimeFile::may_stay_open), at);
-        self.standing(process, thread, &original, &mut reading);
+        self.set_allowed(process, thread, &original, &mut reading);
         self.readings.insert(id.serial, reading);
     }
 
@@ -207,13 +207,13 @@ impl Watcher {
             // Ours was taken from it at its birth: this one is its own.
             return Origin::first(mask);
         }
-        let origin = self.table.origin_of_newcomer(creator, mask);
+        let origin = self.table.origin_of_new_task(creator, mask);
         let (None, Some(pu)) = (origin.pinned, only) else {
             return origin;
         };
-        let is_it = |former: &&Former| former.process == creator && former.pu == pu;
+        let is_it = |former: &&FormerPin| former.process == creator && former.pu == pu;
         let of_former = || {
-            self.former
+            self.former_pins
                 .iter()
                 .rev()
                 .find(is_it)
@@ -233,7 +233,7 @@ impl Watcher {
     }
 
     /// Finds out where a task that we have not placed may be moved to, now that its mask is `mask`.
-    pub(super) fn standing(&self, process: i32, thread: i32, mask: &CpuMask, reading: &mut Reading) {
+    pub(super) fn set_allowed(&self, process: i32, thread: i32, mask: &CpuMask, reading: &mut Reading) {
         let allowed: PuSet = mask.to_set().intersection(self.watching.topology.allowed_pus());
         reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {
             Some(LeftAlone::RealTime)
@@ -299,13 +299,13 @@ impl Watcher {
     }
 
     /// Strikes out those that were found to have ended the time before: whoever they have begun has been met by now.
-    pub(super) fn strike_out_the_dead(&mut self, at: Duration) {
-        for thread in std::mem::take(&mut self.dead) {
-            self.strike_out(thread, at);
+    pub(super) fn forget_ended(&mut self, at: Duration) {
+        for thread in std::mem::take(&mut self.ended) {
+            self.forget(thread, at);
         }
     }
 
-    fn strike_out(&mut self, thread: i32, at: Duration) {
+    fn forget(&mut self, thread: i32, at: Duration) {
         let Some(task) = self.table.end(thread) else { return };
         self.statistics.ended += 1;
         self.readings.remove(&task.id.serial);
@@ -318,7 +318,7 @@ impl Watcher {
     /// Remembers for a while where a task was pinned, and strikes out of the journal then what was `noted` of it.
     pub(super) fn was_pinned(&mut self, task: &Task, noted: Option<Thread>, at: Duration) {
         if let Some(pu) = task.pinned {
-            self.former.push(Former {
+            self.former_pins.push(FormerPin {
                 process: task.id.process,
                 thread: task.id.thread,
                 pu,

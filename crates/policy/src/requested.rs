@@ -1,18 +1,22 @@
 //! What a policy has asked for, so that it asks again only when that changes.
 
-use crate::roster::Roster;
+use crate::working_tasks::WorkingTasks;
 use pinfold_core::{Configuration, Pinning};
 
 /// The configuration that was last asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(Option<Configuration>);
+pub(crate) struct RequestedConfiguration(Option<Configuration>);
 
-impl Asked {
-    /// `pinning` for the tasks that `roster` does not leave alone; `None` where that was asked for last.
-    pub(crate) fn configuration(&mut self, pinning: Option<&Pinning>, roster: &Roster) -> Option<Configuration> {
+impl RequestedConfiguration {
+    /// `pinning` for the tasks that `working_tasks` does not leave alone; `None` where that was asked for last.
+    pub(crate) fn configuration(
+        &mut self,
+        pinning: Option<&Pinning>,
+        working_tasks: &WorkingTasks,
+    ) -> Option<Configuration> {
         let wanted = Configuration {
             pinning: pinning.cloned(),
-            left_alone: roster.left_alone(),
+            left_alone: working_tasks.left_alone(),
             ..Configuration::default()
         };
         if self.0.as_ref() == Some(&wanted) {

@@ -20,41 +20,41 @@ pub(crate) struct Outcome {
 
 /// One search: which candidates there are, which are still to be probed and what the others gave.
 #[derive(Debug)]
-pub(crate) struct Contest {
+pub(crate) struct CandidateResults {
     /// `None` leaves every thread to the operating system.
     pub(crate) pinnings: Vec<Option<Pinning>>,
     /// The number of working tasks for which the candidates were made.
     pub(crate) threads: usize,
     outcomes: Vec<Option<Outcome>>,
     waiting: VecDeque<usize>,
-    /// The heats of a race, which come before the probes; see `race`.
-    heats: Vec<Option<Heat>>,
-    waiting_for_heat: VecDeque<usize>,
+    /// The screenings of a race, which come before the probes; see `race`.
+    screenings: Vec<Option<Screening>>,
+    waiting_for_screening: VecDeque<usize>,
 }
 
-/// What a heat has shown.
+/// What a screening has shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Heat {
+pub(crate) struct Screening {
     /// The readings from which the outlook is seen.
     pub(crate) readings: Vec<Reading>,
     /// Where the candidate was heading; `None` when the readings were too few to say.
     pub(crate) outlook: Option<Estimate>,
 }
 
-impl Heat {
+impl Screening {
     /// What there is to say of a candidate that goes no further.
     pub(crate) fn measurement(&self) -> Measurement {
         Measurement::of_readings(self.readings.clone(), self.outlook.map(|outlook| outlook.value))
     }
 }
 
-impl Contest {
+impl CandidateResults {
     pub(crate) fn new(pinnings: Vec<Option<Pinning>>, threads: usize) -> Self {
         Self {
             outcomes: vec![None; pinnings.len()],
             waiting: (0..pinnings.len()).collect(),
-            heats: vec![None; pinnings.len()],
-            waiting_for_heat: VecDeque::new(),
+            screenings: vec![None; pinnings.len()],
+            waiting_for_screening: VecDeque::new(),
             pinnings,
             threads,
         }
@@ -69,53 +69,53 @@ impl Contest {
         self.waiting.push_front(first);
     }
 
-    /// Lets all candidates run a heat first, in the order in which they were to be probed.
+    /// Lets all candidates run a screening first, in the order in which they were to be probed.
     pub(crate) fn race(&mut self) {
-        self.heats.fill(None);
-        self.waiting_for_heat = std::mem::take(&mut self.waiting);
+        self.screenings.fill(None);
+        self.waiting_for_screening = std::mem::take(&mut self.waiting);
     }
 
-    /// The next candidate to run a heat.
-    pub(crate) fn next_heat(&mut self) -> Option<usize> {
-        self.waiting_for_heat.pop_front()
+    /// The next candidate to run a screening.
+    pub(crate) fn next_screening(&mut self) -> Option<usize> {
+        self.waiting_for_screening.pop_front()
     }
 
-    /// Keeps what a heat has shown.
-    pub(crate) fn record_heat(&mut self, candidate: usize, heat: Heat) {
-        self.heats[candidate] = Some(heat);
+    /// Keeps what a screening has shown.
+    pub(crate) fn record_screening(&mut self, candidate: usize, screening: Screening) {
+        self.screenings[candidate] = Some(screening);
     }
 
-    /// The best of the heats that were run so far, which is the one with the highest outlook, with that.
-    pub(crate) fn best_heat(&self) -> Option<(usize, &Heat, f64)> {
-        let run = self.heats.iter().enumerate();
-        run.filter_map(|(candidate, heat)| {
-            let heat = heat.as_ref()?;
-            Some((candidate, heat, heat.outlook?.value))
+    /// The best of the screenings that were run so far, which is the one with the highest outlook, with that.
+    pub(crate) fn best_screened(&self) -> Option<(usize, &Screening, f64)> {
+        let run = self.screenings.iter().enumerate();
+        run.filter_map(|(candidate, screening)| {
+            let screening = screening.as_ref()?;
+            Some((candidate, screening, screening.outlook?.value))
         })
         .min_by(|one, other| other.2.total_cmp(&one.2))
     }
 
-    /// Ends the heats: those that have lost come back and the others wait to be probed, the one with the best outlook
+    /// Ends the screenings: those that have lost come back and the others wait to be probed, the one with the best outlook
     /// first. One of which nothing is known may be the best and comes first.
-    pub(crate) fn end_heats(&mut self) -> Vec<(usize, Heat)> {
-        let heats = std::mem::replace(&mut self.heats, vec![None; self.pinnings.len()]);
-        let number = heats.len();
-        let mut run: Vec<(usize, Heat)> = heats
+    pub(crate) fn end_screening(&mut self) -> Vec<(usize, Screening)> {
+        let screenings = std::mem::replace(&mut self.screenings, vec![None; self.pinnings.len()]);
+        let number = screenings.len();
+        let mut run: Vec<(usize, Screening)> = screenings
             .into_iter()
             .enumerate()
-            .filter_map(|(candidate, heat)| Some((candidate, heat?)))
+            .filter_map(|(candidate, screening)| Some((candidate, screening?)))
             .collect();
-        let outlook = |heat: &Heat| heat.outlook.map_or(f64::INFINITY, |outlook| outlook.value);
+        let outlook = |screening: &Screening| screening.outlook.map_or(f64::INFINITY, |outlook| outlook.value);
         run.sort_by(|one, other| outlook(&other.1).total_cmp(&outlook(&one.1)));
         let best = run
             .iter()
-            .find(|(_, heat)| heat.outlook.is_some())
-            .map(|(_, heat)| heat.readings.clone());
-        let has_lost = |heat: &Heat| match (&heat.outlook, &best) {
-            (Some(outlook), Some(best)) => race::lost_heats(outlook, best, number),
+            .find(|(_, screening)| screening.outlook.is_some())
+            .map(|(_, screening)| screening.readings.clone());
+        let has_lost = |screening: &Screening| match (&screening.outlook, &best) {
+            (Some(outlook), Some(best)) => race::lost_screening(outlook, best, number),
             _ => false,
         };
-        let (lost, left): (Vec<_>, Vec<_>) = run.into_iter().partition(|(_, heat)| has_lost(heat));
+        let (lost, left): (Vec<_>, Vec<_>) = run.into_iter().partition(|(_, screening)| has_lost(screening));
         self.waiting = left.into_iter().map(|(candidate, _)| candidate).collect();
         lost
     }

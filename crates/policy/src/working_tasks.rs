@@ -1,4 +1,4 @@
-//! Which tasks have ranks: the roster of the tasks that work.
+//! Which tasks work, and so have ranks.
 //!
 //! A runtime's management thread does no work and gets no PU of its own (section 3 of the paper leaves the one of
 //! Intel's OpenMP to the scheduler). Such a helper is found by what it does and not by its name:
@@ -6,7 +6,7 @@
 //! 1. at the beginning of a window of time, note the processor time that each living task has used;
 //! 2. at its end, a task that was there all along and has used less than `HELPER_SHARE` of what the busiest task used
 //!    is a helper;
-//! 3. a window in which even the busiest task hardly ran says nothing, and the roster stays as it was.
+//! 3. a window in which even the busiest task hardly ran says nothing, and the set of working tasks stays as it was.
 //!
 //! Limits: a task that is younger than the window works until a whole window says otherwise, and so does one whose
 //! processor time cannot be read. A worker that sleeps through a whole window is taken for a helper until it has
@@ -125,7 +125,7 @@ pub(crate) enum Judgement {
 
 /// The living tasks, and which of them are left alone.
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct WorkingTasks {
     skip: Skip,
     helpers: BTreeSet<TaskId>,
     skipped: BTreeSet<TaskId>,
@@ -134,7 +134,7 @@ pub(crate) struct Roster {
     used_before: BTreeMap<TaskId, Duration>,
 }
 
-impl Roster {
+impl WorkingTasks {
     pub(crate) fn new(skip: Skip) -> Self {
         Self {
             skip,
@@ -201,8 +201,8 @@ impl Roster {
         Judgement::Changed
     }
 
-    /// How many tasks work.
-    pub(crate) fn working(&self) -> usize {
+    /// The number of working tasks.
+    pub(crate) fn number(&self) -> usize {
         self.working.len()
     }
 
@@ -249,63 +249,63 @@ mod tests {
         }
     }
 
-    fn judged(roster: &mut Roster, first: &Sample, last: &Sample) -> Judgement {
-        roster.update(first);
-        roster.begin_window(first);
-        roster.update(last);
-        roster.judge(last)
+    fn judged(working_tasks: &mut WorkingTasks, first: &Sample, last: &Sample) -> Judgement {
+        working_tasks.update(first);
+        working_tasks.begin_window(first);
+        working_tasks.update(last);
+        working_tasks.judge(last)
     }
 
-    fn serials(roster: &Roster) -> Vec<u64> {
-        roster.left_alone().iter().map(|id| id.serial).collect()
+    fn serials(working_tasks: &WorkingTasks) -> Vec<u64> {
+        working_tasks.left_alone().iter().map(|id| id.serial).collect()
     }
 
     #[test]
     fn a_task_with_less_than_a_hundredth_of_the_busiest_ones_time_is_a_helper() {
-        let mut roster = Roster::default();
+        let mut working_tasks = WorkingTasks::default();
         let first = sample(0, &[(0, Some(0)), (1, Some(0)), (2, Some(0))]);
         let last = sample(10, &[(0, Some(10_000)), (1, Some(99)), (2, Some(101))]);
-        assert_eq!(judged(&mut roster, &first, &last), Judgement::Changed);
-        assert_eq!(serials(&roster), [1]);
-        assert_eq!(roster.working(), 2);
+        assert_eq!(judged(&mut working_tasks, &first, &last), Judgement::Changed);
+        assert_eq!(serials(&working_tasks), [1]);
+        assert_eq!(working_tasks.number(), 2);
     }
 
     #[test]
     fn only_what_was_used_within_the_window_counts() {
-        let mut roster = Roster::default();
+        let mut working_tasks = WorkingTasks::default();
         let first = sample(10, &[(0, Some(9000)), (1, Some(5))]);
         let last = sample(20, &[(0, Some(9000)), (1, Some(9000))]);
-        judged(&mut roster, &first, &last);
-        assert_eq!(serials(&roster), [0]);
+        judged(&mut working_tasks, &first, &last);
+        assert_eq!(serials(&working_tasks), [0]);
     }
 
     #[test]
     fn a_task_that_is_younger_than_the_window_works() {
-        let mut roster = Roster::default();
+        let mut working_tasks = WorkingTasks::default();
         let first = sample(0, &[(0, Some(0))]);
         let last = sample(10, &[(0, Some(9000)), (1, Some(0))]);
-        assert_eq!(judged(&mut roster, &first, &last), Judgement::Unchanged);
-        assert_eq!(roster.working(), 2);
+        assert_eq!(judged(&mut working_tasks, &first, &last), Judgement::Unchanged);
+        assert_eq!(working_tasks.number(), 2);
     }
 
     #[test]
     fn an_idle_program_keeps_its_roster() {
-        let mut roster = Roster::default();
+        let mut working_tasks = WorkingTasks::default();
         let first = sample(0, &[(0, Some(0)), (1, Some(0))]);
         let last = sample(10, &[(0, Some(90)), (1, Some(0))]);
-        assert_eq!(judged(&mut roster, &first, &last), Judgement::Idle);
-        assert!(serials(&roster).is_empty());
+        assert_eq!(judged(&mut working_tasks, &first, &last), Judgement::Idle);
+        assert!(serials(&working_tasks).is_empty());
     }
 
     #[test]
     fn a_task_whose_time_cannot_be_read_works() {
-        let mut roster = Roster::default();
+        let mut working_tasks = WorkingTasks::default();
         let first = sample(0, &[(0, Some(0)), (1, None)]);
         let last = sample(10, &[(0, Some(9000)), (1, None)]);
-        judged(&mut roster, &first, &last);
-        assert!(serials(&roster).is_empty());
+        judged(&mut working_tasks, &first, &last);
+        assert!(serials(&working_tasks).is_empty());
         let unreadable = sample(20, &[(0, None), (1, None)]);
-        assert_eq!(roster.judge(&unreadable), Judgement::Unchanged);
+        assert_eq!(working_tasks.judge(&unreadable), Judgement::Unchanged);
     }
 
     #[test]
