@@ -11,6 +11,7 @@
 mod events;
 mod machine;
 pub mod microbenchmarks;
+pub mod misses;
 pub mod model;
 mod random;
 mod recorded;

@@ -13,6 +13,8 @@
 //!
 //! Prefetchers are off for latencies, as the tools switch them off, and on for bandwidths. One PU of each core runs.
 
+mod compare;
+
 use crate::model::{Cores, LINE_BYTES, Measure, Mix, Model, PAGE_BYTES, Published, Size, Target};
 use crate::window::{
     Event, EventKind, Options, PageMapping, Prefetchers, Recorded, Stream, WindowConfiguration, WindowError,
@@ -20,6 +22,8 @@ use crate::window::{
 };
 use pinfold_core::{Pinning, PuId};
 use std::collections::{BTreeSet, HashMap};
+
+pub use compare::{Comparison, MeasureError, none_found};
 
 /// The region that is timed.
 const TIMED: u64 = 1;

@@ -11,6 +11,7 @@
 //! a stretch is a multiple of the level's sets, which leaves every line in the set that its address chooses.
 
 use super::cache::Cache;
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// Lines that are numbered together, at least: 2 MiB where a line has 64 bytes.
@@ -20,7 +21,7 @@ const STRETCH: u64 = 1 << 15;
 const LARGEST: u64 = 8 << 30;
 
 /// One cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Geometry {
     /// Capacity in bytes.
     pub bytes: u64,
@@ -31,7 +32,7 @@ pub struct Geometry {
 }
 
 /// What one level counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Misses {
     /// Loads that reached the level.
     pub reads: u64,
