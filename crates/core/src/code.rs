@@ -1,121 +1,261 @@
 //! Codes of reasons: what a program that reads JSON branches on. The text beside a code is for people, and may change.
 //!
-//! A code that this pinfold does not know is read as `Unknown`: an older pinfold wrote none, and a later one may write more.
+//! `codes!` defines an enumeration of codes. `CODE_SETS` lists all of them, and a test compares the list with docs/formats.md.
+//! A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later pinfold may have another
+//! code. Both are read as `Unknown`. A set without it grows with the version of its file.
 
+use crate::memory::{LeftCode, Mismatch};
+use crate::{Activity, LeftAlone, MoveReason};
 use serde::{Deserialize, Serialize};
 
-/// Why a metric was chosen, or none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricCode {
-    /// The user named it.
-    AskedFor,
-    /// It is the nearest to the program's own progress that counts.
-    NearestToProgress,
-    /// The user named it, and the machine has none of that name.
-    NotThere,
-    /// The user named it, and it counted nothing.
-    AskedForCountedNothing,
-    /// The user named it, and it could not be read.
-    AskedForNotReadable,
-    /// The machine has no source of counts.
-    NoSource,
-    /// No source counted anything.
-    NothingCounted,
-    /// Any other.
-    #[default]
-    #[serde(other)]
-    Unknown,
+/// The codes that one key of JSON can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSet {
+    /// The key, as docs/formats.md names it.
+    pub key: &'static str,
+    /// The codes, in the order of the enumeration.
+    pub codes: &'static [&'static str],
 }
 
-/// Where candidates come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CandidatesCode {
-    /// The user's schedule.
-    Schedule,
-    /// The topology, beside threads that are left to the operating system.
-    Topology,
-    /// On this topology no pinning differs from another, so threads are left to the operating system.
-    NoDifference,
-    /// An affinity hint that the user named.
-    Hint,
-    /// The behaviour database knows the program.
-    KnownProgram,
-    /// The program is not known, and is sampled.
-    Sample,
-    /// A learned rule asks for the second candidate.
-    Rules,
-    /// The same hint, for another number of threads.
-    ThreadsChanged,
-    /// What ran until the program ended, before any search.
-    UntilTheEnd,
-    /// Any other.
-    #[default]
-    #[serde(other)]
-    Unknown,
+/// Every set of codes.
+pub const CODE_SETS: &[CodeSet] = &[
+    MetricCode::SET,
+    CandidatesCode::SET,
+    ChoiceCode::SET,
+    SampleCode::SET,
+    EndedCode::SET,
+    NoteCode::SET,
+    RefusalCode::SET,
+    BrokenOffCode::SET,
+    LeftCode::SET,
+    Mismatch::SET,
+    MoveReason::SET,
+    Activity::SET,
+    LeftAlone::SET,
+];
+
+/// A reason in JSON: an object of both keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ReadReason<Code>", bound(deserialize = "Code: Default + Deserialize<'de>"))]
+pub struct Reason<Code> {
+    /// For programs.
+    pub code: Code,
+    /// For people.
+    pub why: String,
 }
 
-/// When the program ended, where that was before the policy had finished.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndedCode {
-    /// Before a metric was chosen.
-    BeforeMetric,
-    /// During the search.
-    DuringSearch,
-    /// Before a sample was complete.
-    DuringSample,
-    /// Before a move that rules asked for was checked.
-    BeforeCheck,
-    /// Any other.
-    #[default]
-    #[serde(other)]
-    Unknown,
+impl<Code> Reason<Code> {
+    /// A reason with this text.
+    pub fn new(code: Code, why: impl Into<String>) -> Self {
+        Self { code, why: why.into() }
+    }
 }
 
-/// What a note is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NoteCode {
-    /// What the machine could not observe or do.
-    Machine,
-    /// The threads of the program do not run.
-    Idle,
-    /// There are more threads than PUs.
-    MoreThreadsThanPus,
-    /// Threads begin and end all the time.
-    ThreadsChange,
-    /// No rate could be measured, and the first candidate is kept.
-    NothingMeasured,
-    /// The search begins again, because the rate fell.
-    SearchAgain,
-    /// A move that rules asked for did not help, and was rolled back.
-    RolledBack,
-    /// The thresholds of SAM.
-    Thresholds,
-    /// SAM moves no thread.
-    NoMoves,
-    /// SAM's activities that could be had of no task.
-    ActivitiesMissing,
-    /// Any other.
-    #[default]
-    #[serde(other)]
-    Unknown,
+/// A reason as it is read. Before there were codes it was a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ReadReason<Code> {
+    Coded { code: Code, why: String },
+    Text(String),
 }
 
-/// What the machine did not change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalCode {
-    /// A task stays on the PUs where it was.
-    Task,
-    /// Pages stay where they are.
-    Pages,
-    /// Prefetchers stay as they are.
-    Prefetchers,
-    /// Any other.
-    #[default]
-    #[serde(other)]
-    Unknown,
+impl<Code: Default> From<ReadReason<Code>> for Reason<Code> {
+    fn from(read: ReadReason<Code>) -> Self {
+        match read {
+            ReadReason::Coded { code, why } => Self { code, why },
+            ReadReason::Text(why) => Self::new(Code::default(), why),
+        }
+    }
+}
+
+/// Defines enumerations of codes: `Variant = "code"`. The string after `for` is the key that has the code.
+macro_rules! codes {
+    ($(
+        $(#[$about:meta])*
+        pub enum $name:ident for $key:literal { $($(#[$doc:meta])* $variant:ident = $code:literal,)+ }
+    )+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $code)] $variant,)+
+        }
+
+        impl $name {
+            pub(crate) const SET: $crate::code::CodeSet = $crate::code::CodeSet { key: $key, codes: &[$($code),+] };
+
+            /// The code in JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $code,)+
+                }
+            }
+        }
+    )+};
+}
+pub(crate) use codes;
+
+codes! {
+    /// Why a metric was chosen, or none.
+    #[derive(Default)]
+    pub enum MetricCode for "metric_code" {
+        /// The user named it.
+        AskedFor = "asked_for",
+        /// It is the nearest to the program's own progress that counts.
+        NearestToProgress = "nearest_to_progress",
+        /// The user named it, and the machine has none of that name.
+        NotThere = "not_there",
+        /// The user named it, and it counted nothing.
+        AskedForCountedNothing = "asked_for_counted_nothing",
+        /// The user named it, and it could not be read.
+        AskedForNotReadable = "asked_for_not_readable",
+        /// The machine has no source of counts.
+        NoSource = "no_source",
+        /// No source counted anything.
+        NothingCounted = "nothing_counted",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// Where candidates come from.
+    #[derive(Default)]
+    pub enum CandidatesCode for "candidates_code" {
+        /// The user's schedule.
+        Schedule = "schedule",
+        /// The topology, beside threads that are left to the operating system.
+        Topology = "topology",
+        /// On this topology no pinning differs from another, so threads are left to the operating system.
+        NoDifference = "no_difference",
+        /// An affinity hint that the user named.
+        Hint = "hint",
+        /// The behaviour database knows the program.
+        KnownProgram = "known_program",
+        /// The program is not known, and is sampled.
+        Sample = "sample",
+        /// A learned rule asks for the second candidate.
+        Rules = "rules",
+        /// The same hint, for another number of threads.
+        ThreadsChanged = "threads_changed",
+        /// What ran until the program ended, before any search.
+        UntilTheEnd = "until_the_end",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// When the program ended, where that was before the policy had finished.
+    #[derive(Default)]
+    pub enum EndedCode for "ended_early.code" {
+        /// Before a metric was chosen.
+        BeforeMetric = "before_metric",
+        /// During the search.
+        DuringSearch = "during_search",
+        /// Before a sample was complete.
+        DuringSample = "during_sample",
+        /// Before a move that rules asked for was checked.
+        BeforeCheck = "before_check",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// What a note is about.
+    #[derive(Default)]
+    pub enum NoteCode for "notes.code" {
+        /// What the machine could not observe or do.
+        Machine = "machine",
+        /// The threads of the program do not run.
+        Idle = "idle",
+        /// There are more threads than PUs.
+        MoreThreadsThanPus = "more_threads_than_pus",
+        /// Threads begin and end all the time.
+        ThreadsChange = "threads_change",
+        /// No rate could be measured, and the first candidate is kept.
+        NothingMeasured = "nothing_measured",
+        /// The search begins again, because the rate fell.
+        SearchAgain = "search_again",
+        /// A move that rules asked for did not help, and was rolled back.
+        RolledBack = "rolled_back",
+        /// The thresholds of SAM.
+        Thresholds = "thresholds",
+        /// SAM moves no thread.
+        NoMoves = "no_moves",
+        /// SAM's activities that could be had of no task.
+        ActivitiesMissing = "activities_missing",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// What the machine did not change.
+    #[derive(Default)]
+    pub enum RefusalCode for "refused.code" {
+        /// A task stays on the PUs where it was.
+        Task = "task",
+        /// Pages stay where they are.
+        Pages = "pages",
+        /// Prefetchers stay as they are.
+        Prefetchers = "prefetchers",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// Why the candidate was kept.
+    #[derive(Default)]
+    pub enum ChoiceCode for "chosen.code" {
+        /// Its rate was the highest of those that were measured.
+        HighestRate = "highest_rate",
+        /// No pinning had a rate that was higher than unpinned beyond the noise.
+        NoPinningBetter = "no_pinning_better",
+        /// The behaviour database knows the program.
+        KnownProgram = "known_program",
+        /// The rules ask for the placement in which the program was sampled.
+        SamplePlacement = "sample_placement",
+        /// The rate with the rules' hint was not worse.
+        HintKept = "hint_kept",
+        /// The rate with the rules' hint was not better, and the threads went back.
+        HintRolledBack = "hint_rolled_back",
+        /// Another number of threads works, with the same hint.
+        ThreadsChanged = "threads_changed",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// What the rules made of a sample.
+    #[derive(Default)]
+    pub enum SampleCode for "samples.code" {
+        /// A rule holds.
+        Rule = "rule",
+        /// No rule holds, and the default applies.
+        DefaultRule = "default_rule",
+        /// There are no rules.
+        NoRules = "no_rules",
+        /// The sample is kept for the behaviour database, and the rules were not evaluated.
+        NotEvaluated = "not_evaluated",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// Why a migration of pages ended early.
+    #[derive(Default)]
+    pub enum BrokenOffCode for "page_moves.broken_off.code" {
+        /// The program has ended.
+        Ended = "ended",
+        /// The user interrupted pinfold.
+        Interrupted = "interrupted",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
 }

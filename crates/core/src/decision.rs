@@ -1,7 +1,9 @@
 //! What a policy answers to a sample.
 
 use crate::hint::AffinityHint;
-use crate::{CandidatesCode, Configuration, EndedCode, MetricCode, NoteCode, Pinning, TaskMove};
+use crate::{
+    CandidatesCode, ChoiceCode, Configuration, EndedCode, MetricCode, NoteCode, Pinning, SampleCode, TaskMove,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -102,6 +104,10 @@ pub enum Finding {
         gain_over_first: Option<f64>,
         /// Its rate over that of the worst candidate, minus one.
         gain_over_worst: Option<f64>,
+        /// Why this one, for programs.
+        code: ChoiceCode,
+        /// Why this one, in words.
+        why: String,
     },
     /// The rate under the chosen pinning, every `t`.
     Rate {
@@ -145,6 +151,8 @@ pub enum Finding {
         observed: Vec<Observed>,
         /// The hint that learned rules ask for; `None` where none were asked.
         says: Option<AffinityHint>,
+        /// What the rules made of it, for programs.
+        code: SampleCode,
         /// Which rule said so, and the values that made it; empty where none were asked.
         why: String,
     },

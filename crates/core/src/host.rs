@@ -3,8 +3,8 @@
 //! `Machine` is about one program, whose threads have ranks and whose whole configuration is applied at once. A daemon sees
 //! tasks of many programs come and go, and moves one or the other. What both share is plain data: topology, metrics, samples.
 
+use crate::code::codes;
 use crate::{Metric, PuId, PuSet, Sample, TaskId, Topology};
-use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,29 +60,17 @@ pub struct TaskStatus {
     pub busy: Option<f64>,
 }
 
-/// Why a task is not moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LeftAlone {
-    /// It has set its own mask, or somebody else has after us.
-    OwnMask,
-    /// We may not move it.
-    Forbidden,
-    /// It may run on one PU only.
-    OnePu,
-    /// It has real-time priority: whoever gave it that has decided where and when it runs.
-    RealTime,
-}
-
-impl LeftAlone {
-    /// The code in JSON and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OwnMask => "own_mask",
-            Self::Forbidden => "forbidden",
-            Self::OnePu => "one_pu",
-            Self::RealTime => "real_time",
-        }
+codes! {
+    /// Why a task is not moved.
+    pub enum LeftAlone for "tasks.left_alone" {
+        /// It has set its own mask, or somebody else has after us.
+        OwnMask = "own_mask",
+        /// We may not move it.
+        Forbidden = "forbidden",
+        /// It may run on one PU only.
+        OnePu = "one_pu",
+        /// It has real-time priority: whoever gave it that has decided where and when it runs.
+        RealTime = "real_time",
     }
 }
 

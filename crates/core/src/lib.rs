@@ -25,7 +25,10 @@ mod summary;
 mod task_move;
 mod topology;
 
-pub use code::{CandidatesCode, EndedCode, MetricCode, NoteCode, RefusalCode};
+pub use code::{
+    BrokenOffCode, CODE_SETS, CandidatesCode, ChoiceCode, CodeSet, EndedCode, MetricCode, NoteCode, Reason,
+    RefusalCode, SampleCode,
+};
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed};

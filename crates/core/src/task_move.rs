@@ -1,22 +1,35 @@
 //! Moves of single tasks, and the activities that cause them.
 
+use crate::code::codes;
 use crate::{PuId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the
-/// names that `[[metric]]` of events/*.toml has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Activity {
-    /// Coherence between packages (last-level-cache domains).
-    InterPackageCoherence,
-    /// Coherence within a package (last-level-cache domain).
-    IntraPackageCoherence,
-    /// Accesses to another node's memory.
-    RemoteDram,
-    /// Demand for memory bandwidth.
-    MemoryBandwidth,
+codes! {
+    /// The four activities by which SAM categorises tasks (Srikanthan, Dwarkadas and Shen, ATC 2015, section 3.1), with the
+    /// names that `[[metric]]` of events/*.toml has.
+    pub enum Activity for "moves.activity" {
+        /// Coherence between packages (last-level-cache domains).
+        InterPackageCoherence = "inter_package_coherence",
+        /// Coherence within a package (last-level-cache domain).
+        IntraPackageCoherence = "intra_package_coherence",
+        /// Accesses to another node's memory.
+        RemoteDram = "remote_dram",
+        /// Demand for memory bandwidth.
+        MemoryBandwidth = "memory_bandwidth",
+    }
+
+    /// Why SAM's mapper moves a task.
+    pub enum MoveReason for "moves.reason" {
+        /// It shares data with tasks of another domain, and goes to them.
+        Coherence = "coherence",
+        /// It uses another node's memory, and goes back there.
+        RemoteMemory = "remote_memory",
+        /// Its package's memory is saturated, and another's is not.
+        Bandwidth = "bandwidth",
+        /// It was moved for coherence, and that did not help.
+        RollBack = "undo",
+    }
 }
 
 impl Activity {
@@ -27,31 +40,6 @@ impl Activity {
         Self::RemoteDram,
         Self::MemoryBandwidth,
     ];
-
-    /// The name in event sets, JSON and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InterPackageCoherence => "inter_package_coherence",
-            Self::IntraPackageCoherence => "intra_package_coherence",
-            Self::RemoteDram => "remote_dram",
-            Self::MemoryBandwidth => "memory_bandwidth",
-        }
-    }
-}
-
-/// Why SAM's mapper moves a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MoveReason {
-    /// It shares data with tasks of another domain, and goes to them.
-    Coherence,
-    /// It uses another node's memory, and goes back there.
-    RemoteMemory,
-    /// Its package's memory is saturated, and another's is not.
-    Bandwidth,
-    /// It was moved for coherence, and that did not help.
-    #[serde(rename = "undo")]
-    RollBack,
 }
 
 /// One task that goes elsewhere. A swap is two of these, one after the other.
@@ -78,18 +66,6 @@ pub struct TaskMove {
     pub threshold: f64,
     /// The task that comes to `from`.
     pub swapped_with: Option<TaskId>,
-}
-
-impl MoveReason {
-    /// The code in JSON and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Coherence => "coherence",
-            Self::RemoteMemory => "remote_memory",
-            Self::Bandwidth => "bandwidth",
-            Self::RollBack => "undo",
-        }
-    }
 }
 
 impl fmt::Display for MoveReason {

@@ -3,7 +3,7 @@
 use crate::meter::Measurement;
 use crate::race;
 use crate::statistics::{Estimate, Reading};
-use pinfold_core::{Finding, Pinning};
+use pinfold_core::{ChoiceCode, Finding, Pinning};
 use std::collections::VecDeque;
 
 /// A pinning is worth the scheduler's freedom when it gains this share over it: more than rates usually scatter from one probe
@@ -187,6 +187,7 @@ impl CandidateResults {
     pub(crate) fn chosen(&self, candidate: usize) -> Finding {
         let rate = self.measurement(candidate).and_then(|measurement| measurement.rate);
         let gain_over = |other: f64| rate.filter(|_| other > 0.0).map(|rate| rate / other - 1.0);
+        let (code, why) = self.reason(candidate);
         Finding::Chosen {
             candidate,
             gain_over_first: self.measurement(0).and_then(|first| gain_over(first.rate?)),
@@ -195,6 +196,20 @@ impl CandidateResults {
                 .min_by(f64::total_cmp)
                 .filter(|_| self.measured() > 1)
                 .and_then(gain_over),
+            code,
+            why: why.to_owned(),
         }
+    }
+
+    /// Why the search ends with this candidate: the code, and the text.
+    fn reason(&self, candidate: usize) -> (ChoiceCode, &'static str) {
+        if candidate == 0 && self.pinnings.len() > 1 && self.pinnings[0].is_none() {
+            let why = "no pinning had a higher rate than unpinned threads beyond the noise";
+            return (ChoiceCode::NoPinningBetter, why);
+        }
+        (
+            ChoiceCode::HighestRate,
+            "its rate was the highest of those that were measured",
+        )
     }
 }

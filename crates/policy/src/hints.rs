@@ -28,8 +28,8 @@ use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{
-    Applied, CandidatesCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Sample, Scope, TaskId,
-    TaskSample, Topology,
+    Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Reason,
+    Sample, SampleCode, Scope, TaskId, TaskSample, Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -290,7 +290,12 @@ impl Hints {
             CandidatesCode::KnownProgram,
             format!("{}: {}", shown(known.hint), known.why),
         ));
-        findings.push(chosen(0, None));
+        findings.push(chosen(
+            0,
+            None,
+            ChoiceCode::KnownProgram,
+            "the program ran best with it before",
+        ));
         self.begin(sample);
         self.phase = Phase::Watching { began: sample.at };
     }
@@ -325,7 +330,11 @@ impl Hints {
         self.place(topology, hint);
         self.begin(sample);
         if self.pinning == from {
-            findings.push(chosen(0, None));
+            let why = match says {
+                Some(_) => "the rules ask for the placement that the sample had",
+                None => "there are no rules, so the placement of the sample stays",
+            };
+            findings.push(chosen(0, None, ChoiceCode::SamplePlacement, why));
             self.phase = Phase::Watching { began: sample.at };
             return;
         }
@@ -354,7 +363,11 @@ impl Hints {
         };
         if back {
             self.place(topology, before.hint);
-            findings.push(chosen(0, None));
+            let why = match before.hint {
+                Some(_) => "the rate fell with the hint that the rules ask for",
+                None => "the rate did not rise with the hint that the rules ask for",
+            };
+            findings.push(chosen(0, None, ChoiceCode::HintRolledBack, why));
             findings.push(Finding::Note {
                 code: NoteCode::RolledBack,
                 text: match before.hint {
@@ -364,7 +377,11 @@ impl Hints {
                 .to_owned(),
             });
         } else {
-            findings.push(chosen(1, gain));
+            let why = match before.hint {
+                Some(_) => "the rate did not fall with the hint that the rules ask for",
+                None => "the rate rose with the hint that the rules ask for",
+            };
+            findings.push(chosen(1, gain, ChoiceCode::HintKept, why));
         }
         self.begin(sample);
         self.phase = Phase::Watching { began: sample.at };
@@ -388,7 +405,8 @@ impl Hints {
             self.place(topology, hint);
             let why = format!("{}, for the threads that work now", shown(hint));
             findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::ThreadsChanged, why));
-            findings.push(chosen(0, None));
+            let why = "the number of working threads changed";
+            findings.push(chosen(0, None, ChoiceCode::ThreadsChanged, why));
             self.sampled = false;
         }
         self.begin(sample);
@@ -403,8 +421,8 @@ impl Hints {
         findings: &mut Vec<Finding>,
     ) -> (Option<AffinityHint>, String) {
         let observed = self.observed(sample);
-        let (says, why) = match &self.options.rules {
-            None => (None, "there are no rules to ask".to_owned()),
+        let (says, code, why) = match &self.options.rules {
+            None => (None, SampleCode::NoRules, "there are no rules to evaluate".to_owned()),
             Some(rules) => {
                 let threads = self.threads as f64;
                 let value = |metric: &RuleMetric| {
@@ -420,17 +438,26 @@ impl Hints {
                 };
                 let values: Vec<Option<f64>> = rules.metrics().iter().map(value).collect();
                 let verdict = rules.evaluate(&values);
-                (verdict.outcome.class.parse().ok(), verdict.to_string())
+                let code = verdict.fired.map_or(SampleCode::DefaultRule, |_| SampleCode::Rule);
+                (verdict.outcome.class.parse().ok(), code, verdict.to_string())
             }
         };
-        self.tell(sample, observed, measurement, says, why.clone(), findings);
+        self.tell(
+            sample,
+            observed,
+            measurement,
+            says,
+            Reason::new(code, why.clone()),
+            findings,
+        );
         (says, why)
     }
 
     /// Tells what was observed, when nothing is asked.
     fn observe_only(&mut self, sample: &Sample, measurement: &Measurement, findings: &mut Vec<Finding>) {
         let observed = self.observed(sample);
-        self.tell(sample, observed, measurement, None, String::new(), findings);
+        let why = Reason::new(SampleCode::NotEvaluated, "the sample is kept, and no rule is evaluated");
+        self.tell(sample, observed, measurement, None, why, findings);
     }
 
     fn tell(
@@ -439,7 +466,7 @@ impl Hints {
         observed: Vec<Observed>,
         measurement: &Measurement,
         says: Option<AffinityHint>,
-        why: String,
+        reason: Reason<SampleCode>,
         findings: &mut Vec<Finding>,
     ) {
         self.sampled = true;
@@ -451,7 +478,8 @@ impl Hints {
             rate: measurement.rate,
             observed,
             says,
-            why,
+            code: reason.code,
+            why: reason.why,
         });
     }
 
@@ -558,11 +586,13 @@ fn probed(candidate: usize, measurement: &Measurement) -> Finding {
     }
 }
 
-fn chosen(candidate: usize, gain_over_first: Option<f64>) -> Finding {
+fn chosen(candidate: usize, gain_over_first: Option<f64>, code: ChoiceCode, why: &str) -> Finding {
     Finding::Chosen {
         candidate,
         gain_over_first,
         gain_over_worst: None,
+        code,
+        why: why.to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Log, run_policy};
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{Finding, Pinning};
+use pinfold_core::{ChoiceCode, Finding, Pinning, SampleCode};
 use pinfold_policy::{HintOptions, Hints, Known, MetricRequest, Skip, Times};
 use std::collections::BTreeMap;
 
@@ -110,8 +110,29 @@ fn a_new_program_starts_distributed_is_sampled_once_and_follows_the_rule() {
     assert!((misses.unwrap() - 1e5).abs() < 1.0, "{misses:?}");
     // After a warm-up the move is measured, and kept.
     assert_eq!(log.choices(), [(90.0, 1)]);
+    assert_eq!(
+        codes(&log),
+        (vec![SampleCode::Rule, SampleCode::NotEvaluated], ChoiceCode::HintKept)
+    );
     let rates: Vec<f64> = log.probes().iter().map(|probe| probe.2.unwrap().round()).collect();
     assert_eq!(rates, [200.0, 200.0, 300.0]);
+}
+
+/// The codes of the samples, and that of the choice.
+fn codes(log: &Log) -> (Vec<SampleCode>, ChoiceCode) {
+    let findings = || log.findings.iter().map(|(_, finding)| finding);
+    let sampled = |finding: &Finding| match finding {
+        Finding::Sampled { code, .. } => Some(*code),
+        _ => None,
+    };
+    let chosen = |finding: &Finding| match finding {
+        Finding::Chosen { code, .. } => Some(*code),
+        _ => None,
+    };
+    (
+        findings().filter_map(sampled).collect(),
+        findings().find_map(chosen).unwrap(),
+    )
 }
 
 /// The same, observed where the operating system runs the program.
@@ -149,6 +170,7 @@ fn without_a_rule_nothing_is_ever_pinned() {
     let log = run(SHARERS, unpinned(options()));
     assert_eq!(pinnings(&log), [(0.0, "unpinned".to_owned())]);
     assert_eq!(log.choices(), [(45.0, 0)]);
+    assert_eq!(codes(&log), (vec![SampleCode::NoRules], ChoiceCode::SamplePlacement));
 }
 
 #[test]
@@ -171,6 +193,7 @@ fn a_move_after_which_the_rate_is_lower_is_taken_back() {
     let last = pinnings(&log).pop().unwrap();
     assert_eq!(last, (90.0, "0,4".to_owned()));
     assert_eq!(log.choices(), [(90.0, 0)]);
+    assert_eq!(codes(&log).1, ChoiceCode::HintRolledBack);
     assert!(log.notes().iter().any(|note| note.contains("went back")));
     // What was seen there is told all the same.
     assert_eq!(samples(&log)[1].1, "slp");

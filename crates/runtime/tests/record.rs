@@ -4,7 +4,7 @@
 mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
-use pinfold_core::{NoteCode, Prefetchers};
+use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, Reason};
 use pinfold_runtime::{RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn a_file_is_read_back_by_the_types_that_wrote_it() {
     let read = RunDocument::read(&written).unwrap();
     assert_eq!(read, document);
     assert_eq!(serde_json::to_string_pretty(&read).unwrap(), written);
-    assert!(written.starts_with("{\n  \"version\": 1,"), "{written}");
+    assert!(written.starts_with("{\n  \"version\": 2,"), "{written}");
 }
 
 fn simulation() -> Simulation {
@@ -83,9 +83,9 @@ fn a_file_from_before_there_were_versions_is_read_as_far_as_it_goes() {
 
 #[test]
 fn a_file_of_a_later_format_is_refused_with_its_version_and_the_pinfold_that_reads_it() {
-    let later = RECORD.replacen('{', r#"{"version": 2, "pinfold": "9.8.7","#, 1);
+    let later = RECORD.replacen('{', r#"{"version": 3, "pinfold": "9.8.7","#, 1);
     let refused = RunDocument::read(&later).unwrap_err().to_string();
-    for words in ["version 2 of the format", "versions up to 1", "pinfold 9.8.7"] {
+    for words in ["version 3 of the format", "versions up to 2", "pinfold 9.8.7"] {
         assert!(refused.contains(words), "{refused}");
     }
 }
@@ -100,6 +100,16 @@ fn a_reason_without_a_known_code_is_read_as_unknown() {
         (read.notes[0].code, read.notes[0].text.as_str()),
         (NoteCode::Unknown, "A note.")
     );
+}
+
+#[test]
+fn a_reason_of_version_1_is_read_with_its_text_and_without_a_code() {
+    let text = RECORD.replace(r#""broken_off": null"#, r#""broken_off": "the program has ended""#);
+    let read = RunDocument::read(&text).unwrap().record;
+    let broken_off = Reason::new(BrokenOffCode::Unknown, "the program has ended");
+    assert_eq!(read.page_moves[0].moves.broken_off, Some(broken_off));
+    let chosen = read.search.chosen.unwrap();
+    assert_eq!((chosen.code, chosen.why), (ChoiceCode::Unknown, None));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Log, run, schedule};
+use pinfold_core::ChoiceCode;
 use pinfold_policy::{Candidates, Options, Search};
 use pinfold_runtime::Record;
 
@@ -77,6 +78,7 @@ fn a_gain_that_is_not_worth_the_schedulers_freedom_pins_nothing() {
     let steady = program(998.0).replace("noise = 0.03", "noise = 0.0001");
     let (_, record) = run(&steady, from_topology());
     assert_eq!(chosen(&record), (0, false));
+    assert_eq!(record.search.chosen.unwrap().code, ChoiceCode::NoPinningBetter);
     let rates = record.search.candidates.iter().map(|candidate| candidate.rate.unwrap());
     assert!(rates.fold(0.0, f64::max) > 999.0);
 }

@@ -152,6 +152,7 @@ impl Recorder for Learner {
                 observed,
                 says,
                 why,
+                ..
             } => {
                 if let Some(says) = says {
                     self.asked = Some((*says, why.clone()));

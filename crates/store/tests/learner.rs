@@ -1,7 +1,7 @@
 //! What a run of the policy `hints` writes to the database, and what it leaves to be done.
 
 use pinfold_core::hint::AffinityHint;
-use pinfold_core::{Finding, PuId, TopologyBuilder};
+use pinfold_core::{ChoiceCode, Finding, PuId, SampleCode, TopologyBuilder};
 use pinfold_runtime::{Candidate, MetricRecord, Record, Recorder, Search};
 use pinfold_store::{Afterwards, Learner, Machine, Opened, ProgramKey};
 use std::path::Path;
@@ -56,20 +56,25 @@ fn sampled() -> Finding {
         rate: Some(1.0),
         observed: vec![],
         says: Some(AffinityHint::DISTRIBUTED),
+        code: SampleCode::Rule,
         why: "rule 1".to_owned(),
     }
 }
 
-const CHOSEN: Finding = Finding::Chosen {
-    candidate: 1,
-    gain_over_first: Some(1.0),
-    gain_over_worst: Some(1.0),
-};
+fn chosen() -> Finding {
+    Finding::Chosen {
+        candidate: 1,
+        gain_over_first: Some(1.0),
+        gain_over_worst: Some(1.0),
+        code: ChoiceCode::HintKept,
+        why: "the hint is better".to_owned(),
+    }
+}
 
 fn learn(file: &Path) -> Learner {
     let store = Opened::new(file).unwrap().store;
     let mut learner = Learner::new(store, key(), None, || 7);
-    for finding in [sampled(), CHOSEN] {
+    for finding in [sampled(), chosen()] {
         learner.finding(Duration::from_secs(3), &finding, &record());
     }
     learner

@@ -272,6 +272,7 @@ impl Recorder for Report {
                 candidate,
                 gain_over_first,
                 gain_over_worst,
+                ..
             } => {
                 let rate = search.chosen.as_ref().and_then(|chosen| chosen.rate);
                 let mut text = format!("chosen: {}", name(search, *candidate));

@@ -20,7 +20,7 @@ pub use area::{AreaKind, MemoryArea, Selection, Share};
 pub use cost::{ASSUMED_COPY_RATE, TooLong, check_cost};
 pub use following::{Followed, Following, PinnedTask};
 pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
-pub use moves::{Left, PageCount, PageMoves};
+pub use moves::{Left, LeftCode, PageCount, PageMoves};
 pub use profile::{AccessProfile, PagePlaces};
 pub use recorded::{MappedArea, MappedBacking, Mismatch, Profiled, RecordedArea, RecordedProfile, UnmatchedArea};
 pub use sampled::{EventSampling, FaultSampling, Sampled, Seen};

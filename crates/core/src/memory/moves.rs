@@ -1,6 +1,7 @@
 //! What came of moving pages: how many moved, how many did not, and why.
 
-use crate::{NodeId, size_text};
+use crate::code::codes;
+use crate::{BrokenOffCode, NodeId, Reason, size_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,22 +65,52 @@ pub enum Left {
     Error(i32),
 }
 
+codes! {
+    /// `Left` in JSON, without the node and the error number, which have keys of their own.
+    pub enum LeftCode for "page_moves.left.why" {
+        /// `Left::Shared`.
+        Shared = "shared",
+        /// `Left::Busy`.
+        Busy = "busy",
+        /// `Left::Absent`.
+        Absent = "absent",
+        /// `Left::Zero`.
+        Zero = "zero",
+        /// `Left::Full`.
+        Full = "full",
+        /// `Left::NodeForbidden`.
+        NodeForbidden = "node_forbidden",
+        /// `Left::Forbidden`.
+        Forbidden = "forbidden",
+        /// `Left::InUse`.
+        InUse = "in_use",
+        /// `Left::File`.
+        File = "file",
+        /// `Left::OwnPolicy`.
+        OwnPolicy = "own_policy",
+        /// `Left::Unfinished`.
+        Unfinished = "unfinished",
+        /// `Left::Error`.
+        Error = "error",
+    }
+}
+
 impl Left {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
+    /// The code in JSON.
+    fn code(self) -> LeftCode {
         match self {
-            Self::Shared => "shared",
-            Self::Busy => "busy",
-            Self::Absent => "absent",
-            Self::Zero => "zero",
-            Self::Full(_) => "full",
-            Self::InUse => "in_use",
-            Self::Forbidden => "forbidden",
-            Self::NodeForbidden(_) => "node_forbidden",
-            Self::File => "file",
-            Self::OwnPolicy => "own_policy",
-            Self::Unfinished => "unfinished",
-            Self::Error(_) => "error",
+            Self::Shared => LeftCode::Shared,
+            Self::Busy => LeftCode::Busy,
+            Self::Absent => LeftCode::Absent,
+            Self::Zero => LeftCode::Zero,
+            Self::Full(_) => LeftCode::Full,
+            Self::InUse => LeftCode::InUse,
+            Self::Forbidden => LeftCode::Forbidden,
+            Self::NodeForbidden(_) => LeftCode::NodeForbidden,
+            Self::File => LeftCode::File,
+            Self::OwnPolicy => LeftCode::OwnPolicy,
+            Self::Unfinished => LeftCode::Unfinished,
+            Self::Error(_) => LeftCode::Error,
         }
     }
 
@@ -140,7 +171,7 @@ pub struct PageMoves {
     /// How long it took, waiting for the sake of `--migrate-rate` included.
     pub lasted: Duration,
     /// Why the moving was broken off; `None` where it was not.
-    pub broken_off: Option<String>,
+    pub broken_off: Option<Reason<BrokenOffCode>>,
 }
 
 impl PageMoves {
@@ -185,8 +216,8 @@ impl fmt::Display for PageMoves {
             let errno = left.errno().map_or_else(String::new, |errno| format!(" ({errno})"));
             write!(f, "\n  {count} stayed: {left}{errno}")?;
         }
-        if let Some(why) = &self.broken_off {
-            write!(f, "\n  broken off: {why}")?;
+        if let Some(broken_off) = &self.broken_off {
+            write!(f, "\n  broken off: {}", broken_off.why)?;
         }
         Ok(())
     }
@@ -204,13 +235,13 @@ struct PageMovesRecord {
     left: Vec<LeftRecord>,
     #[serde(default)]
     lasted: f64,
-    broken_off: Option<String>,
+    broken_off: Option<Reason<BrokenOffCode>>,
 }
 
 /// One reason in JSON.
 #[derive(Serialize, Deserialize)]
 struct LeftRecord {
-    why: String,
+    why: LeftCode,
     errno: Option<String>,
     node: Option<NodeId>,
     #[serde(flatten)]
@@ -221,7 +252,7 @@ struct LeftRecord {
 impl From<PageMoves> for PageMovesRecord {
     fn from(moves: PageMoves) -> Self {
         let left = moves.left.iter().map(|(left, &count)| LeftRecord {
-            why: left.name().to_owned(),
+            why: left.code(),
             errno: left.errno(),
             node: match left {
                 Left::Full(node) | Left::NodeForbidden(node) => Some(*node),
@@ -265,25 +296,27 @@ impl TryFrom<PageMovesRecord> for PageMoves {
 impl LeftRecord {
     /// The reason that this stands for.
     fn left(&self) -> Result<Left, String> {
-        let node = || self.node.ok_or_else(|| format!("`{}` lacks its `node`", self.why));
-        Ok(match self.why.as_str() {
-            "shared" => Left::Shared,
-            "busy" => Left::Busy,
-            "absent" => Left::Absent,
-            "zero" => Left::Zero,
-            "full" => Left::Full(node()?),
-            "in_use" => Left::InUse,
-            "forbidden" => Left::Forbidden,
-            "node_forbidden" => Left::NodeForbidden(node()?),
-            "file" => Left::File,
-            "own_policy" => Left::OwnPolicy,
-            "unfinished" => Left::Unfinished,
-            "error" => {
+        let node = || {
+            self.node
+                .ok_or_else(|| format!("`{}` lacks its `node`", self.why.name()))
+        };
+        Ok(match self.why {
+            LeftCode::Shared => Left::Shared,
+            LeftCode::Busy => Left::Busy,
+            LeftCode::Absent => Left::Absent,
+            LeftCode::Zero => Left::Zero,
+            LeftCode::Full => Left::Full(node()?),
+            LeftCode::InUse => Left::InUse,
+            LeftCode::Forbidden => Left::Forbidden,
+            LeftCode::NodeForbidden => Left::NodeForbidden(node()?),
+            LeftCode::File => Left::File,
+            LeftCode::OwnPolicy => Left::OwnPolicy,
+            LeftCode::Unfinished => Left::Unfinished,
+            LeftCode::Error => {
                 let number = self.errno.as_deref().and_then(|errno| errno.strip_prefix("error "));
                 let number = number.and_then(|number| number.parse().ok());
                 Left::Error(number.ok_or("`error` lacks its number in `errno`")?)
             }
-            other => return Err(format!("`{other}` is no reason for which pages stay")),
         })
     }
 }

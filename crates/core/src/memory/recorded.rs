@@ -14,6 +14,7 @@
 //! wrong way round. Shared libraries must be the recorded ones.
 
 use super::{AccessProfile, MemoryArea};
+use crate::code::codes;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -89,18 +90,18 @@ pub struct RecordedProfile {
     pub pages: Vec<(u64, Vec<(u32, u64)>)>,
 }
 
-/// Why accesses have no counterpart in the running program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mismatch {
-    /// The file is no longer the one that was recorded.
-    FileChanged,
-    /// The running program has not mapped that part of the file, or its heap or stack is smaller.
-    NotMapped,
-    /// It has no memory of that length that is not another area's counterpart already.
-    NoEqual,
-    /// It was not mapped at the moment at which the recording's address space is taken.
-    GivenBack,
+codes! {
+    /// Why accesses have no counterpart in the running program.
+    pub enum Mismatch for "page_profiles.unmatched.why" {
+        /// The file is no longer the one that was recorded.
+        FileChanged = "file_changed",
+        /// The running program has not mapped that part of the file, or its heap or stack is smaller.
+        NotMapped = "not_mapped",
+        /// It has no memory of that length that is not another area's counterpart already.
+        NoEqual = "no_equal",
+        /// It was not mapped at the moment at which the recording's address space is taken.
+        GivenBack = "given_back",
+    }
 }
 
 impl fmt::Display for Mismatch {
@@ -125,6 +126,9 @@ pub struct UnmatchedArea {
     pub accesses: u64,
     /// Why.
     pub why: Mismatch,
+    /// The same in words.
+    #[serde(default)]
+    pub text: String,
 }
 
 /// What came of bringing a recording's accesses to a running program.
@@ -215,23 +219,21 @@ impl RecordedProfile {
     }
 
     fn unmatched(&self, place: Option<usize>, accesses: u64) -> UnmatchedArea {
-        let Some(area) = place.map(|place| &self.areas[place]) else {
-            return UnmatchedArea {
-                area: "memory without an area".to_owned(),
-                bytes: None,
-                accesses,
-                why: Mismatch::GivenBack,
-            };
-        };
-        UnmatchedArea {
-            area: area.name.clone(),
-            bytes: Some(area.area.length()),
-            accesses,
-            why: match area.area.backing {
-                _ if area.changed => Mismatch::FileChanged,
+        let area = place.map(|place| &self.areas[place]);
+        let why = match area {
+            None => Mismatch::GivenBack,
+            Some(area) if area.changed => Mismatch::FileChanged,
+            Some(area) => match area.area.backing {
                 MappedBacking::Anonymous | MappedBacking::Shared => Mismatch::NoEqual,
                 _ => Mismatch::NotMapped,
             },
+        };
+        UnmatchedArea {
+            area: area.map_or_else(|| "memory without an area".to_owned(), |area| area.name.clone()),
+            bytes: area.map(|area| area.area.length()),
+            accesses,
+            why,
+            text: why.to_string(),
         }
     }
 }

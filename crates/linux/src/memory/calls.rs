@@ -2,7 +2,7 @@
 //! name another process.
 
 use super::page_map::{Entry, PageMap};
-use pinfold_core::NodeId;
+use pinfold_core::{BrokenOffCode, NodeId};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -63,6 +63,16 @@ pub enum StopReason {
     /// The user wants an end.
     #[error("we were told to stop")]
     Interrupted,
+}
+
+impl StopReason {
+    /// The code in JSON.
+    pub fn code(self) -> BrokenOffCode {
+        match self {
+            Self::Ended => BrokenOffCode::Ended,
+            Self::Interrupted => BrokenOffCode::Interrupted,
+        }
+    }
 }
 
 /// A process whose pages may be moved.

@@ -23,8 +23,8 @@
 
 use super::calls::{MoveCalls, StopReason};
 use super::run::{Run, Runs, Unit};
-use pinfold_core::NodeId;
 use pinfold_core::memory::{Left, MemoryArea, PageCount, PageGoal, PageMoves, Selection, Share};
+use pinfold_core::{NodeId, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
@@ -121,7 +121,7 @@ pub fn move_pages(
     }
     moves.lasted += began.elapsed();
     if let Some(reason) = stopped {
-        moves.broken_off = Some(reason.to_string());
+        moves.broken_off = Some(Reason::new(reason.code(), reason.to_string()));
     }
 }
 

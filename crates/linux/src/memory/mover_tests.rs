@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::memory::Entry;
-use pinfold_core::NodeSet;
 use pinfold_core::memory::{AreaKind, Spread, Turns};
+use pinfold_core::{BrokenOffCode, NodeSet};
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
@@ -341,7 +341,8 @@ fn when_the_process_ends_the_rest_is_unfinished() {
     let (mut played, area) = played(&vec![own(0); 40_000]);
     played.ends_after = Some(1);
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
-    assert_eq!(moves.broken_off.as_deref(), Some("the program has ended"));
+    let code = moves.broken_off.as_ref().map(|reason| reason.code);
+    assert_eq!(code, Some(BrokenOffCode::Ended));
     assert_eq!(
         (moves.moved.pages, count(&moves, Left::Unfinished)),
         (32_768, 40_000 - 32_768)

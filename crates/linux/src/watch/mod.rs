@@ -49,7 +49,7 @@ pub struct Statistics {
     pub found: u64,
     /// Tasks that have ended.
     pub ended: u64,
-    /// NewTasks that were born with a mask of ours, and got back what their creators had.
+    /// New tasks that were born with a mask of ours, and got back what their creators had.
     pub freed: u64,
     /// Masks that somebody else changed after us.
     pub changed_by_others: u64,

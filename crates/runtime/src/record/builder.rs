@@ -5,7 +5,7 @@ use super::{
     TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
-use pinfold_core::{Applied, Finding, Machine, Metric, NoteCode, Pinning, Refusal, Sample};
+use pinfold_core::{Applied, ChoiceCode, Finding, Machine, Metric, MetricCode, NoteCode, Pinning, Refusal, Sample};
 use std::time::Duration;
 
 /// Folds the events of a run into its record. The loop does so with each event, before other recorders hear of it.
@@ -122,20 +122,7 @@ impl RecordBuilder {
             Finding::Screening { candidate, .. }
             | Finding::WarmingUp { candidate, .. }
             | Finding::Probing { candidate, .. } => self.begin(candidate),
-            Finding::MetricChosen { metric, code, why } => {
-                self.totals.restart();
-                self.record.metric_code = Some(code);
-                self.record.metric_why = Some(why);
-                self.record.metric = self
-                    .metrics
-                    .iter()
-                    .find(|known| Some(&known.name) == metric.as_ref())
-                    .map(|known| MetricRecord {
-                        name: known.name.clone(),
-                        unit: known.unit.clone(),
-                        scope: known.scope,
-                    });
-            }
+            Finding::MetricChosen { metric, code, why } => self.metric_chosen(metric.as_deref(), code, why),
             Finding::CandidatesChosen {
                 threads,
                 pinnings,
@@ -152,56 +139,16 @@ impl RecordBuilder {
                 spread,
                 measured,
                 dropped,
-            } => {
-                let record = &mut self.record.search.candidates[candidate];
-                record.rate = rate;
-                record.spread = spread;
-                record.measured = Some(measured.as_secs_f64());
-                record.dropped = dropped;
-                // Of a program that ended before its first probe.
-                self.present.get_or_insert(candidate);
-                self.keep_totals();
-            }
+            } => self.probed(candidate, rate, spread, measured, dropped),
             Finding::Chosen {
                 candidate,
                 gain_over_first,
                 gain_over_worst,
-            } => {
-                let record = &self.record.search.candidates[candidate];
-                self.record.search.chosen = Some(Chosen {
-                    candidate,
-                    pus: record.pus.clone(),
-                    rate: record.rate,
-                    spread: record.spread,
-                    gain_over_first,
-                    gain_over_worst,
-                    at,
-                });
-                self.totals.restart();
-            }
-            Finding::Rate { rate, spread } => {
-                let metrics = self.totals.rates(&self.metrics);
-                self.record.rates.push(RateLine {
-                    at,
-                    rate,
-                    spread,
-                    metrics,
-                });
-                self.totals.restart();
-            }
-            Finding::SearchAgain { chosen_at, now } => {
-                self.record.notes.push(TimedNote {
-                    at,
-                    code: NoteCode::SearchAgain,
-                    text: format!("The rate fell from {chosen_at} to {now}; the search began again."),
-                });
-                let before = &self.record.search;
-                let (threads, code, why) = (before.threads, before.candidates_code, before.candidates_why.clone());
-                let pinnings = before.candidates.iter().map(|one| one.pus.clone()).collect();
-                self.search(threads, pinnings);
-                self.record.search.candidates_code = code;
-                self.record.search.candidates_why = why;
-            }
+                code,
+                why,
+            } => self.chosen(at, candidate, [gain_over_first, gain_over_worst], code, why),
+            Finding::Rate { rate, spread } => self.rate(at, rate, spread),
+            Finding::SearchAgain { chosen_at, now } => self.search_again(at, chosen_at, now),
             Finding::EndedEarly { best, rate, code, why } => {
                 self.record.ended_early = Some(EndedEarly { best, rate, code, why });
             }
@@ -213,6 +160,7 @@ impl RecordBuilder {
                 rate,
                 observed,
                 says,
+                code,
                 why,
             } => self.record.samples.push(HintSample {
                 at,
@@ -223,11 +171,77 @@ impl RecordBuilder {
                 rate,
                 observed,
                 says,
+                code,
                 why,
             }),
             Finding::Moved(moved) => self.record.moves.push(TimedMove { at, moved }),
             Finding::Note { code, text } => self.record.notes.push(TimedNote { at, code, text }),
         }
+    }
+
+    fn metric_chosen(&mut self, metric: Option<&str>, code: MetricCode, why: String) {
+        self.totals.restart();
+        self.record.metric_code = Some(code);
+        self.record.metric_why = Some(why);
+        let known = self.metrics.iter().find(|known| Some(known.name.as_str()) == metric);
+        self.record.metric = known.map(|known| MetricRecord {
+            name: known.name.clone(),
+            unit: known.unit.clone(),
+            scope: known.scope,
+        });
+    }
+
+    fn probed(&mut self, candidate: usize, rate: Option<f64>, spread: Option<f64>, measured: Duration, dropped: bool) {
+        let record = &mut self.record.search.candidates[candidate];
+        record.rate = rate;
+        record.spread = spread;
+        record.measured = Some(measured.as_secs_f64());
+        record.dropped = dropped;
+        // Of a program that ended before its first probe.
+        self.present.get_or_insert(candidate);
+        self.keep_totals();
+    }
+
+    fn chosen(&mut self, at: f64, candidate: usize, gains: [Option<f64>; 2], code: ChoiceCode, why: String) {
+        let [gain_over_first, gain_over_worst] = gains;
+        let record = &self.record.search.candidates[candidate];
+        self.record.search.chosen = Some(Chosen {
+            candidate,
+            pus: record.pus.clone(),
+            rate: record.rate,
+            spread: record.spread,
+            gain_over_first,
+            gain_over_worst,
+            at,
+            code,
+            why: Some(why),
+        });
+        self.totals.restart();
+    }
+
+    fn rate(&mut self, at: f64, rate: Option<f64>, spread: Option<f64>) {
+        let metrics = self.totals.rates(&self.metrics);
+        self.record.rates.push(RateLine {
+            at,
+            rate,
+            spread,
+            metrics,
+        });
+        self.totals.restart();
+    }
+
+    fn search_again(&mut self, at: f64, chosen_at: f64, now: f64) {
+        self.record.notes.push(TimedNote {
+            at,
+            code: NoteCode::SearchAgain,
+            text: format!("The rate fell from {chosen_at} to {now}; the search began again."),
+        });
+        let before = &self.record.search;
+        let (threads, code, why) = (before.threads, before.candidates_code, before.candidates_why.clone());
+        let pinnings = before.candidates.iter().map(|one| one.pus.clone()).collect();
+        self.search(threads, pinnings);
+        self.record.search.candidates_code = code;
+        self.record.search.candidates_why = why;
     }
 
     /// The program has ended with this exit status.

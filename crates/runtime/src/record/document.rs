@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The whole file. A file without a version is from before there were any; it is read as far as it has the keys.
+/// The whole file. A file without a version is from before there were any; it is read as far as it has the keys. Version 1 has no
+/// codes for the choice, for samples and for migrations that ended early; they are read as unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunDocument {
@@ -60,7 +61,7 @@ pub enum ReadError {
 
 impl RunDocument {
     /// The version of the format that this pinfold writes.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Reads a file's text.
     ///

@@ -13,7 +13,10 @@ pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
 use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
-use pinfold_core::{CandidatesCode, EndedCode, MetricCode, NoteCode, Observed, Pinning, Refusal, Scope, TaskMove};
+use pinfold_core::{
+    CandidatesCode, ChoiceCode, EndedCode, MetricCode, NoteCode, Observed, Pinning, Refusal, SampleCode, Scope,
+    TaskMove,
+};
 use serde::{Deserialize, Serialize};
 
 /// A whole run. Times are in seconds since the program began, rates in the metric's unit per second. Keys that an older
@@ -129,6 +132,12 @@ pub struct Chosen {
     pub gain_over_worst: Option<f64>,
     /// When it was chosen.
     pub at: f64,
+    /// Why, for programs.
+    #[serde(default)]
+    pub code: ChoiceCode,
+    /// The same in words; `None` in records of version 1.
+    #[serde(default)]
+    pub why: Option<String>,
 }
 
 /// The rate after the choice, at the end of one `t`.
@@ -196,6 +205,9 @@ pub struct HintSample {
     pub observed: Vec<Observed>,
     /// The hint that the rules asked for; `None` where none were asked.
     pub says: Option<AffinityHint>,
+    /// What the rules made of it, for programs.
+    #[serde(default)]
+    pub code: SampleCode,
     /// Which rule said so, and the values that made it.
     pub why: String,
 }

@@ -265,8 +265,8 @@ impl TimedMoves {
                 sentence(&left.to_string())
             );
         }
-        if let Some(why) = &self.moves.broken_off {
-            let _ = writeln!(text, "  It was broken off: {}", sentence(why));
+        if let Some(broken_off) = &self.moves.broken_off {
+            let _ = writeln!(text, "  It was broken off: {}", sentence(&broken_off.why));
         }
     }
 }
@@ -337,7 +337,8 @@ impl Chosen {
             }
         }
         let why = if reasons.is_empty() {
-            "the record does not say why".to_owned()
+            let why = self.why.as_deref();
+            why.unwrap_or("the record does not say why").to_owned()
         } else {
             reasons.join(", ")
         };
