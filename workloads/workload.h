@@ -70,6 +70,7 @@ struct workload_run {
     double seconds_limit;
     int threads;
     int mode;                  /* position in `modes` */
+    bool serial_init;          /* the first thread touches all memory first, as a program does that reads its input */
     uint64_t corrupt;          /* 1 if the result shall be damaged before the check, else 0 */
     uint64_t iterations;       /* begun so far */
     double started;            /* seconds on the monotonic clock */
@@ -168,6 +169,8 @@ static inline void workload_help(const struct workload *workload)
             printf("%s%s", mode == workload->modes ? "" : " or ", *mode);
         printf(" (default %s)\n", workload->modes[0]);
     }
+    printf("  --init KIND       which threads touch the memory first: parallel, those that use it, or serial, the first\n"
+           "                    thread alone (default parallel)\n");
     printf("  --help            print this\n");
     printf("\nWith WORKLOAD_CORRUPT=1 in the environment the result is damaged before it is checked.\n");
 }
@@ -178,8 +181,8 @@ static inline struct workload_run workload_options(const struct workload *worklo
     static const struct option options[] = {
         {"size", required_argument, NULL, 's'},    {"iterations", required_argument, NULL, 'i'},
         {"seconds", required_argument, NULL, 'd'}, {"threads", required_argument, NULL, 't'},
-        {"mode", required_argument, NULL, 'm'},    {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"mode", required_argument, NULL, 'm'},    {"init", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     const char *corrupt = getenv("WORKLOAD_CORRUPT");
     struct workload_run run = {
@@ -225,6 +228,11 @@ static inline struct workload_run workload_options(const struct workload *worklo
             if (!workload->modes[run.mode])
                 workload_usage_error(workload, "--mode %s: unknown mode", optarg);
             break;
+        case 'f':
+            run.serial_init = strcmp(optarg, "serial") == 0;
+            if (!run.serial_init && strcmp(optarg, "parallel") != 0)
+                workload_usage_error(workload, "--init %s: neither serial nor parallel", optarg);
+            break;
         case 'h':
             workload_help(workload);
             exit(EXIT_SUCCESS);
@@ -251,17 +259,23 @@ static inline struct workload_run workload_options(const struct workload *worklo
     return run;
 }
 
-/* Memory that no thread has touched yet, so that first touch decides on which NUMA node each page lies. */
+/*
+ * Memory that no thread has touched yet, so that first touch decides on which NUMA node each page lies. With --init serial
+ * the calling thread, which is the first one, touches all of it here.
+ */
 static inline void *workload_allocate(const struct workload_run *run, uint64_t bytes)
 {
     uint64_t rounded = (bytes + WORKLOAD_LINE - 1) / WORKLOAD_LINE * WORKLOAD_LINE; /* aligned_alloc asks for it */
-    void *memory = rounded >= bytes ? aligned_alloc(WORKLOAD_LINE, rounded) : NULL;
+    volatile char *memory = rounded >= bytes ? aligned_alloc(WORKLOAD_LINE, rounded) : NULL;
     if (!memory) {
         fprintf(stderr, "%s: %" PRIu64 " bytes of memory are not to be had; choose a smaller --size\n",
                 run->workload->name, bytes);
         exit(WORKLOAD_EXIT_WRONG);
     }
-    return memory;
+    if (run->serial_init)
+        for (uint64_t at = 0; at < rounded; at += 4096)
+            memory[at] = 0;
+    return (void *)memory;
 }
 
 /* Starts the clock. */

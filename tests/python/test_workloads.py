@@ -125,6 +125,12 @@ def test_every_folder_is_tested() -> None:
     assert sorted(folder.name for folder in WORKLOADS.iterdir() if folder.is_dir()) == NAMES
 
 
+@pytest.mark.parametrize("run_of", RUNS, ids=" ".join)
+def test_the_result_does_not_depend_on_who_touches_the_memory_first(built: Path, run_of: Sequence[str]) -> None:
+    results = [line_of(small_run(built, [*run_of, "--init", init], 2))["result"] for init in ("serial", "parallel")]
+    assert results[0] == results[1]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("run_of", RUNS, ids=" ".join)
 def test_a_run_says_what_it_did(built: Path, run_of: Sequence[str], threads: int) -> None:
