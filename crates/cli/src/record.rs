@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     from: Option<u64>,
 
-    /// Record this many instructions.
+    /// Record this many instructions. After them the program runs on without instrumentation, unless --every is given.
     #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 
@@ -236,9 +236,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
         pinfold_linux::child::run(&mut command).with_context(|| format!("{} cannot be run", qemu.display()))?;
     let elapsed = started.elapsed();
     finish(&memory, &output, status)?;
-    if arguments.region.is_some() {
-        tell_missing_region(&output)?;
-    }
+    tell_missing_window(arguments, &output)?;
     if arguments.verbose {
         let (recording, _) = Recording::salvage(&output)?;
         let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
@@ -274,12 +272,30 @@ pub(crate) fn open(path: &Path, salvage: bool) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Says so where the region that was asked for never began, and which ones did.
-fn tell_missing_region(output: &Path) -> Result<()> {
+/// Reports a window that was never reached, so that nothing is recorded.
+fn tell_missing_window(arguments: &Arguments, output: &Path) -> Result<()> {
     let (recording, _) = Recording::salvage(output)?;
     if recording.threads().iter().any(|thread| thread.accesses() > 0) {
         return Ok(());
     }
+    if arguments.region.is_some() {
+        tell_missing_region(&recording);
+    } else if let Some(from) = arguments.from {
+        let instructions: u64 = recording
+            .threads()
+            .iter()
+            .map(pinfold_trace::Thread::instructions)
+            .sum();
+        console::say(format_args!(
+            "the program ended after {instructions} instructions, before the window of --from {from} began, so that \
+             nothing is recorded"
+        ));
+    }
+    Ok(())
+}
+
+/// Says which regions began instead of that of --region.
+fn tell_missing_region(recording: &Recording) {
     let names: Vec<String> = recording
         .regions()
         .iter()
@@ -296,7 +312,6 @@ fn tell_missing_region(output: &Path) -> Result<()> {
             names.join(", ")
         ));
     }
-    Ok(())
 }
 
 /// The name of the function that a region's code lies in; `None` where the file has changed or names none.

@@ -27,6 +27,13 @@ pub(crate) fn open(file: &Path, salvage: bool) -> Result<Recording> {
             ),
         }
     }
+    if !recording.knows_first_touches() {
+        console::say(format_args!(
+            "{} comes from an earlier version, which did not record which thread touches a page first outside the window: \
+             pages count as touched first by the threads that use them; record the program again",
+            file.display()
+        ));
+    }
     Ok(recording)
 }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use common::plugin;
+use pinfold_sim::{Program, RecordedProgram};
 use pinfold_trace::{Access, Batch, Event, EventKind, Recording};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -186,7 +187,8 @@ fn a_window_of_instructions_keeps_the_rest_out() {
     let Some(directory) = programs() else { return };
     let (_, all) = record(directory.path(), &[], &["exact"]);
     let (_, window) = record(directory.path(), &["--from", "2k", "--for", "2k"], &["exact"]);
-    assert_eq!(window.threads()[0].instructions(), all.threads()[0].instructions());
+    let (counted, all) = (window.threads()[0].instructions(), all.threads()[0].instructions());
+    assert!(counted >= 4000 && counted < all, "{counted} of {all}");
     let accesses = window.threads()[0].accesses();
     // Five accesses in seven instructions, for 2000 instructions, to 1000 instructions at both ends.
     assert!((5 * 1000 / 7..=5 * 3000 / 7).contains(&accesses), "{accesses}");
@@ -206,14 +208,49 @@ fn a_window_of_instructions_keeps_the_rest_out() {
     );
 }
 
+#[test]
+fn nothing_is_counted_after_the_last_window() {
+    let Some(directory) = programs() else { return };
+    let (_, whole) = record(directory.path(), &[], &["dynamic"]);
+    let (output, window) = record(directory.path(), &["--from", "5k", "--for", "20k"], &["dynamic"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let instructions = |recording: &Recording| -> u64 {
+        let threads = recording.threads().iter();
+        threads.map(pinfold_trace::Thread::instructions).sum()
+    };
+    assert!(
+        (25_000..instructions(&whole) / 2).contains(&instructions(&window)),
+        "{}",
+        instructions(&window)
+    );
+    // The window ends, and the threads that begin later are there.
+    assert_eq!(count(&window, |kind| matches!(kind, EventKind::WindowEnd {})), 1);
+    assert_eq!(window.threads().len(), whole.threads().len());
+    assert_eq!(count(&window, |kind| matches!(kind, EventKind::ThreadEnd { .. })), 2);
+}
+
+#[test]
+fn a_window_that_is_never_reached_is_reported() {
+    let Some(directory) = programs() else { return };
+    let (output, recording) = record(directory.path(), &["--from", "1G"], &["exact"]);
+    let instructions = recording.threads()[0].instructions();
+    let expected = format!("the program ended after {instructions} instructions, before the window of --from");
+    assert!(text(&output.stderr).contains(&expected), "{}", text(&output.stderr));
+}
+
 /// Compiles and records regions.c; `None`, with the reason printed, where that cannot be done.
 fn record_regions(directory: &Path, compiler: &str, options: &[&str]) -> Option<Recording> {
+    record_openmp(directory, "regions", compiler, options).map(|(_, recording)| recording)
+}
+
+/// Compiles and records an OpenMP program; `None`, with the reason printed, where that cannot be done.
+fn record_openmp(directory: &Path, name: &str, compiler: &str, options: &[&str]) -> Option<(Output, Recording)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let program = directory.join("regions");
+    let program = directory.join(name);
     let compiled = Command::new(compiler)
         .args(["-O1", "-fopenmp", "-o"])
         .arg(&program)
-        .arg(root.join("crates/cli/tests/record/regions.c"))
+        .arg(root.join(format!("crates/cli/tests/record/{name}.c")))
         .output();
     if !compiled.is_ok_and(|output| output.status.success()) {
         pinfold_testing::skip(format_args!("{compiler} does not compile OpenMP programs here"));
@@ -221,9 +258,9 @@ fn record_regions(directory: &Path, compiler: &str, options: &[&str]) -> Option<
     }
     let built = Command::new("make").arg("-C").arg(root.join("agent")).output().unwrap();
     assert!(built.status.success(), "{}", text(&built.stderr));
-    let (output, recording) = record(directory, options, &["regions"]);
+    let (output, recording) = record(directory, options, &[name]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    Some(recording)
+    Some((output, recording))
 }
 
 fn count(recording: &Recording, wanted: fn(&EventKind) -> bool) -> usize {
@@ -294,6 +331,48 @@ fn one_region_of_a_program_is_recorded_alone() {
         let loops: Vec<usize> = writes.into_values().filter(|count| *count >= 500).collect();
         assert_eq!(loops, [500 * executions]);
     }
+}
+
+/// By array of `first_touch.c`, the threads that own the pages of its first half and of its second one.
+fn owners(output: &Output, recording: Recording) -> Vec<[Vec<u32>; 2]> {
+    const HALF: u64 = 32;
+    let program = RecordedProgram::new(recording).unwrap();
+    let owners = program.page_owners();
+    let half = |page: u64| {
+        let pages = page..page + HALF;
+        let mut of: Vec<u32> = owners
+            .iter()
+            .filter(|(page, _)| pages.contains(page))
+            .map(|&(_, thread)| thread)
+            .collect();
+        assert_eq!(of.len() as u64, HALF, "each page of the half has an owner");
+        of.dedup();
+        of
+    };
+    let addresses = text(&output.stdout);
+    let arrays = addresses
+        .split_whitespace()
+        .map(|address| u64::from_str_radix(address, 16).unwrap() / 4096);
+    arrays.map(|page| [half(page), half(page + HALF)]).collect()
+}
+
+#[test]
+fn a_page_belongs_to_the_thread_that_touched_it_first_before_the_window() {
+    let Some(directory) = programs() else { return };
+    let [first, second] = [vec![0], vec![1]];
+    // serial, parallel, file, again, moved
+    let wanted = [
+        [first.clone(), first.clone()],
+        [first.clone(), second.clone()],
+        [first.clone(), first.clone()],
+        [second.clone(), second],
+        [first.clone(), first],
+    ];
+    let Some((output, recording)) = record_openmp(directory.path(), "first_touch", "gcc", &["--region", "1"]) else {
+        return;
+    };
+    assert!(recording.knows_first_touches());
+    assert_eq!(owners(&output, recording), wanted);
 }
 
 #[test]

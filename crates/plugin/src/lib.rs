@@ -8,7 +8,8 @@
 //!
 //! No state is shared between threads on the path of an access, and no lock is taken there.
 //!
-//! Known limits: what the kernel itself reads and writes for a system call is not recorded. A process that the program
+//! Known limits: what the kernel itself reads and writes for a system call is not recorded, but for the pages that `read`,
+//! `pread64` and `recvfrom` touch first. A process that the program
 //! forks is not recorded, nor is a program that takes the process's place by `exec`. Memory that is attached by `shmat` is in no
 //! mapping.
 
@@ -22,6 +23,7 @@ mod place;
 mod qemu;
 mod recorder;
 mod thread;
+mod touches;
 
 use mapping::MemoryCall;
 use pinfold_trace::shared::{self, Status};
@@ -31,7 +33,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use thread::Thread;
 
 /// The version of QEMU's plugin interface that this plugin is made for; QEMU looks for it.
@@ -42,6 +44,11 @@ pub static qemu_plugin_version: c_int = qemu::VERSION;
 static STATES: [AtomicPtr<Thread>; shared::SLOTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; shared::SLOTS];
 /// Held by a thread in a callback outside translated code, and by the end of the process.
 static BUSY: [AtomicBool; shared::SLOTS] = [const { AtomicBool::new(false) }; shared::SLOTS];
+
+/// QEMU's name for this plugin.
+static PLUGIN: AtomicU64 = AtomicU64::new(0);
+/// Whether the instrumentation of translated code was removed, or is about to be.
+static REMOVED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The thread that this one creates, during the system call.
@@ -60,12 +67,15 @@ struct Creating {
 
 /// The system calls of x86-64 that order threads or change mappings.
 mod syscall {
+    pub(super) const READ: i64 = 0;
     pub(super) const MMAP: i64 = 9;
     pub(super) const MPROTECT: i64 = 10;
     pub(super) const MUNMAP: i64 = 11;
     pub(super) const BRK: i64 = 12;
+    pub(super) const PREAD64: i64 = 17;
     pub(super) const MREMAP: i64 = 25;
     pub(super) const MADVISE: i64 = 28;
+    pub(super) const RECVFROM: i64 = 45;
     pub(super) const CLONE: i64 = 56;
     pub(super) const FORK: i64 = 57;
     pub(super) const VFORK: i64 = 58;
@@ -110,15 +120,22 @@ pub unsafe extern "C" fn qemu_plugin_install(
         say(format_args!("the recording plugin cannot use its memory: {error}"));
         return 1;
     }
+    PLUGIN.store(id, Ordering::Relaxed);
+    register_calls_outside_code(id);
+    // SAFETY: the callback has the type that QEMU's interface prescribes, and stays: a plugin is never unloaded.
+    unsafe { qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation) };
+    0
+}
+
+/// Registers all callbacks that do not instrument translated code.
+fn register_calls_outside_code(id: qemu::Id) {
     // SAFETY: the callbacks have the types that QEMU's interface prescribes, and stay: a plugin is never unloaded.
     unsafe {
         qemu::qemu_plugin_register_vcpu_init_cb(id, on_thread);
-        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
         qemu::qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
         qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
         qemu::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
     }
-    0
 }
 
 /// Writes a message to standard error. Where nobody can read it, the program runs on without a recording.
@@ -253,9 +270,27 @@ fn look(thread: &mut Thread, begun: u64) {
         recorder::add_instructions(begun - thread.published);
         thread.published = begun;
         thread.next_look = begun + recorder::LOOK;
+        if recorder::last_window_ended() && !REMOVED.swap(true, Ordering::Relaxed) {
+            // SAFETY: QEMU removes the callbacks when no thread is in translated code, and then calls `on_removed`.
+            unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), on_removed) };
+        }
     } else {
         thread.next_look = u64::MAX;
     }
+}
+
+/// The last window has ended, and QEMU has removed all callbacks: from here on the program runs without instrumentation. Events
+/// that come from system calls are still recorded.
+extern "C" fn on_removed(id: qemu::Id) {
+    let window = WINDOW.load(Ordering::Relaxed);
+    for vcpu in 0..shared::SLOTS {
+        outside_code(vcpu as c_uint, |thread| {
+            thread.window = window;
+            thread.set_active(false);
+            thread.flush();
+        });
+    }
+    register_calls_outside_code(id);
 }
 
 extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_void) {
@@ -383,18 +418,15 @@ extern "C" fn on_syscall(
                 thread.flush();
             }
             syscall::SET_TID_ADDRESS => thread.clear_at_end = a1,
-            syscall::MUNMAP => thread.event(EventKind::Unmap {
-                address: a1,
-                length: a2,
-            }),
-            syscall::MADVISE if a3 == MADV_DONTNEED => thread.event(EventKind::Discard {
-                address: a1,
-                length: a2,
-            }),
-            syscall::MMAP if a4 & MAP_FIXED != 0 => thread.event(EventKind::Unmap {
-                address: a1,
-                length: a2,
-            }),
+            syscall::MUNMAP => unmap(thread, a1, a2),
+            syscall::MMAP if a4 & MAP_FIXED != 0 => unmap(thread, a1, a2),
+            syscall::MADVISE if a3 == MADV_DONTNEED => {
+                thread.event(EventKind::Discard {
+                    address: a1,
+                    length: a2,
+                });
+                touches::forget(a1, a2);
+            }
             syscall::EXECVE | syscall::EXECVEAT => {
                 thread.flush();
                 recorder::set_status(Status::Exec, 1);
@@ -405,7 +437,12 @@ extern "C" fn on_syscall(
     });
 }
 
-/// What of the arguments of a system call on mappings is needed when it is over; `None` for other calls.
+fn unmap(thread: &mut Thread, address: u64, length: u64) {
+    thread.event(EventKind::Unmap { address, length });
+    touches::forget(address, length);
+}
+
+/// What of the arguments of a system call that changes mappings or memory is needed when it is over; `None` for other calls.
 fn memory_call(number: i64, arguments: [u64; 6]) -> Option<MemoryCall> {
     let [address, length, protection, flags, descriptor, offset] = arguments;
     Some(match number {
@@ -427,6 +464,7 @@ fn memory_call(number: i64, arguments: [u64; 6]) -> Option<MemoryCall> {
             length: protection,
         },
         syscall::BRK => MemoryCall::Break,
+        syscall::READ | syscall::PREAD64 | syscall::RECVFROM => MemoryCall::Read { address: length },
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@
 use crate::place::{self, MapsLine};
 use crate::recorder;
 use crate::thread::Thread;
+use crate::touches::{self, PAGE_BYTES};
 use pinfold_trace::{Backing, EventKind, MappedFile, Writer};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,6 +21,8 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 static FILES: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
 /// The address of the program's first access; 0 until there is one.
 static FIRST_ACCESS: AtomicU64 = AtomicU64::new(0);
+/// The end of the heap, as the last `brk` gave it; 0 until there is one.
+static HEAP_END: AtomicU64 = AtomicU64::new(0);
 static TOLD_STACK: AtomicBool = AtomicBool::new(false);
 
 /// A system call that changes mappings, while the kernel works on it.
@@ -43,6 +46,10 @@ pub(crate) enum MemoryCall {
         length: u64,
     },
     Break,
+    /// The kernel writes what was read from a file or socket to this address.
+    Read {
+        address: u64,
+    },
 }
 
 /// What the program begins with. Its first access comes later.
@@ -77,7 +84,8 @@ pub(crate) fn tell_stack(thread: &mut Thread) {
 /// A system call on mappings has given `result`.
 pub(crate) fn tell_result(thread: &mut Thread, call: MemoryCall, result: i64) {
     let Ok(address) = u64::try_from(result) else { return };
-    thread.event(match call {
+    tell_touches(thread, call, address);
+    let event = match call {
         MemoryCall::Map {
             length,
             protection,
@@ -116,7 +124,36 @@ pub(crate) fn tell_result(thread: &mut Thread, call: MemoryCall, result: i64) {
             length,
         },
         MemoryCall::Break => EventKind::Break { address },
-    });
+        MemoryCall::Read { .. } => return,
+    };
+    thread.event(event);
+}
+
+/// Updates the touched pages after a system call whose result is `result`.
+fn tell_touches(thread: &mut Thread, call: MemoryCall, result: u64) {
+    match call {
+        // The result is the number of bytes that the kernel has written.
+        MemoryCall::Read { address } => thread.touch(address, result),
+        MemoryCall::Remap { from, old_length, .. } => move_touches(thread, from, old_length, result),
+        // The result is the heap's end. Pages above it are gone.
+        MemoryCall::Break => {
+            let before = HEAP_END.swap(result, Ordering::Relaxed);
+            touches::forget(result, before.saturating_sub(result));
+        }
+        MemoryCall::Map { .. } | MemoryCall::Protect { .. } => {}
+    }
+}
+
+/// Memory moves to another address. Its pages count as touched by the thread that moves them, which is nearly always the one
+/// that has filled them.
+fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
+    if from == to {
+        return;
+    }
+    for page in touches::pages_of(from, length).filter(|&page| touches::is_touched(page)) {
+        thread.touch(to + page * PAGE_BYTES - from, 1);
+    }
+    touches::forget(from, length);
 }
 
 /// The number by which mappings of a file name it. The recording is told of a file that is new. `None` where that is no file.

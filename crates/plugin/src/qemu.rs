@@ -36,6 +36,7 @@ pub(crate) type OnBlock = extern "C" fn(c_uint, *mut c_void);
 pub(crate) type OnAccess = extern "C" fn(c_uint, u32, u64, *mut c_void);
 pub(crate) type OnSyscall = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 pub(crate) type OnSyscallReturn = extern "C" fn(Id, c_uint, i64, i64);
+pub(crate) type OnReset = extern "C" fn(Id);
 pub(crate) type OnExit = extern "C" fn(Id, *mut c_void);
 
 unsafe extern "C" {
@@ -57,6 +58,9 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_register_vcpu_syscall_cb(id: Id, callback: OnSyscall);
     pub(crate) fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, callback: OnSyscallReturn);
     pub(crate) fn qemu_plugin_register_atexit_cb(id: Id, callback: OnExit, user_data: *mut c_void);
+    /// Removes all callbacks, also from code that is translated, and then calls `callback`, while all threads are outside
+    /// translated code.
+    pub(crate) fn qemu_plugin_reset(id: Id, callback: OnReset);
     pub(crate) fn qemu_plugin_tb_n_insns(block: *const TranslationBlock) -> usize;
     pub(crate) fn qemu_plugin_tb_get_insn(block: *const TranslationBlock, index: usize) -> *mut Instruction;
     pub(crate) fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;

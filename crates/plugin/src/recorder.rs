@@ -30,6 +30,8 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static WINDOW: AtomicU64 = AtomicU64::new(0);
 /// Instructions of all threads together, kept where the window is one of instructions.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+/// Set when no further window can begin.
+static LAST_WINDOW_ENDED: AtomicBool = AtomicBool::new(false);
 /// Set in a process that the recorded one forked: what it does is not recorded.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 static FILE: Mutex<()> = Mutex::new(());
@@ -108,6 +110,11 @@ pub(crate) fn add_to_status(which: Status) {
 /// The next position in the order of events.
 pub(crate) fn next_sequence() -> u64 {
     SEQUENCE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The position of the next event.
+pub(crate) fn sequence() -> u64 {
+    SEQUENCE.load(Ordering::Relaxed)
 }
 
 /// The number of a thread that is born.
@@ -211,6 +218,11 @@ pub(crate) fn windowed() -> bool {
     SETTINGS.get().is_some_and(|settings| settings.window.is_some())
 }
 
+/// Whether the last window has ended, so that no further access is recorded.
+pub(crate) fn last_window_ended() -> bool {
+    LAST_WINDOW_ENDED.load(Ordering::Relaxed)
+}
+
 /// Whether the window has bounds at which threads must look as they run.
 pub(crate) fn window_is_of_instructions() -> bool {
     matches!(
@@ -227,6 +239,11 @@ pub(crate) fn add_instructions(more: u64) {
         return;
     };
     let total = INSTRUCTIONS.fetch_add(more, Ordering::Relaxed) + more;
+    if let (Some(length), None) = (length, every)
+        && total.saturating_sub(*from) >= *length
+    {
+        LAST_WINDOW_ENDED.store(true, Ordering::Relaxed);
+    }
     let inside = total.checked_sub(*from).is_some_and(|passed| {
         let passed = every.map_or(passed, |every| passed % every);
         length.is_none_or(|length| passed < length)

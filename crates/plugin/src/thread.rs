@@ -15,6 +15,7 @@
 
 use crate::mapping::MemoryCall;
 use crate::recorder::{self, Pc};
+use crate::touches::{self, PAGE_BYTES, Toucher, Touches};
 use pinfold_trace::{Encoder, Event, EventKind, Output, Site};
 
 /// The widest access, in bytes.
@@ -47,6 +48,8 @@ pub(crate) struct Thread {
     /// The recorder's window when this thread last looked.
     pub(crate) window: u64,
     encoder: Encoder<'static>,
+    /// The pages that it touches first while accesses are not recorded.
+    toucher: Toucher,
     /// The recording's number of the thread.
     pub(crate) number: u32,
     /// The word that the kernel clears when the thread ends.
@@ -77,6 +80,7 @@ impl Thread {
             published: 0,
             window,
             encoder: Encoder::new(number, output),
+            toucher: Toucher::default(),
             number,
             clear_at_end: 0,
             waits_for: None,
@@ -122,7 +126,7 @@ impl Thread {
     #[inline(never)]
     fn unusual(&mut self, site: u32, position: u64, address: u64, size: u32) {
         if !self.active {
-            return;
+            return self.touch(address, u64::from(size));
         }
         let pending = &mut self.pending;
         if pending.site == site
@@ -142,6 +146,35 @@ impl Thread {
         };
     }
 
+    /// The thread touches memory without a recorded access: outside windows, or by a system call.
+    pub(crate) fn touch(&mut self, address: u64, bytes: u64) {
+        for page in touches::pages_of(address, bytes) {
+            if let Some(ended) = self.toucher.touch(page, recorder::sequence) {
+                self.put_touches(ended);
+            }
+        }
+    }
+
+    fn put_touches(&mut self, touches: Touches) {
+        self.flush_pending();
+        // An access or event earlier in this block may already be counted.
+        let position = self.block_begin.max(self.encoded);
+        self.put_event(
+            position,
+            EventKind::FirstTouch {
+                address: touches.first * PAGE_BYTES,
+                length: touches.pages * PAGE_BYTES,
+                since: touches.since,
+            },
+        );
+    }
+
+    fn end_touches(&mut self) {
+        if let Some(touches) = self.toucher.take() {
+            self.put_touches(touches);
+        }
+    }
+
     /// Something other than an access happens.
     pub(crate) fn event(&mut self, kind: EventKind) {
         self.event_at(self.block_begin + self.block_length, kind);
@@ -153,6 +186,11 @@ impl Thread {
     }
 
     fn event_at(&mut self, position: u64, kind: EventKind) {
+        self.end_touches();
+        self.put_event(position, kind);
+    }
+
+    fn put_event(&mut self, position: u64, kind: EventKind) {
         self.flush_pending();
         let event = Event {
             sequence: recorder::next_sequence(),
@@ -180,6 +218,7 @@ impl Thread {
 
     /// Hands everything over.
     pub(crate) fn flush(&mut self) {
+        self.end_touches();
         self.flush_pending();
         let position = self.block_begin + self.block_length;
         let rest = position - self.encoded;

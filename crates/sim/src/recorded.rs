@@ -11,14 +11,14 @@
 //! Of a recording with windows, what lies between them takes no time.
 
 mod order;
+mod owners;
 mod synchronisation;
 
-use crate::model::PAGE_BYTES;
 use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
 use order::{Orders, ThreadEvents};
+use owners::owners;
 use pinfold_trace::{Access, EventKind as RecordedKind, FromAccess, Recording, ThreadReader, TraceError};
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// A recording that can be run on simulated machines.
@@ -78,6 +78,11 @@ impl RecordedProgram {
         })
     }
 
+    /// Whether the first touch of each page is known ([`Recording::knows_first_touches`]).
+    pub fn knows_first_touches(&self) -> bool {
+        self.recording.knows_first_touches()
+    }
+
     fn reader(&self, thread: usize) -> ThreadReader {
         self.recording.read(&self.recording.threads()[thread])
     }
@@ -106,49 +111,6 @@ fn threads_at_once(threads: &[ThreadEvents]) -> usize {
         most = most.max(living);
     }
     most
-}
-
-/// Pages that are remembered as touched.
-const TOUCHED: usize = 4096;
-
-/// Each page and the thread that touches it first: the one whose last event before the touch came first in the order of
-/// all events, and of those the one that was born first.
-fn owners(recording: &Recording, events: &[ThreadEvents], orders: &[Orders]) -> Result<Vec<(u64, u32)>, TraceError> {
-    let mut first: HashMap<u64, (u64, u32)> = HashMap::new();
-    let mut batch: pinfold_trace::Batch = pinfold_trace::Batch::default();
-    for ((number, thread), owner) in recording.threads().iter().enumerate().zip(0u32..) {
-        let mut reader = recording.read(thread);
-        let mut next_event = 0;
-        let mut sequence = 0;
-        // Later touches by the same thread change nothing. Some of the pages that it has touched, by their low bits.
-        let mut touched = vec![u64::MAX; TOUCHED];
-        while reader.next_batch(&mut batch)? {
-            let mut marks = batch.events.iter().peekable();
-            for (index, access) in batch.accesses.iter().enumerate() {
-                while marks.next_if(|(before, _)| *before <= index).is_some() {
-                    sequence = events[number].events[next_event].sequence;
-                    next_event += 1;
-                }
-                let page = access.address / PAGE_BYTES;
-                let place = &mut touched[page as usize % TOUCHED];
-                if *place != page && !orders[number].silent(next_event) {
-                    *place = page;
-                    let touch = (sequence, owner);
-                    first
-                        .entry(page)
-                        .and_modify(|kept| *kept = touch.min(*kept))
-                        .or_insert(touch);
-                }
-            }
-            for _ in marks {
-                sequence = events[number].events[next_event].sequence;
-                next_event += 1;
-            }
-        }
-    }
-    let mut owners: Vec<(u64, u32)> = first.into_iter().map(|(page, (_, thread))| (page, thread)).collect();
-    owners.sort_unstable();
-    Ok(owners)
 }
 
 impl Program for RecordedProgram {

@@ -177,6 +177,16 @@ event_kinds! {
         /// A byte in it.
         address
     }
+    /// The thread was the first to touch these pages since they were mapped or discarded, where its accesses are not recorded:
+    /// outside windows, or by a system call that fills memory.
+    FirstTouch = 23 {
+        /// The first byte of the first page.
+        address,
+        /// Bytes: whole pages.
+        length,
+        /// The position in the order of all events before which the first of these pages was touched.
+        since
+    }
 }
 
 impl Event {

@@ -7,12 +7,15 @@ use crate::place::Functions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the format that this library writes. It reads the one before, too, which has no mappings.
-pub const FORMAT_VERSION: u32 = 3;
+/// The version of the format that this library writes. It reads earlier ones: version 3 has no first touches outside windows,
+/// version 2 no mappings either.
+pub const FORMAT_VERSION: u32 = 4;
 /// The oldest version that it reads.
 pub(crate) const OLDEST_VERSION: u32 = 2;
 /// The oldest version with mappings.
 pub(crate) const VERSION_WITH_MAPPINGS: u32 = 3;
+/// The oldest version with first touches outside windows.
+pub(crate) const VERSION_WITH_FIRST_TOUCHES: u32 = 4;
 
 /// The first bytes of every recording.
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"PINFTRC\n";

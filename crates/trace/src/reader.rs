@@ -8,7 +8,7 @@ use crate::decoder::{Batch, Decoder, FromAccess, Limits};
 use crate::encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, BLOCK_INSTRUCTIONS};
 use crate::file::{
     BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, OLDEST_VERSION, PREFIX,
-    VERSION_WITH_MAPPINGS,
+    VERSION_WITH_FIRST_TOUCHES, VERSION_WITH_MAPPINGS,
 };
 use crate::{MappedFile, NO_PARENT, RegionPlace, TraceError};
 use std::collections::BTreeMap;
@@ -184,6 +184,12 @@ impl Recording {
             });
         }
         Ok(())
+    }
+
+    /// Whether the first touch of each page is known. It is not in a recording with a window of a version that does not have
+    /// first touches outside windows: pages then seem to be touched first by the threads that use them.
+    pub fn knows_first_touches(&self) -> bool {
+        self.header.window.is_none() || self.version >= VERSION_WITH_FIRST_TOUCHES
     }
 
     /// The bytes of the file, up to the first damage.

@@ -172,7 +172,8 @@ impl<'a> Translation<'a> {
             | Kind::Protect { .. }
             | Kind::Remap { .. }
             | Kind::Break { .. }
-            | Kind::Stack { .. } => {}
+            | Kind::Stack { .. }
+            | Kind::FirstTouch { .. } => {}
         }
     }
 
