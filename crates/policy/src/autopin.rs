@@ -1,26 +1,27 @@
 //! `autopin`: tries pinnings while the program runs and keeps the best (Klug, Ott, Weidendorfer, Trinitis, "autopin -
 //! Automated Optimization of Thread-to-Core Pinning on Multicore Systems", 2008, section 3).
 //!
-//! 1. Let the program initialise for `i`, as the first candidate has it (`opening`).
+//! 1. Let the program initialise for `i`, placed as the first candidate says (`opening`).
 //! 2. Read the time and each working task's count.
 //! 3. Let it run for `t`.
 //! 4. Read again.
 //! 5. The candidate's rate is the growth per second, averaged over the working tasks (`meter`).
 //! 6. Re-pin by the next candidate, let it warm up for `w`, and return to 2.
-//! 7. Keep the candidate with the highest rate, and tell the rate every `t` from then on.
+//! 7. Keep the candidate with the highest rate, and report the rate every `t` from then on.
 //!
 //! Beyond the paper:
 //!
-//! - where the user names no pinnings, the first candidate leaves every thread to the operating system, and a pinning is kept
-//!   only if it is better than that beyond the noise. So nothing is pinned before something is measured, and a machine on
-//!   which all pinnings are alike is left to its scheduler;
-//! - a probe during which other tasks began or ceased to work is repeated; when their number stays changed for a whole
-//!   probe, candidates are made for the new number and the search begins again;
-//! - when the rate falls after the choice and stays down, the search begins again (`watch`);
-//! - with `Search::Racing` a candidate that has lost is not given its full time (`race`).
+//! - Where the user names no pinnings, the first candidate is the unpinned program. A pinning is kept only if its rate
+//!   is higher beyond the noise. So nothing is pinned before something is measured. A machine on which all pinnings are
+//!   alike is left to its scheduler.
+//! - A probe is repeated if tasks began or ceased to work during it. If their number stays changed for a whole probe,
+//!   candidates are made for the new number and the search begins again.
+//! - If the rate falls after the choice and stays low, the search begins again (`watch`).
+//! - With `Search::Racing` a candidate that has lost does not get its full time (`race`).
 //!
-//! Known limits: what one candidate does to the program's data (pages that it touched first) is felt by the next; a
-//! program whose phases differ more than its pinnings, and last about as long as a probe, is judged by its phases.
+//! Known limits: the effect of one candidate on the program's data (pages that it touched first) remains under the next
+//! one. If the phases of a program differ more than its pinnings, and last about as long as a probe, the comparison
+//! measures the phases.
 
 use crate::Policy;
 use crate::candidate_results::{CandidateResults, Outcome, Screening};
@@ -38,14 +39,14 @@ use pinfold_core::{
 };
 use std::time::Duration;
 
-/// How often a probe that was disturbed by beginning or ending threads is repeated before it is accepted as it is.
+/// The number of repetitions of a probe during which threads began or ended; the last one is accepted.
 const REPEATS: u32 = 2;
 
-/// What is going on until when.
+/// The present phase of the search, and when it began.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Opening,
-    /// A short look at one candidate, in a race.
+    /// The screening of one candidate, in a race.
     Screening {
         candidate: usize,
         began: Duration,
@@ -77,15 +78,15 @@ pub struct Autopin {
     meter: Option<Meter>,
     reading: Duration,
     results: CandidateResults,
-    /// How many tasks worked when the search began: by so many its rates are divided.
+    /// The number of tasks that worked when the search began; rates are divided by it.
     worked: usize,
     phase: Phase,
     race: Race,
-    /// How often the present candidate's probe was repeated.
+    /// How often the probe of the present candidate was repeated.
     repeats: u32,
-    /// Threads come and go all the time: probes are no longer repeated for it.
-    restless: bool,
-    /// The pinning that should be in force, since when another was not, and the configuration that was last asked for.
+    /// Threads begin and end all the time: probes are not repeated any more.
+    threads_change: bool,
+    /// The requested pinning, when it last changed, and the configuration that was last requested.
     pinning: Option<Pinning>,
     pinned_at: Option<Duration>,
     requested: RequestedConfiguration,
@@ -93,7 +94,7 @@ pub struct Autopin {
     /// When the last sample was taken.
     now: Duration,
     watcher: Watcher,
-    told_crowded: bool,
+    noted_crowded: bool,
 }
 
 impl Autopin {
@@ -109,14 +110,14 @@ impl Autopin {
             phase: Phase::Opening,
             race: Race::default(),
             repeats: 0,
-            restless: false,
+            threads_change: false,
             pinning: None,
             pinned_at: None,
             requested: RequestedConfiguration::default(),
             choice: None,
             now: Duration::ZERO,
             watcher: Watcher::new(options.watch.unwrap_or_default()),
-            told_crowded: false,
+            noted_crowded: false,
             options,
         }
     }
@@ -153,7 +154,7 @@ impl Policy for Autopin {
                 let moved = applied.moved.iter().any(|&id| !self.working_tasks.is_left_alone(id));
                 if moved && self.may_repeat(&mut findings) {
                     // The ranks have shifted, because a helper was found or a thread ended, or a thread that the
-                    // machine had left to itself was pinned only now: this is a re-pinning like any other.
+                    // machine had left alone was pinned only now. This counts as a re-pinning.
                     self.pinned_at = Some(began);
                     self.settle(sample, candidate, began, &mut findings);
                 } else {
@@ -245,8 +246,8 @@ impl Autopin {
             }
         };
         let allowed = topology.allowed_pus().len();
-        if threads > allowed && !self.told_crowded {
-            self.told_crowded = true;
+        if threads > allowed && !self.noted_crowded {
+            self.noted_crowded = true;
             findings.push(Finding::Note {
                 code: NoteCode::MoreThreadsThanPus,
                 text: format!("{threads} threads share {allowed} CPUs: there are fewer CPUs than threads."),
@@ -266,14 +267,14 @@ impl Autopin {
         self.begin_search(sample, findings);
     }
 
-    /// A candidate as people read it.
+    /// The text of a candidate in messages.
     fn text(&self, candidate: usize) -> String {
         Pinning::text(self.results.pinnings[candidate].as_ref())
     }
 
     /// Begins to search among the candidates.
     fn begin_search(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
-        self.restless = false;
+        self.threads_change = false;
         self.requested.affirm();
         if self.options.search == Search::Racing && self.results.pinnings.len() > 1 {
             self.results.race();
@@ -283,7 +284,7 @@ impl Autopin {
         }
     }
 
-    /// Begins with the next screening, or ends the screenings.
+    /// Begins the next screening, or ends the screening round.
     fn next_screening(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         self.repeats = 0;
         if let Some(candidate) = self.results.next_screening() {
@@ -313,7 +314,7 @@ impl Autopin {
         };
     }
 
-    /// A screening ends with the warm-up at the latest, but gives some readings in any case.
+    /// A screening takes at most the warm-up time, but long enough for some readings.
     fn screening_lasts(&self) -> Duration {
         self.options.times.warm_up.max(self.options.times.probe / 4)
     }
@@ -369,11 +370,12 @@ impl Autopin {
         }
     }
 
-    /// Wants this candidate's pinning from `now` on, unless the ranks there are have it already.
+    /// Requests this candidate's pinning from `now` on, unless the present ranks have it already.
     fn pin(&mut self, candidate: usize, now: Duration) {
         let wanted = self.results.pinnings[candidate].as_ref();
         let ranks = self.results.threads.max(self.working_tasks.number());
-        // Both go round: what agrees on as many ranks as both have PUs agrees on all (Fine and Wilf, 1965).
+        // Both pinnings repeat. If they agree on as many ranks as both have PUs, they agree on all ranks (Fine and
+        // Wilf, 1965).
         let same = match (&self.pinning, wanted) {
             (None, None) => true,
             (Some(pinning), Some(wanted)) => {
@@ -387,7 +389,7 @@ impl Autopin {
         }
     }
 
-    /// Lets the candidate warm up; it does so since `began`.
+    /// Lets the candidate warm up. The warm-up began at `began`.
     fn settle(&mut self, sample: &Sample, candidate: usize, began: Duration, findings: &mut Vec<Finding>) {
         self.restart_meter();
         findings.push(Finding::WarmingUp {
@@ -478,17 +480,17 @@ impl Autopin {
         }
     }
 
-    /// Whether a disturbed probe is to be repeated. When it has been often enough, says so once, and from then on
-    /// none is in this search.
+    /// Whether a disturbed probe is to be repeated. After `REPEATS` repetitions a note says so once, and no probe of
+    /// this search is repeated any more.
     fn may_repeat(&mut self, findings: &mut Vec<Finding>) -> bool {
-        if self.restless {
+        if self.threads_change {
             return false;
         }
         if self.repeats < REPEATS {
             self.repeats += 1;
             return true;
         }
-        self.restless = true;
+        self.threads_change = true;
         findings.push(Finding::Note {
             code: NoteCode::ThreadsChange,
             text: "Threads begin and end all the time; the rates are measured nevertheless.".to_owned(),
@@ -574,10 +576,11 @@ impl Autopin {
             meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
         }
         self.begin_line(sample);
-        // Threads that come and go, and a program that rests, say nothing about the pinning.
-        let beats = self.meter.as_ref().is_some_and(Meter::is_heartbeat) && line.rate.is_some_and(|rate| rate > 0.0);
-        let rests = judgement == Judgement::Idle && !beats;
-        if self.options.watch.is_none() || !steady || rests {
+        // Changing threads or an idle program say nothing about the pinning.
+        let has_heartbeats =
+            self.meter.as_ref().is_some_and(Meter::is_heartbeat) && line.rate.is_some_and(|rate| rate > 0.0);
+        let is_idle = judgement == Judgement::Idle && !has_heartbeats;
+        if self.options.watch.is_none() || !steady || is_idle {
             return;
         }
         if self.number_changed() {
@@ -602,7 +605,8 @@ impl Autopin {
         self.meter.as_ref().map(Meter::measurement).unwrap_or_default()
     }
 
-    /// The decision at `now`: what is not in force yet, and the time until the next reading or the end of the phase.
+    /// The decision at `now`: the configuration that is not in force yet, and the time until the next reading or the
+    /// end of the phase.
     fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
         let times = self.options.times;
         let wait = match self.phase {

@@ -1,4 +1,4 @@
-//! The candidates of one search and how they did.
+//! The candidates of one search and their results.
 
 use crate::meter::Measurement;
 use crate::race;
@@ -6,43 +6,43 @@ use crate::statistics::{Estimate, Reading};
 use pinfold_core::{ChoiceCode, Finding, Pinning};
 use std::collections::VecDeque;
 
-/// A pinning is worth the scheduler's freedom when it gains this share over it: more than rates usually scatter from one probe
-/// to the next, which the readings within a probe do not show.
+/// A pinning is preferred to the unpinned program when it gains at least this share. Rates usually scatter by less from
+/// one probe to the next, and the readings within a probe do not show that scatter.
 const WORTH: f64 = 0.01;
 
-/// How a candidate did.
+/// The result of a candidate.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) measurement: Measurement,
-    /// It had lost before its time was up.
+    /// It lost before the end of its probe.
     pub(crate) dropped: bool,
 }
 
-/// One search: which candidates there are, which are still to be probed and what the others gave.
+/// One search: its candidates, the ones that are still to be probed, and the results of the others.
 #[derive(Debug)]
 pub(crate) struct CandidateResults {
-    /// `None` leaves every thread to the operating system.
+    /// `None` is the unpinned program.
     pub(crate) pinnings: Vec<Option<Pinning>>,
     /// The number of working tasks for which the candidates were made.
     pub(crate) threads: usize,
     outcomes: Vec<Option<Outcome>>,
     waiting: VecDeque<usize>,
-    /// The screenings of a race, which come before the probes; see `race`.
+    /// The results of the screening round of a race; see `race`.
     screenings: Vec<Option<Screening>>,
     waiting_for_screening: VecDeque<usize>,
 }
 
-/// What a screening has shown.
+/// The result of a screening.
 #[derive(Clone, Debug)]
 pub(crate) struct Screening {
-    /// The readings from which the outlook is seen.
+    /// The readings that the outlook is taken from.
     pub(crate) readings: Vec<Reading>,
-    /// Where the candidate was heading; `None` when the readings were too few to say.
+    /// The extrapolated rate; `None` for too few readings.
     pub(crate) outlook: Option<Estimate>,
 }
 
 impl Screening {
-    /// What there is to say of a candidate that goes no further.
+    /// The measurement of a candidate that lost in the screening round.
     pub(crate) fn measurement(&self) -> Measurement {
         Measurement::of_readings(self.readings.clone(), self.outlook.map(|outlook| outlook.value))
     }
@@ -60,7 +60,7 @@ impl CandidateResults {
         }
     }
 
-    /// The same candidates once more, this one first.
+    /// Searches among the same candidates once more, this one first.
     pub(crate) fn again(&mut self, first: usize) {
         self.outcomes.fill(None);
         self.waiting = (0..self.pinnings.len())
@@ -69,23 +69,23 @@ impl CandidateResults {
         self.waiting.push_front(first);
     }
 
-    /// Lets all candidates run a screening first, in the order in which they were to be probed.
+    /// Screens all candidates first, in the order in which they were to be probed.
     pub(crate) fn race(&mut self) {
         self.screenings.fill(None);
         self.waiting_for_screening = std::mem::take(&mut self.waiting);
     }
 
-    /// The next candidate to run a screening.
+    /// The next candidate to screen.
     pub(crate) fn next_screening(&mut self) -> Option<usize> {
         self.waiting_for_screening.pop_front()
     }
 
-    /// Keeps what a screening has shown.
+    /// Records the result of a screening.
     pub(crate) fn record_screening(&mut self, candidate: usize, screening: Screening) {
         self.screenings[candidate] = Some(screening);
     }
 
-    /// The best of the screenings that were run so far, which is the one with the highest outlook, with that.
+    /// The screened candidate with the highest outlook so far, with that outlook.
     pub(crate) fn best_screened(&self) -> Option<(usize, &Screening, f64)> {
         let run = self.screenings.iter().enumerate();
         run.filter_map(|(candidate, screening)| {
@@ -95,8 +95,8 @@ impl CandidateResults {
         .min_by(|one, other| other.2.total_cmp(&one.2))
     }
 
-    /// Ends the screenings: those that have lost come back and the others wait to be probed, the one with the best outlook
-    /// first. One of which nothing is known may be the best and comes first.
+    /// Ends the screening round. Returns the candidates that lost; the others wait to be probed, the best outlook
+    /// first. A candidate without an outlook may be the best and comes first.
     pub(crate) fn end_screening(&mut self) -> Vec<(usize, Screening)> {
         let screenings = std::mem::replace(&mut self.screenings, vec![None; self.pinnings.len()]);
         let number = screenings.len();
@@ -125,12 +125,12 @@ impl CandidateResults {
         self.waiting.pop_front()
     }
 
-    /// Keeps how a candidate did.
+    /// Records the result of a candidate.
     pub(crate) fn record(&mut self, candidate: usize, outcome: Outcome) {
         self.outcomes[candidate] = Some(outcome);
     }
 
-    /// How many candidates have a rate.
+    /// The number of candidates with a rate.
     pub(crate) fn measured(&self) -> usize {
         self.rates().count()
     }
@@ -142,7 +142,7 @@ impl CandidateResults {
             .filter_map(|outcome| outcome.measurement.rate)
     }
 
-    /// How this candidate did.
+    /// The measurement of this candidate.
     pub(crate) fn measurement(&self, candidate: usize) -> Option<&Measurement> {
         Some(&self.outcomes[candidate].as_ref()?.measurement)
     }
@@ -153,7 +153,7 @@ impl CandidateResults {
             .map_or(&[], |measurement| &measurement.readings)
     }
 
-    /// The best candidate that was not dropped and its rate; of equals the first in the list.
+    /// The best candidate that was not dropped, and its rate; the first in the list wins a tie.
     pub(crate) fn best(&self) -> Option<(usize, f64)> {
         let kept = |candidate: usize| {
             let outcome = self.outcomes[candidate].as_ref().filter(|outcome| !outcome.dropped)?;
@@ -165,8 +165,8 @@ impl CandidateResults {
             .min_by(|one, other| other.1.total_cmp(&one.1))
     }
 
-    /// What the search ends with: the best candidate. Where the first leaves threads to the operating system, a pinning must be
-    /// better than that beyond the noise and by `WORTH`, or nothing is pinned.
+    /// The choice of the search: the best candidate. Where the first candidate is the unpinned program, a pinning must
+    /// be better beyond the noise and by `WORTH`, else nothing is pinned.
     pub(crate) fn choice(&self) -> Option<usize> {
         let (best, _) = self.best()?;
         let is_better = |first: &Outcome, best: &Outcome| {

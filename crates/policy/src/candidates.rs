@@ -1,63 +1,62 @@
-//! The pinnings that are worth trying on a machine, when the user names none.
+//! Candidate pinnings of a machine, for a search without a schedule.
 //!
-//! 1. The pool of placements: all of them where they are few; else the extremes. An extreme says for each level that
-//!    branches (packages, NUMA groups, last-level caches, cores …) whether few or many of its objects are used, and
-//!    whether the outer or the inner levels come first where both cannot be had. This is what the three parameters S,
-//!    L and P of the affinity hints say on a machine with packages and caches (autofinity-2012, section 2.1 and
-//!    figure 5).
-//!    Where kinds of cores differ, of placements that are equal but for them only the one on the fastest is in the pool.
+//! 1. The pool of placements: all of them where they are few, else the extremes. An extreme decides for each level that
+//!    branches (packages, NUMA groups, last-level caches, cores) whether many or few of its objects are used. It also
+//!    decides whether the outer or the inner levels have priority. On a machine with packages and caches these are the
+//!    parameters S, L and P of the affinity hints (autofinity-2012, section 2.1 and figure 5). Of placements that
+//!    differ only in the kinds of their cores, the pool has the one on the fastest cores.
 //! 2. Each placement in two orders of ranks: block, in which neighbouring ranks are close together, and cyclic, in
-//!    which they are far apart. Which is better depends on who talks to whom. Where both are the same up to symmetry
-//!    (distance 0), one is enough.
-//! 3. The list: the fully distributed pinning first, then always the one whose least distance to those in the list is
-//!    the greatest (farthest-point ordering, as in Gonzalez' clustering), so that cutting the list anywhere leaves
-//!    the most different ones. Ties go to the one that was earlier in the pool.
+//!    which they are far apart. The better order depends on which threads communicate. Where both are the same up to
+//!    symmetry (distance 0), only one is listed.
+//! 3. The list: the fully distributed pinning first, then always the pinning whose least distance to the list is
+//!    greatest (farthest-point ordering, as in Gonzalez' clustering). So each prefix of the list has the most different
+//!    pinnings. The earlier one in the pool wins a tie.
 //!
-//! An extreme is filled one thread at a time: of the free PUs the next thread takes one whose object at the first
-//! level has the fewest threads ("many objects") or the most ("few objects"), among these the same at the second
-//! level, and so on. Among equals the faster kind of core is preferred, then topology order. For "few" an object with
-//! more PUs comes before one with fewer, because fewer such objects are then needed.
+//! An extreme is filled one thread at a time. Of the free PUs the next thread takes one whose object at the first level
+//! has the fewest threads ("many objects") or the most ("few objects"), then the same at the second level, and so on.
+//! The faster kind of core wins a tie, then topology order. For "few" an object with more PUs comes before one with
+//! fewer, because then fewer objects are needed.
 //!
-//! Cost: N threads on n PUs take O(N n levels) for a filling and O(N² levels) for a profile. The pool has about
-//! 64 placements at most, and so 128 fillings and profiles; a profile takes N²/2 bytes. A machine of 384 PUs is
-//! served in well under 100 ms, one of 2048 in about a second (optimised build).
+//! Cost: N threads on n PUs take O(N n levels) for a filling and O(N² levels) for a profile. The pool has at most about
+//! 64 placements, so 128 fillings and profiles. A profile takes N²/2 bytes. A machine of 384 PUs takes well under 100
+//! ms, one of 2048 PUs about a second (optimised build).
 //!
-//! Known limits: extremes use each object as fully or as little as they can, so half-filled caches, which some programs
-//! like best, are tried only where the placements are few. Filling greedily for "few" objects is the best that there is
-//! where objects of a level are alike, and near to it where they are not.
+//! Known limits: an extreme uses each object fully or as little as it can. So half-filled caches, which some programs
+//! prefer, are tried only where the placements are few. Filling greedily for "few" objects is optimal where the objects
+//! of a level are alike, and nearly optimal elsewhere.
 
 use pinfold_core::placement::{Levels, Placements, Profile};
 use pinfold_core::{ObjectKind, Pinning, PuId, PuSet, Topology};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-/// Up to this many placements are all candidates. A probe takes 45 s with the default times of autopin, 64 of them
-/// three quarters of an hour: nobody tries more, and so a larger pool need not be complete.
+/// Up to this many placements are all candidates. A probe takes 45 s with the default times of autopin, so 64 of them
+/// take three quarters of an hour. A user does not try more, so a larger pool need not be complete.
 const FEW_PLACEMENTS: u32 = 64;
 
-/// Extremes choose freely between few and many at this many levels; further levels, which only contrived machines have,
-/// go with the last of these. It keeps the number of extremes at 64 or less.
+/// Extremes choose between few and many independently at this many levels. Further levels, which only constructed
+/// machines have, follow the last of these. This limits the number of extremes to 64.
 const FREE_LEVELS: usize = 5;
 
 /// How a filling treats the objects of one level.
 #[derive(Clone, Copy)]
 struct Rule {
     level: usize,
-    /// Whether to use many of the objects, or few.
+    /// Whether to use many of the objects, or few of them.
     many: bool,
 }
 
-/// The levels of a machine, and its leaves in the order in which equals are taken.
+/// The levels of a machine, and its leaves in the order in which ties are broken.
 struct Machine {
     levels: Levels,
     preferred: Vec<usize>,
 }
 
-/// Pinnings of `threads` threads that differ as much as possible, at most `most` of them, the most different ones
-/// first. The first is the start of [`distributed`].
+/// At most `most` pinnings of `threads` threads that differ as much as possible, the most different ones first. The
+/// first is the start of [`distributed`].
 ///
-/// Where there are more threads than allowed PUs, all the PUs are used, and pinnings go round: the candidates are the
-/// orders of the PUs. No threads have no candidates.
+/// Where there are more threads than allowed PUs, all the PUs are used and a pinning repeats: the candidates are the
+/// orders of the PUs. Without threads there are no candidates.
 pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pinning> {
     let threads = threads.min(topology.allowed_pus().len());
     let Ok(placements) = Placements::new(topology, threads) else {
@@ -66,7 +65,7 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
     let machine = Machine::new(topology);
     let spread = machine.spread();
 
-    // What is tried first is not the representative but what runs already.
+    // The first candidate is the pinning that runs already, not the representative of its placement.
     let first = machine.fill(&spread, threads, &machine.preferred);
     let first_placement = placements.representative(&machine.pus(&first).into_iter().collect());
     let mut others = pool(&machine, &placements, threads);
@@ -99,15 +98,14 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
     farthest_first(pool, most)
 }
 
-/// The allowed PUs in an order in which any number of them from the start is well spread: over packages, then over NUMA
-/// groups, caches and cores, and a second PU of a core comes only when every core has one in use.
+/// The allowed PUs in an order of which each prefix is distributed: over packages, then over NUMA groups, caches and
+/// cores. A second PU of a core comes only when each core has one in use.
 pub fn distributed(topology: &Topology) -> Vec<PuId> {
     let machine = Machine::new(topology);
     machine.all(&machine.spread())
 }
 
-/// The allowed PUs in an order in which any number of them from the start is packed into as few packages, caches and
-/// cores as possible.
+/// The allowed PUs in an order of which each prefix uses as few packages, caches and cores as possible.
 pub fn packed(topology: &Topology) -> Vec<PuId> {
     let machine = Machine::new(topology);
     let rules: Vec<Rule> = (0..machine.levels.kinds().len())
@@ -147,7 +145,8 @@ fn pool(machine: &Machine, placements: &Placements, threads: usize) -> Vec<Pinni
     pool
 }
 
-/// Of placements that are equal but for the kinds of cores the one with most threads on the fastest kind; of these the first.
+/// Of placements that differ only in the kinds of cores, the one with most threads on the fastest kind; the first wins
+/// a tie.
 fn on_the_fastest_cores(
     topology: &Topology,
     threads: usize,
@@ -178,7 +177,7 @@ fn on_the_fastest_cores(
     kept.into_iter().map(|(.., pinning)| pinning).collect()
 }
 
-/// At most `most` pinnings, beginning with the first of the pool, each as far as possible from those before it.
+/// At most `most` pinnings, beginning with the first of the pool. Each is as far as possible from those before it.
 fn farthest_first(pool: Vec<(Pinning, Profile)>, most: usize) -> Vec<Pinning> {
     let mut chosen = vec![];
     let mut rest: Vec<(u64, Pinning, Profile)> = pool
@@ -186,7 +185,7 @@ fn farthest_first(pool: Vec<(Pinning, Profile)>, most: usize) -> Vec<Pinning> {
         .map(|(pinning, profile)| (u64::MAX, pinning, profile))
         .collect();
     while chosen.len() < most {
-        // The maximum that comes first: `max_by_key` would give the last of equals.
+        // The first maximum: `max_by_key` would give the last one.
         let Some(next) = (0..rest.len()).min_by_key(|&at| Reverse(rest[at].0)) else {
             break;
         };
@@ -212,8 +211,8 @@ impl Machine {
         Self { levels, preferred }
     }
 
-    /// The rules that spread threads over everything. Cores come first, so that their second PUs are used last even
-    /// where a small package fills up before a large one; for the rest the outer levels come first.
+    /// The rules that distribute threads over all objects. Cores come first, so that their second PUs are used last
+    /// even where a small package fills up before a large one. The outer levels follow.
     fn spread(&self) -> Vec<Rule> {
         let kinds = self.levels.kinds();
         let mut rules: Vec<Rule> = (0..kinds.len()).map(|level| Rule { level, many: true }).collect();
@@ -264,7 +263,7 @@ impl Machine {
                     }
                 })
             };
-            // The first of equals.
+            // The first wins a tie.
             let Some(next) = (0..free.len()).min_by(|&a, &b| costs(free[a]).cmp(costs(free[b]))) else {
                 break;
             };

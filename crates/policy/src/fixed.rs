@@ -1,6 +1,6 @@
-//! The baselines: `fixed` keeps one pinning, `hint` the placement that an affinity hint gives for the threads that work, and
-//! `none` leaves every thread to the operating system. All only measure, by the same rules as `autopin`, so that their rate
-//! lines can be compared with its own.
+//! The baselines. `fixed` keeps one pinning. `hint` keeps the placement that an affinity hint gives for the working
+//! threads. `none` keeps the program unpinned. All only measure, by the same rules as `autopin`, so that their rate
+//! lines can be compared.
 
 use crate::Policy;
 use crate::candidates;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// What is kept.
 #[derive(Clone, Debug)]
 pub enum Kept {
-    /// Every thread is left to the operating system.
+    /// The unpinned program.
     Nothing,
     /// This pinning.
     Pinning(Pinning),
@@ -25,7 +25,8 @@ pub enum Kept {
     Hint {
         /// The hint.
         hint: AffinityHint,
-        /// For so many threads; `None` for those that work, before which are known threads are spread.
+        /// The number of threads; `None` for the number of working threads. Until that is known, threads are
+        /// distributed.
         threads: Option<usize>,
     },
 }
@@ -45,12 +46,12 @@ impl Kept {
     }
 }
 
-/// The hint's placement of so many threads. Where they are more than PUs, each PU has a rank, and ranks start again at the
-/// first.
+/// The hint's placement of N threads. Where there are more threads than PUs, each PU has a rank and the pinning
+/// repeats.
 pub(crate) fn placed(hint: AffinityHint, topology: &Topology, threads: usize) -> Pinning {
     let ranks = threads.clamp(1, topology.allowed_pus().len());
     let pinning = hint.pinning(topology, ranks);
-    pinning.expect("there are so many PUs")
+    pinning.expect("there is a PU for each rank")
 }
 
 /// One placement, or none, for the whole run.
@@ -58,12 +59,12 @@ pub(crate) fn placed(hint: AffinityHint, topology: &Topology, threads: usize) ->
 pub struct Fixed {
     kept: Kept,
     pinning: Option<Pinning>,
-    /// For how many threads the pinning was made.
+    /// The number of threads for which the pinning was made.
     placed_for: Option<usize>,
     times: Times,
     opening: Opening,
     working_tasks: WorkingTasks,
-    /// The meter, how far apart it is read, and when the present rate line began.
+    /// The meter, the interval between its readings, and when the present rate line began.
     line: Option<(Meter, Duration, Duration)>,
     requested: RequestedConfiguration,
 }
@@ -83,7 +84,7 @@ impl Fixed {
         }
     }
 
-    /// Places the threads that work by the hint, where their number was not given and is another than before.
+    /// Places the working threads by the hint, where the user gave no number and the number has changed.
     fn place(&mut self, topology: &Topology, findings: &mut Vec<Finding>) {
         let threads = self.working_tasks.number();
         if let Kept::Hint { hint, threads: None } = self.kept
@@ -91,16 +92,16 @@ impl Fixed {
             && self.placed_for != Some(threads)
         {
             self.placed_for = Some(threads);
-            self.tell_placement(placed(hint, topology, threads), threads, hint, findings);
+            self.report_placement(placed(hint, topology, threads), threads, hint, findings);
         }
     }
 
-    fn tell_placement(&mut self, pinning: Pinning, threads: usize, hint: AffinityHint, findings: &mut Vec<Finding>) {
+    fn report_placement(&mut self, pinning: Pinning, threads: usize, hint: AffinityHint, findings: &mut Vec<Finding>) {
         findings.push(Finding::CandidatesChosen {
             threads,
             pinnings: vec![Some(pinning.clone())],
             code: CandidatesCode::Hint,
-            why: format!("what the affinity hint {hint} gives for as many threads"),
+            why: format!("the placement of the affinity hint {hint} for this number of threads"),
         });
         self.pinning = Some(pinning);
     }
@@ -137,7 +138,7 @@ impl Policy for Fixed {
         } = self.kept
             && let Some(pinning) = self.pinning.clone()
         {
-            self.tell_placement(pinning, threads, hint, &mut findings);
+            self.report_placement(pinning, threads, hint, &mut findings);
         }
         self.decision(Duration::ZERO, findings)
     }

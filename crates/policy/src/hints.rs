@@ -1,20 +1,21 @@
-//! `hints`: a learned policy picks an affinity after one sample, and what was learned of a program is used at once (Moore and
-//! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
+//! `hints`: a learned policy chooses an affinity hint after one sample, and what is known of a program is used at once
+//! (Moore and Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2
+//! and figure 3).
 //!
-//! 1. A program that is known with this many threads starts in the placement of its hint, and stays there.
-//! 2. Another one starts where the operating system runs it; with `observe` in the placement of that hint, which is
-//!    distributed in the paper (section 3). When its threads work it is sampled once, for `t`: the counts of every metric, by
+//! 1. A program that is known with this number of threads starts in the placement of its hint, and stays there.
+//! 2. Any other program starts unpinned. With `observe` it starts in the placement of that hint; the paper's programs
+//!    start distributed (section 3). When its threads work it is sampled once, for `t`: the counts of all metrics, per
 //!    thread and second (section 3.1).
-//! 3. The rules say which hint that behaviour asks for, and the hint's placement is applied.
+//! 3. The rules choose a hint from that sample, and the hint's placement is applied.
 //!
 //! Beyond the paper:
 //!
-//! - the move is checked: after a warm-up of `w` the rate is measured for `t` again, and where it is lower beyond the noise
-//!   the threads go back to where they were. Threads that nobody had pinned go back unless the rate is higher;
-//! - when other threads work than before, the hint is followed for their number: it does not depend on it;
-//! - every run tells what was observed (`Finding::Sampled`), so that whoever keeps it knows more the next time.
+//! - The move is verified: after a warm-up of `w` the rate is measured for `t` again. If it is lower beyond the noise,
+//!   the threads go back to their PUs. Threads that were not pinned before go back unless the rate is higher.
+//! - If other threads work than before, the hint is applied for their number: a hint does not depend on it.
+//! - Each run reports its sample (`Finding::Sampled`), so that a database can use it in later runs.
 //!
-//! Without rules nothing is moved: the program is sampled and stays where it is.
+//! Without rules nothing is moved: the program is sampled and stays unpinned.
 
 use crate::Policy;
 use crate::candidates;
@@ -34,27 +35,27 @@ use pinfold_core::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is known of a program from runs before.
+/// The knowledge of a program from earlier runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The hint with which it fared best; `None` where it was best left to the operating system.
+    /// The hint with the best result; `None` where the unpinned program was best.
     pub hint: Option<AffinityHint>,
-    /// Where that is from, for people.
+    /// The source of this knowledge, as text.
     pub why: String,
 }
 
-/// What `hints` needs to know.
+/// The options of `hints`.
 #[derive(Clone, Debug)]
 pub struct HintOptions {
     /// When to sample, and for how long. A probe is the sample.
     pub times: Times,
-    /// By what moves are checked.
+    /// The metric that verifies moves.
     pub metric: MetricRequest,
     /// The tasks that are left alone.
     pub skip: Skip,
     /// The number of threads, where it was given.
     pub threads: Option<usize>,
-    /// The hint in whose placement a program is sampled that is not known; `None` leaves it to the operating system.
+    /// The hint in whose placement an unknown program is sampled; `None` for the unpinned program.
     pub observe: Option<AffinityHint>,
     /// What is known, by number of threads.
     pub known: BTreeMap<usize, Known>,
@@ -65,14 +66,14 @@ pub struct HintOptions {
 /// Why rules cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the rules say `{class}`, which is no affinity hint (three letters, such as SLP or slp); train them with `pinfold learn train hints`"
+    "the rules have the class `{class}`, which is no affinity hint (three letters, such as SLP or slp); train them with `pinfold learn train hints`"
 )]
 pub struct NoHintError {
     class: String,
 }
 
 impl HintOptions {
-    /// Whether the rules speak of hints.
+    /// Whether the classes of the rules are hints.
     pub fn check(&self) -> Result<(), NoHintError> {
         let Some(rules) = &self.rules else { return Ok(()) };
         let outcomes = rules.rules().iter().map(crate::Rule::outcome);
@@ -85,7 +86,7 @@ impl HintOptions {
         Ok(())
     }
 
-    /// The number of threads at the start, as far as it can be guessed: the one that was given, or the only one known.
+    /// The expected number of threads at the start: the given number, or the only known one.
     fn expected_threads(&self) -> Option<usize> {
         let mut known = self.known.keys();
         self.threads.or(match (known.next(), known.next()) {
@@ -114,11 +115,11 @@ impl HintOptions {
     }
 }
 
-/// What is going on since when.
+/// The present phase, and when it began.
 #[derive(Debug)]
 enum Phase {
     Opening,
-    /// The sample of a program that is not known.
+    /// The sample of an unknown program.
     Sampling {
         began: Duration,
     },
@@ -127,7 +128,7 @@ enum Phase {
         began: Duration,
         before: Before,
     },
-    /// Whether it was right.
+    /// Whether the move was right.
     Checking {
         began: Duration,
         before: Before,
@@ -153,10 +154,10 @@ pub struct Hints {
     opening: Opening,
     working_tasks: WorkingTasks,
     meter: Option<(Meter, Duration)>,
-    /// The sample at the begin of what is observed at present.
+    /// The sample at which the present observation began.
     first: Sample,
     hint: Option<AffinityHint>,
-    /// How many threads the pinning is for.
+    /// The number of threads of the pinning.
     threads: usize,
     pinning: Option<Pinning>,
     requested: RequestedConfiguration,
@@ -230,7 +231,7 @@ impl Policy for Hints {
                 self.check(topology, sample, &before, &mut findings);
             }
             Phase::Watching { began } if sample.at >= *began + times.probe => {
-                self.tell_rate(topology, sample, &mut findings);
+                self.report_rate(topology, sample, &mut findings);
             }
             _ => {}
         }
@@ -245,12 +246,12 @@ impl Policy for Hints {
             Phase::Sampling { .. } => {
                 let measurement = self.measurement();
                 findings.push(probed(0, &measurement));
-                let why = "The program ended before its sample was complete, and stayed where it was.";
+                let why = "The program ended before its sample was complete, and was not moved.";
                 (EndedCode::DuringSample, why, measurement)
             }
             Phase::WarmingUp { before, .. } | Phase::Checking { before, .. } => (
                 EndedCode::BeforeCheck,
-                "The program ended before the move could be checked.",
+                "The program ended before the move could be verified.",
                 before.measurement.clone(),
             ),
         };
@@ -282,7 +283,7 @@ impl Hints {
         }
     }
 
-    /// A program that is known goes where it fared best.
+    /// A known program gets the placement of its best hint.
     fn follow(&mut self, topology: &Topology, sample: &Sample, known: &Known, findings: &mut Vec<Finding>) {
         self.place(topology, known.hint);
         findings.push(self.candidates(
@@ -300,11 +301,11 @@ impl Hints {
         self.phase = Phase::Watching { began: sample.at };
     }
 
-    /// A program that is not known is sampled once.
+    /// An unknown program is sampled once.
     fn begin_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         self.place(topology, self.options.observe);
         let why = format!(
-            "{}: nothing is known of the program with as many threads, so it is sampled once",
+            "{}: nothing is known of the program with this number of threads, so it is sampled once",
             shown(self.hint)
         );
         findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::Sample, why));
@@ -316,7 +317,7 @@ impl Hints {
         self.phase = Phase::Sampling { began: sample.at };
     }
 
-    /// The sample has been taken: what it says is done.
+    /// The sample is complete: the rules' hint is applied.
     fn take_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         let measurement = self.measurement();
         findings.push(probed(0, &measurement));
@@ -351,7 +352,7 @@ impl Hints {
         };
     }
 
-    /// Whether the move was right; if not, back.
+    /// Verifies the move, and rolls it back if it did not help.
     fn check(&mut self, topology: &Topology, sample: &Sample, before: &Before, findings: &mut Vec<Finding>) {
         let after = self.measurement();
         findings.push(probed(1, &after));
@@ -371,8 +372,8 @@ impl Hints {
             findings.push(Finding::Note {
                 code: NoteCode::RolledBack,
                 text: match before.hint {
-                    Some(_) => "The rate fell with the hint, so the threads went back to where they were.",
-                    None => "The rate did not rise with the hint, so the threads went back: nothing is pinned.",
+                    Some(_) => "The rate fell with the hint, so the move was rolled back.",
+                    None => "The rate did not rise with the hint, so the move was rolled back: nothing is pinned.",
                 }
                 .to_owned(),
             });
@@ -387,8 +388,8 @@ impl Hints {
         self.phase = Phase::Watching { began: sample.at };
     }
 
-    /// A rate line; where other threads work than before the hint is followed for them.
-    fn tell_rate(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+    /// A rate line. If other threads work than before, the hint is applied for them.
+    fn report_rate(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         let measurement = self.measurement();
         findings.push(Finding::Rate {
             rate: measurement.rate,
@@ -403,7 +404,7 @@ impl Hints {
             self.threads = threads;
             let hint = self.options.known.get(&threads).map_or(self.hint, |known| known.hint);
             self.place(topology, hint);
-            let why = format!("{}, for the threads that work now", shown(hint));
+            let why = format!("{}, for the present number of working threads", shown(hint));
             findings.push(self.candidates(vec![self.pinning.clone()], CandidatesCode::ThreadsChanged, why));
             let why = "the number of working threads changed";
             findings.push(chosen(0, None, ChoiceCode::ThreadsChanged, why));
@@ -413,7 +414,7 @@ impl Hints {
         self.phase = Phase::Watching { began: sample.at };
     }
 
-    /// Tells what was observed since `begin`; which hint the rules ask for, and why.
+    /// Reports the sample since `begin`, which hint the rules choose, and why.
     fn observe(
         &mut self,
         sample: &Sample,
@@ -442,7 +443,7 @@ impl Hints {
                 (verdict.outcome.class.parse().ok(), code, verdict.to_string())
             }
         };
-        self.tell(
+        self.report(
             sample,
             observed,
             measurement,
@@ -453,14 +454,14 @@ impl Hints {
         (says, why)
     }
 
-    /// Tells what was observed, when nothing is asked.
+    /// Reports the sample without asking the rules.
     fn observe_only(&mut self, sample: &Sample, measurement: &Measurement, findings: &mut Vec<Finding>) {
         let observed = self.observed(sample);
         let why = Reason::new(SampleCode::NotEvaluated, "the sample is kept, and no rule is evaluated");
-        self.tell(sample, observed, measurement, None, why, findings);
+        self.report(sample, observed, measurement, None, why, findings);
     }
 
-    fn tell(
+    fn report(
         &mut self,
         sample: &Sample,
         observed: Vec<Observed>,
@@ -483,7 +484,7 @@ impl Hints {
         });
     }
 
-    /// What every metric counted since `begin`, by thread and second, and what can be made of these.
+    /// The counts of all metrics since `begin`, per thread and second, and the ratios of these.
     fn observed(&self, sample: &Sample) -> Vec<Observed> {
         let seconds = sample.at.saturating_sub(self.first.at).as_secs_f64();
         let counts = |id: TaskId| !self.working_tasks.is_left_alone(id);
@@ -524,7 +525,7 @@ impl Hints {
         self.pinning = hint.map(|hint| placed(hint, topology, self.threads));
     }
 
-    /// Where the ranks were last seen; `None` where that is not known of all of them.
+    /// The PUs on which the ranks were last seen; `None` where one of them is not known.
     fn last_seen(&self, sample: &Sample) -> Option<Pinning> {
         let working = |task: &&TaskSample| task.alive && !self.working_tasks.is_left_alone(task.id);
         let tasks = sample.tasks.iter().filter(working).take(self.threads);
@@ -545,7 +546,7 @@ impl Hints {
         meter.map(|(meter, _)| meter.measurement()).unwrap_or_default()
     }
 
-    /// What is measured and counted begins at `sample`.
+    /// Measuring and counting begin again at `sample`.
     fn begin(&mut self, sample: &Sample) {
         self.first = sample.clone();
         self.working_tasks.begin_window(sample);
@@ -596,7 +597,7 @@ fn chosen(candidate: usize, gain_over_first: Option<f64>, code: ChoiceCode, why:
     }
 }
 
-/// A hint as people read it.
+/// The text of a hint in messages.
 fn shown(hint: Option<AffinityHint>) -> String {
     hint.map_or_else(|| "unpinned".to_owned(), |hint| format!("hint {hint}"))
 }

@@ -1,5 +1,5 @@
-//! Policies: from a machine's shape and what was observed of a program to a decision. One file per policy, behind the
-//! trait `Policy`; what several of them need (which tasks work, which metric counts, rates, statistics) has files of
+//! Policies: from a topology and an observed program to a decision. One file per policy, behind the
+//! trait `Policy`; what several of them need (working tasks, the choice of the metric, rates, statistics) has files of
 //! its own. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod candidates;
@@ -35,19 +35,19 @@ pub use working_tasks::{Skip, SkipError};
 
 use pinfold_core::{Applied, Decision, Finding, Metric, Sample, Topology};
 
-/// Turns what was observed into what to do. A policy keeps what it has learned in itself; time reaches it only as the
+/// Turns observations into decisions. A policy keeps its own state; the only time that it knows is the
 /// time at which a sample was taken.
 pub trait Policy {
     /// The name that `--policy` takes.
     fn name(&self) -> &'static str;
 
-    /// What to do before the program's first instruction. `metrics` are what the samples' counts will be.
+    /// The decision before the program's first instruction. `metrics` describe the counts of the samples, in their order.
     fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision;
 
-    /// What to do after `sample`. `applied` is what the machine did of the decision before, and empty where that
+    /// The decision after `sample`. `applied` is what the machine did of the last decision; it is empty where that
     /// changed nothing.
     fn decide(&mut self, topology: &Topology, sample: &Sample, applied: &Applied) -> Decision;
 
-    /// What was learned, when the program has ended before the policy was done with it.
+    /// The findings at the end of the program, if the policy has not reported them yet.
     fn end(&mut self) -> Vec<Finding>;
 }

@@ -1,12 +1,12 @@
 //! From samples to rates.
 //!
-//! A meter follows one metric. It adds up what the working tasks count, those that ended included, into one total
-//! that grows with the program, so that a rate does not depend on which tasks happen to live at its two ends. With
-//! the same tasks at both ends, the growth of the total divided by the time and by the number of tasks is the paper's
+//! A meter follows one metric. It adds the counts of all working tasks, including those that ended, to one total that
+//! grows with the program. So a rate does not depend on the tasks that exist at the two ends of a measurement. With the
+//! same tasks at both ends, the growth of the total divided by the time and by the number of tasks is the paper's
 //! `r_avg`, the average of `r_j = (pc_2 - pc_1) / (ts_2 - ts_1)` (section 3, step 5).
 //!
-//! A moment at which a count is missing has no total. It gives no reading, and the totals on both its sides stay
-//! right, because each counter's growth is taken from when it was last read.
+//! Where a count is missing there is no total and no reading at that time. The totals before and after it stay right,
+//! because the growth of each counter is taken from its last reading.
 
 use crate::statistics::{self, Reading};
 use pinfold_core::{Count, Metric, MetricSource, Sample, Scope, TaskId};
@@ -20,10 +20,10 @@ struct Point {
     total: Option<f64>,
 }
 
-/// What was measured over a stretch of time.
+/// The result of a measurement over a period.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measurement {
-    /// From the first to the last total; `None` when there were not two.
+    /// From the first to the last total; `None` for fewer than two totals.
     pub(crate) rate: Option<f64>,
     /// Coefficient of variation of the readings; `None` for fewer than two and where their mean is zero.
     pub(crate) spread: Option<f64>,
@@ -33,9 +33,9 @@ pub(crate) struct Measurement {
     pub(crate) over: Duration,
 }
 
-/// With this probability or less a rate that seems lower is not.
+/// Above this probability a difference of rates is noise.
 const CHANCE: f64 = 0.01;
-/// Where there are too few readings to know the noise: a rate is lower when it is by this share.
+/// The test where there are too few readings to know the noise: a rate is lower when it is lower by this share.
 const MARGIN: f64 = 0.05;
 
 impl Measurement {
@@ -49,7 +49,7 @@ impl Measurement {
         }
     }
 
-    /// What these readings say, of which `rate` was inferred.
+    /// The measurement with these readings, of which `rate` was derived.
     pub(crate) fn of_readings(readings: Vec<Reading>, rate: Option<f64>) -> Self {
         Self {
             rate,
@@ -74,11 +74,11 @@ pub(crate) struct Meter {
     begun: bool,
     total: f64,
     points: Vec<Point>,
-    /// The number that rates are divided by: the counted working tasks, 1 for a metric of the program.
+    /// The divisor of rates: the number of counted working tasks, 1 for a metric of the program.
     shares: usize,
 }
 
-/// What each counter of `metric` shows, the tasks that `counts` says no to left out.
+/// The values of each counter of `metric`, without the tasks for which `counts` is false.
 fn counters<'a>(
     metric: usize,
     scope: Scope,
@@ -100,8 +100,8 @@ fn counters<'a>(
     }
 }
 
-/// By how much a metric has grown between two samples, summed over the tasks that `counts` says yes to; a counter
-/// that is not in the first grew from zero. `None` when no counter could be read in the second.
+/// The growth of a metric between two samples, summed over the tasks for which `counts` is true. A counter that is
+/// missing in the first sample grew from zero. `None` when no counter could be read in the second.
 pub(crate) fn growth(
     metric: usize,
     scope: Scope,
@@ -135,12 +135,12 @@ impl Meter {
         }
     }
 
-    /// Whether it counts what the program reports of its progress by heartbeats.
+    /// Whether the metric counts heartbeats.
     pub(crate) fn is_heartbeat(&self) -> bool {
         self.source == MetricSource::Heartbeat
     }
 
-    /// Takes in a sample. `counts` says of each task whether it works.
+    /// Processes a sample. `counts` says of each task whether it works.
     pub(crate) fn read(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
         let mut complete = true;
         let mut any = false;
@@ -148,7 +148,7 @@ impl Meter {
             let working = key.is_none_or(&counts);
             let before = self.read.get(&key).copied();
             let Some(now) = now else {
-                // A counter that never gave a value is not waited for.
+                // A counter that never had a value delays no total.
                 complete &= before.is_none() || !working;
                 continue;
             };
@@ -177,7 +177,7 @@ impl Meter {
         });
     }
 
-    /// Divides the rates from now on by the number of tasks that work and are counted.
+    /// Divides the rates from now on by the number of counted working tasks.
     pub(crate) fn share(&mut self, sample: &Sample, counts: impl Fn(TaskId) -> bool) {
         self.shares = match self.scope {
             Scope::Program => 1,
@@ -188,12 +188,12 @@ impl Meter {
         };
     }
 
-    /// Forgets all totals but the last, with which the next measurement begins.
+    /// Drops all totals but the last, with which the next measurement begins.
     pub(crate) fn restart(&mut self) {
         self.points.drain(..self.points.len().saturating_sub(1));
     }
 
-    /// What was measured since `restart`.
+    /// The measurement since `restart`.
     pub(crate) fn measurement(&self) -> Measurement {
         let shares = self.shares as f64;
         let rate_between = |first: &Point, last: &Point| {

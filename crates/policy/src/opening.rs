@@ -1,13 +1,13 @@
-//! How every run opens, whatever the policy: the program initialises itself, then it is found out which of its tasks
-//! work and which metric shows its progress.
+//! The initialisation, which all policies share: the program initialises, and then the policy finds out which tasks
+//! work and which metric shows their progress.
 //!
-//! 1. Nothing is compared for `i`. Its later half is the window over which the tasks are judged (`working_tasks`) and the
-//!    metrics are weighed (`metric_choice`): by then a program is more like what it will be.
-//! 2. A program that idles at its end, because it waits for input or sleeps, is waited for, half an `i` at a time. One
-//!    that reports heartbeats is not idle, however little it runs: a server sleeps between requests.
-//! 3. Of a program that ends in the meantime the rate is told that it had so far.
-//! 4. When no metric counts, the run goes on without, and another look is taken after every `t`: a first parallel
-//!    region may come late.
+//! 1. Nothing is compared for `i`. Its later half is the window in which the tasks are judged (`working_tasks`) and the
+//!    metrics are compared (`metric_choice`), because later behaviour is more typical.
+//! 2. If the program is idle at the end of `i`, because it waits for input or sleeps, the window is repeated every `i /
+//!    2`. A program that reports heartbeats is never idle, since a server sleeps between requests.
+//! 3. If the program ends before that, its rate so far is reported.
+//! 4. If no metric counts, the run continues without one, and the metrics are compared again every `t`: the first
+//!    parallel region may come late.
 
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
@@ -16,30 +16,30 @@ use crate::working_tasks::{Judgement, WorkingTasks};
 use pinfold_core::{CandidatesCode, EndedCode, Finding, Metric, NoteCode, Pinning, Sample, Scope};
 use std::time::Duration;
 
-/// A reading should have as many counts as this. That counts are whole then adds 2 % to the spread: the difference of
-/// two rounding errors has a standard deviation of 0.41 counts.
+/// The least counts of a reading. Whole counts then add 2 % to the spread: the difference of two rounding errors has a
+/// standard deviation of 0.41 counts.
 const COUNTS_IN_A_READING: f64 = 20.0;
 
-/// However seldom the metric counts, a probe has about so many readings.
+/// The least number of readings of a probe, also for a metric that counts rarely.
 const READINGS_IN_A_PROBE: u32 = 10;
 
-/// How a run is observed until its tasks and its metric are known.
+/// The observation of a run until its tasks and its metric are known.
 #[derive(Debug)]
 pub(crate) struct Opening {
     times: Times,
     request: MetricRequest,
     metrics: Vec<Metric>,
-    /// The sample at the beginning of the window; the empty one stands for the program's first instruction.
+    /// The sample at the beginning of the window; an empty one is the program's first instruction.
     first: Sample,
     window_begun: bool,
     window_ends: Duration,
     told_idle: bool,
     told_why: Option<String>,
-    /// The last sample in which the program lived.
+    /// The last sample in which the program was alive.
     latest: Sample,
 }
 
-/// What a look has shown.
+/// The result of one look.
 #[derive(Debug)]
 pub(crate) enum Opened {
     /// The initialisation goes on, or the program idles.
@@ -49,14 +49,14 @@ pub(crate) enum Opened {
     /// The initialisation is over, and this is the metric.
     With {
         meter: Meter,
-        /// How far apart to read it.
+        /// The interval between its readings.
         reading: Duration,
     },
 }
 
 impl Opening {
     pub(crate) fn new(times: Times, request: MetricRequest) -> Self {
-        // An initialisation of zero would leave nothing to judge by.
+        // An initialisation of zero would give no window.
         let window_ends = times.initialise.max(times.interval);
         Self {
             times,
@@ -138,13 +138,13 @@ impl Opening {
         }
     }
 
-    /// The program has ended before its metric was chosen. Tells what was measured of it so far, where `pinning` was in force,
-    /// and what a user can do to have more.
+    /// The program has ended before its metric was chosen. Reports what was measured so far under `pinning`, and how a
+    /// user gets more.
     pub(crate) fn end(&self, working_tasks: &WorkingTasks, pinning: Option<&Pinning>) -> Vec<Finding> {
         let mut findings = vec![];
         let window = self.latest.at.saturating_sub(self.first.at);
         let whole = Sample::default();
-        // A window that has only begun says little.
+        // A window that has just begun says little.
         let first = if window >= self.latest.at / 2 {
             &self.first
         } else {
@@ -167,7 +167,7 @@ impl Opening {
                 threads: working_tasks.number().max(1),
                 pinnings: vec![pinning.cloned()],
                 code: CandidatesCode::UntilTheEnd,
-                why: "what ran until the program ended".to_owned(),
+                why: "the program ended before its metric was chosen".to_owned(),
             });
             let rate = choice.per_second / shares as f64;
             findings.push(Finding::Probed {
@@ -180,7 +180,7 @@ impl Opening {
             rate
         });
         let lacked = if self.told_idle {
-            "Its threads hardly ran; a program that sleeps is measured by heartbeats (docs/metrics.md).".to_owned()
+            "Its threads hardly ran; heartbeats measure a program that sleeps (docs/metrics.md).".to_owned()
         } else if self.told_why.is_some() {
             "Nothing had counted.".to_owned()
         } else {
@@ -205,7 +205,7 @@ impl Opening {
         working_tasks.begin_window(sample);
     }
 
-    /// The distance of two readings of a metric that counts so often: a multiple of the interval.
+    /// The interval between two readings of a metric with this rate: a multiple of the interval of `times`.
     fn reading(&self, per_second: f64) -> Duration {
         let interval = self.times.interval.as_secs_f64();
         let wanted = (COUNTS_IN_A_READING / (per_second * interval)).ceil();

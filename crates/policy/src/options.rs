@@ -1,4 +1,4 @@
-//! What a user can say of the search of `autopin`, and what of it makes no sense on a machine.
+//! The user's options of a search, and their check for a machine.
 
 use crate::metric_choice::MetricRequest;
 use crate::times::{Times, TimesError};
@@ -9,11 +9,11 @@ use pinfold_core::{Pinning, PuId, PuSet, Topology};
 /// How candidates are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Search {
-    /// Each gets its full time, as in the paper.
+    /// Each candidate gets its full time, as in the paper.
     #[default]
     Exhaustive,
-    /// All are looked at shortly; those that have lost against the best of them are dropped, and the others compared as
-    /// in the paper until they have lost.
+    /// All candidates are screened. Those that lost against the best are dropped; the others are compared as in the
+    /// paper until they lose.
     Racing,
 }
 
@@ -22,16 +22,16 @@ pub enum Search {
 pub enum Candidates {
     /// These, in this order.
     Schedule(Vec<Pinning>),
-    /// Every thread left to the operating system, and pinnings made from the machine's shape for the number of threads that work.
+    /// The unpinned program, and pinnings from the topology for the number of working threads.
     Topology {
-        /// No more pinnings than so many.
+        /// The largest number of pinnings.
         most: usize,
     },
 }
 
 impl Candidates {
-    /// Where ranks run from the beginning: on the first of the pinnings that the user names, else wherever the operating system
-    /// puts them, until something is measured.
+    /// The placement at the beginning: the first pinning that the user names; without one, the program is unpinned
+    /// until something is measured.
     pub fn first_pinning(&self) -> Option<Pinning> {
         match self {
             Self::Schedule(pinnings) => pinnings.first().cloned(),
@@ -62,7 +62,7 @@ impl Candidates {
     }
 }
 
-/// What a user can say of a search.
+/// The options of a search.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long each step takes.
@@ -71,9 +71,9 @@ pub struct Options {
     pub search: Search,
     /// Which pinnings are tried.
     pub candidates: Candidates,
-    /// The number of threads to make candidates for; `None` to count those that work.
+    /// The number of threads of the candidates; `None` for the number of working threads.
     pub threads: Option<usize>,
-    /// The tasks to leave alone whatever they do.
+    /// The tasks that always are left alone.
     pub skip: Skip,
     /// The metric that decides.
     pub metric: MetricRequest,
@@ -81,16 +81,16 @@ pub struct Options {
     pub watch: Option<Watch>,
 }
 
-/// Options with which no search can be made.
+/// Why options allow no search.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OptionsError {
     /// The times do not fit together.
     #[error(transparent)]
     Times(#[from] TimesError),
     /// The schedule is empty, or no candidate may be made from the topology.
-    #[error("there is no pinning to try; name at least one, or allow for at least one")]
+    #[error("there is no pinning to try; name at least one pinning, or allow at least one candidate")]
     NoCandidate,
-    /// A pinning uses a PU that does not exist or that we may not use.
+    /// A pinning uses a PU that does not exist or is not allowed.
     #[error("the pinning {pinning} uses CPU {pu}, which {}; the CPUs that may be used are {allowed}", not_ours(*.exists))]
     NotAllowed {
         /// The pinning.
@@ -99,11 +99,11 @@ pub enum OptionsError {
         pu: PuId,
         /// Whether the machine has it.
         exists: bool,
-        /// The PUs that may be used.
+        /// The PUs that are allowed.
         allowed: PuSet,
     },
     /// The fall after which to search again is not a share.
-    #[error("a fall by {0} of the chosen rate cannot be watched for; give a share between 0 and 1, such as 0.1")]
+    #[error("{0} is not a share of the chosen rate; give a share between 0 and 1, such as 0.1")]
     Fall(f64),
 }
 
@@ -116,7 +116,7 @@ fn not_ours(exists: bool) -> &'static str {
 }
 
 impl Options {
-    /// Whether a search can be made of them on this machine.
+    /// Whether a search is possible on this machine.
     pub fn check(&self, topology: &Topology) -> Result<(), OptionsError> {
         self.times.check()?;
         if let Some(watch) = self.watch

@@ -1,14 +1,14 @@
-//! What a policy has asked for, so that it asks again only when that changes.
+//! The requested configuration, so that a policy requests only changes.
 
 use crate::working_tasks::WorkingTasks;
 use pinfold_core::{Configuration, Pinning};
 
-/// The configuration that was last asked for.
+/// The configuration that was last requested.
 #[derive(Debug, Default)]
 pub(crate) struct RequestedConfiguration(Option<Configuration>);
 
 impl RequestedConfiguration {
-    /// `pinning` for the tasks that `working_tasks` does not leave alone; `None` where that was asked for last.
+    /// `pinning` for the working tasks; `None` if this configuration was requested last.
     pub(crate) fn configuration(
         &mut self,
         pinning: Option<&Pinning>,
@@ -26,8 +26,8 @@ impl RequestedConfiguration {
         Some(wanted)
     }
 
-    /// Has the configuration asked for once more, so that it is in force for tasks too that the machine left to themselves
-    /// when they began.
+    /// Requests the same configuration once more, so that it also applies to tasks that the machine left alone when
+    /// they began.
     pub(crate) fn affirm(&mut self) {
         self.0 = None;
     }

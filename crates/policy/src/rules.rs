@@ -1,12 +1,11 @@
-//! Policies that were learned: an ordered list of rules over metrics, of which the first that holds gives the class.
+//! Learned policies: an ordered list of rules over metrics. The first rule that holds gives the class.
 //!
-//! `AutoFinity` (Moore and Childers, 2012, section 2.3 and figure 7) makes its policies in this form, with RIPPER. Python
-//! learns and writes them (`python/pinfold/learn`); here they are read (`file`) and evaluated. A class is a text, such as an
-//! affinity hint; what it means is for the caller to say.
+//! `AutoFinity` (Moore and Childers, 2012, section 2.3 and figure 7) makes its policies in this form, with RIPPER. The
+//! Python package learns and writes them (`python/pinfold/learn`); this module reads (`file`) and evaluates them. A
+//! class is a text, such as an affinity hint. The caller knows what it means.
 //!
-//! A metric without a value fulfils no condition, whatever the condition says: it is missing, and not zero. So a sample
-//! of which much is missing goes to later rules, or to the default, and the verdict tells which conditions could not
-//! be looked at.
+//! A missing value is not zero: no condition on it holds. So a sample with many missing values reaches a later rule or
+//! the default, and the verdict lists the conditions without a value.
 
 mod file;
 
@@ -14,7 +13,7 @@ pub use file::RulesError;
 
 use std::fmt;
 
-/// Rules, the metrics that they look at, and what they were learned from.
+/// Rules, their metrics, and their training data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     metrics: Vec<RuleMetric>,
@@ -23,11 +22,11 @@ pub struct Rules {
     trained: Trained,
 }
 
-/// A metric that rules look at.
+/// A metric of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleMetric {
-    /// The name, as `--metric` and the columns of data sets have it.
+    /// The name, as in `--metric` and in the columns of data sets.
     pub name: String,
     /// The unit of thresholds and values.
     pub unit: String,
@@ -35,8 +34,8 @@ pub struct RuleMetric {
     pub normalised: Normalised,
 }
 
-/// What a count is divided by, so that rules hold for other numbers of threads and other lengths of samples (`AutoFinity`,
-/// section 3.1).
+/// What a count is divided by, so that rules hold for other numbers of threads and other durations of samples
+/// (`AutoFinity`, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Normalised {
@@ -44,25 +43,25 @@ pub enum Normalised {
     PerThreadAndSecond,
     /// By the seconds of the sample.
     PerSecond,
-    /// By the instructions of the sample, those of all threads: what the program does, however fast it is where it runs.
+    /// By the instructions of all threads in the sample: what the program does, independent of its speed.
     PerInstruction,
     /// By nothing: it is a ratio of two counts already.
     Ratio,
 }
 
-/// What was known when the rules were learned.
+/// The training data of the rules.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trained {
-    /// Whether the training data was simulated; `None` where that is not known.
+    /// Whether it was simulated; `None` where that is not known.
     pub simulated: Option<bool>,
-    /// The machines that it came from.
+    /// Its machines.
     pub machines: Vec<String>,
-    /// The programs that it came from.
+    /// Its programs.
     pub programs: Vec<String>,
-    /// How many rows there were.
+    /// Its number of rows.
     pub rows: u64,
-    /// The learner with its parameters, for people.
+    /// The learner with its parameters, as text.
     pub learner: String,
 }
 
@@ -73,29 +72,29 @@ pub struct Rule {
     outcome: Outcome,
 }
 
-/// A class, and how the training rows that came to it fared.
+/// A class, with its result on the training rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The class.
     pub class: String,
-    /// How many training rows it was the outcome of.
+    /// The number of training rows with this outcome.
     pub coverage: u64,
-    /// How many of these were of another class.
+    /// The number of these that were of another class.
     pub errors: u64,
 }
 
-/// That a metric compares so with a threshold.
+/// A comparison of a metric with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Condition {
     /// The metric's position in [`Rules::metrics`].
     pub metric: usize,
     /// How it compares.
     pub operator: Operator,
-    /// With what, in the metric's unit.
+    /// The threshold, in the metric's unit.
     pub threshold: f64,
 }
 
-/// How a value compares with a threshold.
+/// The comparison of a value with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum Operator {
     /// At most.
@@ -104,25 +103,25 @@ pub enum Operator {
     /// At least.
     #[serde(rename = ">=")]
     AtLeast,
-    /// More than: the lower bound of a bin, which does not belong to it.
+    /// More than: the lower bound of a bin, which is not part of the bin.
     #[serde(rename = ">")]
     Above,
-    /// Equal, of codes without an order.
+    /// Equal, for codes without an order.
     #[serde(rename = "=")]
     Equal,
 }
 
-/// What the rules say of one sample, and why.
+/// The result of the rules for one sample, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict<'a> {
     rules: &'a Rules,
     /// The rule that fired, from 0; `None` for the default.
     pub fired: Option<usize>,
-    /// The class and how sure it was in training.
+    /// The class, with its result on the training rows.
     pub outcome: &'a Outcome,
     /// Each condition of the rule that fired, with the value that fulfilled it.
     pub reasons: Vec<(Condition, f64)>,
-    /// Of each rule before, the first condition that did not hold, with its value if there was one.
+    /// Of each earlier rule, the first condition that did not hold, with its value if there was one.
     pub passed_over: Vec<(Condition, Option<f64>)>,
 }
 
@@ -137,18 +136,18 @@ impl Rules {
         &self.list
     }
 
-    /// What holds when no rule does.
+    /// The outcome where no rule holds.
     pub fn default_outcome(&self) -> &Outcome {
         &self.default
     }
 
-    /// What they were learned from.
+    /// The training data.
     pub fn trained(&self) -> &Trained {
         &self.trained
     }
 
-    /// Finds the first rule that holds. `values` has one value for each of [`Rules::metrics`], in their units; `None` is
-    /// missing, and so is a value that is not a number.
+    /// Finds the first rule that holds. `values` has one value for each of [`Rules::metrics`], in their units. `None`
+    /// and NaN are missing values.
     ///
     /// # Panics
     ///
@@ -188,19 +187,19 @@ impl Rules {
 }
 
 impl Rule {
-    /// What has to hold.
+    /// The conditions.
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
 
-    /// What then is.
+    /// The outcome where they hold.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 }
 
 impl Condition {
-    /// Whether a value fulfils it; one that is missing does not.
+    /// Whether the condition holds for a value. It does not hold for a missing value.
     pub fn holds(&self, value: Option<f64>) -> bool {
         value.is_some_and(|value| match self.operator {
             Operator::AtMost => value <= self.threshold,
@@ -213,7 +212,7 @@ impl Condition {
 }
 
 impl Verdict<'_> {
-    /// The metrics that a rule asked for and that were missing.
+    /// The metrics of conditions that had no value.
     pub fn missing(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for (condition, value) in &self.passed_over {
@@ -235,8 +234,8 @@ impl Verdict<'_> {
     }
 }
 
-/// A line for the rule that fired with the values that made it fire, and one for each rule before with what kept it from
-/// firing.
+/// A line for the rule that fired, with its values, and a line for each earlier rule, with the condition that did not
+/// hold.
 impl fmt::Display for Verdict<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.rules.list.len();
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_tells_the_rule_that_fired_and_the_values_that_made_it_fire() {
+    fn a_verdict_has_the_rule_that_fired_and_its_values() {
         assert_eq!(
             two_rules().evaluate(&[Some(0.5), Some(2e8)]).to_string(),
             "rule 1 of 2 says SLP: ipc <= 0.75 instructions/cycle, it is 0.5 and event:l3_misses >= 150000000 1/s, it is \
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "one value for each metric")]
-    fn as_many_values_as_metrics_are_wanted() {
+    fn each_metric_needs_a_value() {
         two_rules().evaluate(&[Some(1.0)]);
     }
 

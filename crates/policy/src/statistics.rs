@@ -1,11 +1,11 @@
-//! What readings say about the rate behind them, and how surely.
+//! Estimates of rates from readings, with their uncertainty.
 //!
-//! Readings that follow each other resemble each other: a slow stretch of a program lasts longer than one reading. To
-//! treat them as independent would make every difference look certain. So their first-order autocorrelation is
-//! estimated and their number is reduced to that of as many independent readings as would tell as much.
+//! Consecutive readings are correlated: a slow phase of a program lasts longer than one reading. If they were treated
+//! as independent, all differences would seem certain. So their first-order autocorrelation is estimated, and their
+//! number is reduced to the number of independent readings with the same information.
 //!
-//! Limits: one autocorrelation stands for the whole process, which is thereby taken to be AR(1); a process with a
-//! period of many readings is not.
+//! Limits: one autocorrelation describes the whole process, which is assumed to be AR(1). A process with a period of
+//! many readings is not AR(1).
 
 /// The rate between two consecutive samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,11 +43,11 @@ pub(crate) fn coefficient_of_variation(readings: &[Reading]) -> Option<f64> {
     Some((squares / (readings.len() - 1) as f64).sqrt() / mean)
 }
 
-/// As how many independent values these count, which deviate from their mean, or from their trend, by so much:
-/// `n (1 - rho) / (1 + rho)` for an AR(1) process (Bayley and Hammersley, "The Effective Number of Independent
-/// Observations in an Autocorrelated Time Series", 1946). `rho` is corrected for the bias of its estimate, about
-/// `-(1 + 4 rho) / n` (Marriott and Pope, "Bias in the Estimation of Autocorrelations", 1954), and a negative one is
-/// taken for zero: alternation is no reason to be surer. `None` for fewer than five.
+/// The effective number of these values, from their deviations from the mean or the trend: `n (1 - rho) / (1 + rho)`
+/// for an AR(1) process (Bayley and Hammersley, "The Effective Number of Independent Observations in an Autocorrelated
+/// Time Series", 1946). `rho` is corrected for the bias of its estimate, about `-(1 + 4 rho) / n` (Marriott and Pope,
+/// "Bias in the Estimation of Autocorrelations", 1954). A negative `rho` counts as zero, because alternation adds no
+/// certainty. `None` for fewer than five values.
 fn effective_number(deviations: &[f64]) -> Option<f64> {
     let number = deviations.len() as f64;
     if deviations.len() < 5 {
@@ -80,8 +80,8 @@ pub(crate) fn level(readings: &[Reading]) -> Option<Estimate> {
     })
 }
 
-/// Where the readings are heading: their level at the last of them, carried on for `horizon` seconds with the slope
-/// of the straight line through them, where that rises; a fall is not carried on. `None` as for `level`.
+/// The extrapolation of the readings: their level at the last one, plus `horizon` seconds of the slope of the straight
+/// line through them if that rises. A falling slope is not extrapolated. `None` as for `level`.
 pub(crate) fn outlook(readings: &[Reading], horizon: f64) -> Option<Estimate> {
     let number = readings.len() as f64;
     let last = readings.last()?.at;
@@ -116,8 +116,8 @@ pub(crate) fn outlook(readings: &[Reading], horizon: f64) -> Option<Estimate> {
     })
 }
 
-/// The probability of a difference like this one or a larger if `low` were in truth not below `high`: the p-value of
-/// Welch's one-sided test, with the degrees of freedom of Welch and Satterthwaite.
+/// The probability of this difference or a larger one if `low` were in truth not below `high`: the p-value of Welch's
+/// one-sided test, with the degrees of freedom of Welch and Satterthwaite.
 pub(crate) fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
     let variance = low.variance + high.variance;
     let difference = high.value - low.value;
@@ -129,7 +129,7 @@ pub(crate) fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
     upper_tail_of_t(difference / variance.sqrt(), degrees_of_freedom)
 }
 
-/// The probability that the truth lies further above the estimate than `error`.
+/// The probability that the true value is above the estimate by more than `error`.
 pub(crate) fn chance_of_error(estimate: &Estimate, error: f64) -> f64 {
     if estimate.variance == 0.0 {
         return 0.0;
@@ -137,8 +137,8 @@ pub(crate) fn chance_of_error(estimate: &Estimate, error: f64) -> f64 {
     upper_tail_of_t(error / estimate.variance.sqrt(), estimate.degrees_of_freedom)
 }
 
-/// The probability that Student's t with so many degrees of freedom exceeds `t`: by its relation to the regularised
-/// incomplete beta function, `P(T > t) = I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)` for `t >= 0` (Abramowitz and
+/// The probability that Student's t with these degrees of freedom exceeds `t`. It is related to the regularised
+/// incomplete beta function: `P(T > t) = I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)` for `t >= 0` (Abramowitz and
 /// Stegun, 26.7.1).
 fn upper_tail_of_t(t: f64, degrees_of_freedom: f64) -> f64 {
     let x = degrees_of_freedom / (degrees_of_freedom + t * t);
@@ -185,8 +185,8 @@ fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     fraction
 }
 
-/// The logarithm of the gamma function for `x > 0`, by Stirling's series (DLMF 5.11.1) at an argument that the
-/// recurrence `gamma(x + 1) = x gamma(x)` has raised to where five terms are exact to double precision.
+/// The logarithm of the gamma function for `x > 0`, by Stirling's series (DLMF 5.11.1). The recurrence `gamma(x + 1) =
+/// x gamma(x)` first raises the argument to where five terms are exact to double precision.
 fn ln_gamma(x: f64) -> f64 {
     const LARGE_ENOUGH: f64 = 15.0;
     let mut z = x;
@@ -335,7 +335,7 @@ mod tests {
         assert!((falling.value - 12.5).abs() < 1e-9, "{falling:?}");
     }
 
-    /// How often the test at 1 % finds a difference between two processes that have none, in 4000 trials.
+    /// The share of 4000 trials in which the test at 1 % finds a difference between two equal processes.
     fn false_alarms(rho: f64, number: usize) -> usize {
         let mut state = 1;
         let mut alarm = || {

@@ -1,4 +1,4 @@
-//! The times that a search is made of.
+//! The times of a search.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ pub struct Times {
     pub probe: Duration,
     /// How long threads and caches settle after each re-pinning: the paper's `w`.
     pub warm_up: Duration,
-    /// How often the counts are read meanwhile, so that a rate has a spread.
+    /// The interval between two readings of the counts in between, so that a rate has a spread.
     pub interval: Duration,
 }
 
-/// Times with which no search can be made.
+/// Why times allow no search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimesError {
-    /// The counts cannot be read all the time.
-    #[error("the interval between two readings is zero; 100ms costs next to nothing")]
+    /// The interval is zero.
+    #[error("the interval between two readings is zero; give a longer one, such as 100ms")]
     NoInterval,
     /// A probe ends before it has a reading.
     #[error("a probe of {probe:?} ends before the first reading, after {interval:?}; probe longer or read more often")]
@@ -32,7 +32,7 @@ pub enum TimesError {
 }
 
 impl Times {
-    /// The times that the user gives, and the paper's defaults for the others: `t` = 30 s, `w` = `t` / 2, `i` = `w`.
+    /// The times that the user gives, with the paper's defaults for the others: `t` = 30 s, `w` = `t` / 2, `i` = `w`.
     pub fn new(probe: Option<Duration>, warm_up: Option<Duration>, initialise: Option<Duration>) -> Self {
         let probe = probe.unwrap_or(Duration::from_secs(30));
         let warm_up = warm_up.unwrap_or(probe / 2);
@@ -44,7 +44,7 @@ impl Times {
         }
     }
 
-    /// Whether a search can be made of them.
+    /// Whether a search is possible with them.
     pub fn check(&self) -> Result<(), TimesError> {
         if self.interval.is_zero() {
             return Err(TimesError::NoInterval);
@@ -65,8 +65,8 @@ impl Default for Times {
     }
 }
 
-/// What a user can do whose program ended, after `ran`, before all was measured. A search of eight candidates takes about 13 probes
-/// with their warm-ups.
+/// Advice for a program that ended after `ran`, before all candidates were measured. A search of eight candidates takes
+/// about 13 probes with their warm-ups.
 pub(crate) fn remedy(ran: Duration) -> String {
     let fitting = Duration::from_millis(u64::try_from(ran.as_millis() / 20).unwrap_or(u64::MAX));
     let shorter = match fitting.as_millis() {
@@ -77,8 +77,8 @@ pub(crate) fn remedy(ran: Duration) -> String {
     format!("Run it for longer{shorter}.")
 }
 
-/// How long to wait for the next reading, `reading` from now, when the present phase ends at `ends`. A rest that is
-/// too short for a reading of its own is joined to the last.
+/// The time until the next reading, `reading` from now, when the present phase ends at `ends`. A rest that is too short
+/// for a reading of its own is joined to the last one.
 pub(crate) fn wait(now: Duration, ends: Duration, reading: Duration) -> Duration {
     let rest = ends.saturating_sub(now);
     if rest < reading * 3 / 2 { rest } else { reading }

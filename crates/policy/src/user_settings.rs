@@ -1,10 +1,10 @@
-//! A policy that places threads, with pages and prefetchers as the user gave them.
+//! Another policy's pinnings, with the pages and prefetchers that the user chose.
 
 use crate::Policy;
 use pinfold_core::{Applied, Decision, Finding, Metric, PageMapping, Prefetchers, Sample, Topology};
 use std::time::Duration;
 
-/// Has the given page mapping and prefetcher setting in every configuration that another policy asks for.
+/// Adds the user's page mapping and prefetcher setting to each configuration that another policy requests.
 pub struct WithUserSettings {
     policy: Box<dyn Policy>,
     pages: Option<PageMapping>,
@@ -13,8 +13,8 @@ pub struct WithUserSettings {
 }
 
 impl WithUserSettings {
-    /// `policy`, with these; `None` leaves to `policy` what it says. Pages follow threads that change their node where that
-    /// takes no longer than `following_within`, unless `policy` says otherwise.
+    /// `policy` with these settings; `None` keeps what `policy` says. Pages follow threads that change their node if
+    /// that takes at most `following_within`, unless `policy` says otherwise.
     pub fn new(
         policy: Box<dyn Policy>,
         pages: Option<PageMapping>,

@@ -1,12 +1,12 @@
-//! Whether the rate has fallen since the choice, for good: the paper's outlook (section 6), to "restart the repinning
-//! process if the application's performance drops under a certain threshold".
+//! Whether the rate has fallen since the choice and stays low: the paper's outlook (section 6), to "restart the
+//! repinning process if the application's performance drops under a certain threshold".
 //!
-//! A rate line is low when it is below the rate of the choice by more than the threshold and also by more than the
-//! scatter of the readings explains (Welch's test, 99 %). Only several low lines in a row mean a new phase of the
-//! program; a single dip, such as writing a checkpoint, does not. A line without a rate says nothing either way.
+//! A rate line is low when it is below the rate of the choice by more than the threshold, and by more than the scatter
+//! of the readings explains (Welch's test, 99 %). Only several low lines in a row mean a new phase of the program. A
+//! single dip, such as a checkpoint, does not. A line without a rate is neither low nor high.
 //!
-//! A program that slows down steadily would be searched for ever. So whenever a search was in vain, because its choice
-//! is hardly better than the one before has become, the next one needs twice as many low lines.
+//! A program that slows down steadily would be searched again and again. So after a search without gain, whose choice
+//! is hardly better than the present rate of the one before, the next search needs twice as many low lines.
 
 use crate::meter::Measurement;
 use crate::statistics;
@@ -14,26 +14,27 @@ use crate::statistics;
 /// When to search again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
-    /// By which share of the chosen rate the rate must fall, 0.1 for a tenth.
+    /// The share of the chosen rate by which the rate must fall, 0.1 for a tenth.
     pub fall: f64,
-    /// For how many rate lines in a row.
+    /// The number of low rate lines in a row.
     pub lines: u32,
 }
 
 impl Default for Watch {
-    /// A tenth, as most pinnings that matter in the paper's section 5 differ by more, for three lines.
+    /// A tenth for three lines: most pinnings that matter in the paper's section 5 differ by more.
     fn default() -> Self {
         Self { fall: 0.1, lines: 3 }
     }
 }
 
-/// A rate line is only low when its difference from the choice has less than this chance of being scatter.
+/// A rate line is low only if the probability that its difference is scatter is below this.
 const ALPHA: f64 = 0.01;
 
-/// A search was in vain when its choice gains less than this over the one before: less than rates usually scatter.
+/// A search gained nothing if its choice is better than the one before by less than this: rates usually scatter by
+/// more.
 const GAIN: f64 = 0.01;
 
-/// The watch over one choice after another.
+/// Watches one choice after another.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     watch: Watch,
@@ -52,8 +53,8 @@ impl Watcher {
         }
     }
 
-    /// Begins to watch a choice with this measurement. `before` is what the same search measured of the choice there
-    /// was before.
+    /// Begins to watch a choice with this measurement. `before` is the rate that the same search measured of the
+    /// previous choice.
     pub(crate) fn chosen(&mut self, reference: Option<Measurement>, before: Option<f64>) {
         let now = reference.as_ref().and_then(|reference| reference.rate);
         let in_vain = matches!((before, now), (Some(before), Some(now)) if now < before * (1.0 + GAIN));
@@ -71,7 +72,7 @@ impl Watcher {
         self.reference.as_ref()?.rate
     }
 
-    /// Takes in a rate line; whether the rate has fallen for good.
+    /// Processes a rate line; whether the rate has fallen and stays low.
     pub(crate) fn fell(&mut self, line: &Measurement) -> bool {
         let Some((reference, chosen_at)) = self.reference.as_ref().and_then(|one| Some((one, one.rate?))) else {
             return false;
@@ -82,7 +83,7 @@ impl Watcher {
             statistics::level(&reference.readings),
         ) {
             (Some(now), Some(then)) => statistics::chance_of_not_lower(&now, &then) >= ALPHA,
-            // Too few readings for a test: that the fall lasts must do.
+            // Too few readings for a test: several low lines in a row are sufficient.
             _ => false,
         };
         if rate < chosen_at * (1.0 - self.watch.fall) && !is_scatter {

@@ -1,31 +1,31 @@
 //! Which tasks work, and so have ranks.
 //!
-//! A runtime's management thread does no work and gets no PU of its own (section 3 of the paper leaves the one of
-//! Intel's OpenMP to the scheduler). Such a helper is found by what it does and not by its name:
+//! A runtime's management thread does no work and gets no PU of its own: the paper's section 3 leaves the one of
+//! Intel's OpenMP to the scheduler. Such a helper is recognised by its processor time, not by its name:
 //!
-//! 1. at the beginning of a window of time, note the processor time that each living task has used;
-//! 2. at its end, a task that was there all along and has used less than `HELPER_SHARE` of what the busiest task used
-//!    is a helper;
-//! 3. a window in which even the busiest task hardly ran says nothing, and the set of working tasks stays as it was.
+//! 1. At the beginning of a window, note the processor time of each living task.
+//! 2. At its end, a task that existed for the whole window and used less than `HELPER_SHARE` of the busiest task's time
+//!    is a helper.
+//! 3. A window in which even the busiest task hardly ran says nothing, and the set of working tasks stays as it was.
 //!
-//! Limits: a task that is younger than the window works until a whole window says otherwise, and so does one whose
-//! processor time cannot be read. A worker that sleeps through a whole window is taken for a helper until it has
-//! worked through another.
+//! Limits: a task that is younger than the window counts as working until a whole window shows otherwise. So does a
+//! task whose processor time cannot be read. A worker that sleeps for a whole window counts as a helper until it has
+//! worked for another one.
 
 use pinfold_core::{Sample, TaskId, TaskSample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A task with less than this share of the busiest task's processor time is a helper. Management threads wake a few
-/// times a second for microseconds, which is below a thousandth; a worker that has but a hundredth of the busiest
-/// one's work loses nothing by being left to the scheduler.
+/// times a second for microseconds, which is below a thousandth. A worker with a hundredth of the busiest one's work
+/// loses nothing if the scheduler places it.
 const HELPER_SHARE: f64 = 0.01;
 
 /// The program is idle when its busiest task has run for less than this share of the window.
 const IDLE_SHARE: f64 = 0.01;
 
-/// The tasks that the user wants left alone: by serial (the position in the order of creation, from 0) or by a
-/// pattern of the thread's name, in which `*` stands for any text and `?` for any one character.
+/// The tasks that the user leaves alone: by serial (the position in the order of creation, from 0) or by a pattern of
+/// the thread's name. In a pattern `*` stands for any text and `?` for any one character.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skip {
     serials: BTreeSet<u64>,
@@ -73,7 +73,7 @@ impl std::str::FromStr for Skip {
 }
 
 impl Skip {
-    /// The serials that are named; patterns need a name to match, so they say nothing before a task is there.
+    /// The named serials. A pattern has none before a task exists.
     pub fn serials(&self) -> &BTreeSet<u64> {
         &self.serials
     }
@@ -83,7 +83,7 @@ impl Skip {
     }
 }
 
-/// Whether `name` matches `pattern`. On a mismatch the last `*` takes one character more; earlier ones never need to.
+/// Whether `name` matches `pattern`. On a mismatch the last `*` takes one character more; earlier ones need not change.
 fn glob(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
@@ -112,10 +112,10 @@ fn glob(pattern: &str, name: &str) -> bool {
     pattern[at_pattern..].iter().all(|&rest| rest == '*')
 }
 
-/// What the end of a window has shown.
+/// The result of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// The program hardly ran: nothing can be said.
+    /// The program hardly ran, so the window says nothing.
     Idle,
     /// The same tasks are helpers as before.
     Unchanged,
@@ -142,7 +142,7 @@ impl WorkingTasks {
         }
     }
 
-    /// Takes note of the tasks there are; whether other tasks work than at the last sample.
+    /// Reads which tasks exist; whether the working tasks have changed since the last sample.
     pub(crate) fn update(&mut self, sample: &Sample) -> bool {
         let skipped = sample.tasks.iter().filter(|task| self.skip.matches(task));
         self.skipped = skipped.map(|task| task.id).collect();
@@ -206,12 +206,12 @@ impl WorkingTasks {
         self.working.len()
     }
 
-    /// Whether this task has no rank.
+    /// Whether this task is left alone: it has no rank.
     pub(crate) fn is_left_alone(&self, id: TaskId) -> bool {
         self.helpers.contains(&id) || self.skipped.contains(&id)
     }
 
-    /// The tasks that get no rank.
+    /// The tasks that have no rank.
     pub(crate) fn left_alone(&self) -> BTreeSet<TaskId> {
         self.helpers.union(&self.skipped).copied().collect()
     }
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A sample at `at` seconds with these tasks: serial, milliseconds of processor time where it could be read.
+    /// A sample at `at` seconds with these tasks: serial, and milliseconds of processor time where it can be read.
     fn sample(at: u64, tasks: &[(u64, Option<u64>)]) -> Sample {
         Sample {
             at: Duration::from_secs(at),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_program_keeps_its_roster() {
+    fn an_idle_program_keeps_its_working_tasks() {
         let mut working_tasks = WorkingTasks::default();
         let first = sample(0, &[(0, Some(0)), (1, Some(0))]);
         let last = sample(10, &[(0, Some(90)), (1, Some(0))]);
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    /// The definition, without a thought for its cost.
+    /// The definition, without regard to its cost.
     fn slow_glob(pattern: &[char], name: &[char]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, None) => true,

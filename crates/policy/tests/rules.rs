@@ -33,8 +33,8 @@ fn rust_evaluates_rules_as_python_does() {
                 .map(|metric| sample.values.get(&metric.name).copied());
             let values: Vec<_> = values.collect();
             let verdict = rules.evaluate(&values);
-            let told = (verdict.fired, &verdict.outcome.class);
-            assert_eq!(told, (sample.rule, &sample.class), "{:?}: {verdict}", sample.values);
+            let result = (verdict.fired, &verdict.outcome.class);
+            assert_eq!(result, (sample.rule, &sample.class), "{:?}: {verdict}", sample.values);
             fired[usize::from(verdict.fired.is_some())] += 1;
         }
     }

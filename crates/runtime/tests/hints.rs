@@ -188,13 +188,13 @@ fn a_program_that_is_known_to_be_best_left_alone_is() {
 }
 
 #[test]
-fn a_move_after_which_the_rate_is_lower_is_taken_back() {
+fn a_move_after_which_the_rate_is_lower_is_rolled_back() {
     let log = run(&SHARERS.replace("rate = 150.0", "rate = 80.0"), packs_above(9e4));
     let last = pinnings(&log).pop().unwrap();
     assert_eq!(last, (90.0, "0,4".to_owned()));
     assert_eq!(log.choices(), [(90.0, 0)]);
     assert_eq!(codes(&log).1, ChoiceCode::HintRolledBack);
-    assert!(log.notes().iter().any(|note| note.contains("went back")));
+    assert!(log.notes().iter().any(|note| note.contains("was rolled back")));
     // What was seen there is told all the same.
     assert_eq!(samples(&log)[1].1, "slp");
 }

@@ -1,44 +1,46 @@
-//! Reading rules from their JSON form (docs/formats.md).
+//! Reads rules from JSON (docs/formats.md).
 
 use super::{Condition, Operator, Outcome, Rule, RuleMetric, Rules, Trained};
 use serde::Deserialize;
 use std::str::FromStr;
 
-/// The version of the form that is read.
+/// The format version that is read.
 const VERSION: u64 = 1;
 
-/// Why a text is no policy of rules. The caller knows which file it came from.
+/// Why a text is no rule policy. The caller knows the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// It is no JSON, or a key is missing, unknown, or has a value of another kind; the message has line and column.
+    /// It is no JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
     #[error("{0}; the keys of a rule policy are in docs/formats.md")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
-    #[error("this is no rule policy: the key `rule_policy` with its version is missing; give a file that was learned")]
+    #[error(
+        "this is no rule policy: the key `rule_policy` with its version is missing; give a file that `pinfold learn train` wrote"
+    )]
     Other,
     /// It is of another version.
-    #[error("this rule policy is of version {0}, and this pinfold reads version {VERSION}; learn it again")]
+    #[error("this rule policy has version {0}, and this pinfold reads version {VERSION}; train it again")]
     Version(u64),
     /// Two metrics have the same name.
     #[error("metric `{0}` is listed twice; remove one of them from `metrics`")]
     Twice(String),
-    /// A condition is on a metric that is not listed.
-    #[error("rule {rule} asks for metric `{metric}`, which is not in `metrics`{}", hint(.nearest.as_deref()))]
+    /// A condition has a metric that is not listed.
+    #[error("rule {rule} has the metric `{metric}`, which is not in `metrics`{}", hint(.nearest.as_deref()))]
     UnknownMetric {
-        /// The rule, from 1.
+        /// The number of the rule, from 1.
         rule: usize,
-        /// What it asks for.
+        /// The metric of the condition.
         metric: String,
         /// The listed metric with the most similar name.
         nearest: Option<String>,
     },
-    /// A rule holds always, so that those behind it never do.
-    #[error("rule {0} has no condition, so that no later one could fire; what holds otherwise belongs into `default`")]
+    /// A rule without conditions always holds, so that later ones never fire.
+    #[error("rule {0} has no condition, so that no later rule could fire; put its class into `default`")]
     NoCondition(usize),
-    /// More rows are wrong than there are.
+    /// A rule has more errors than rows.
     #[error("{place} covers {coverage} training rows and gets {errors} of them wrong; correct `coverage` or `errors`")]
     Errors {
-        /// Which rule, in words.
+        /// The rule, as text.
         place: String,
         /// Its rows.
         coverage: u64,
@@ -137,18 +139,18 @@ fn rule(rule: FileRule, number: usize, metrics: &[RuleMetric]) -> Result<Rule, R
             threshold: condition.threshold,
         })
     });
-    let told = FileOutcome {
+    let file_outcome = FileOutcome {
         class: rule.class,
         coverage: rule.coverage,
         errors: rule.errors,
     };
     Ok(Rule {
         conditions: conditions.collect::<Result<_, RulesError>>()?,
-        outcome: outcome(&format!("rule {number}"), told)?,
+        outcome: outcome(&format!("rule {number}"), file_outcome)?,
     })
 }
 
-/// How similar two names have to be for one to be meant with the other, from 0 to 1.
+/// The least similarity of two names for a suggestion, from 0 to 1.
 const SIMILAR: f64 = 0.7;
 
 fn unknown(metric: String, rule: usize, metrics: &[RuleMetric]) -> RulesError {
@@ -218,22 +220,22 @@ mod tests {
             (
                 "\"rule_policy\": 1",
                 "\"rule_policy\": 2",
-                "this rule policy is of version 2, and this pinfold reads version 1; learn it again",
+                "this rule policy has version 2, and this pinfold reads version 1; train it again",
             ),
             (
                 "\"rule_policy\": 1,",
                 "",
-                "this is no rule policy: the key `rule_policy` with its version is missing; give a file that was learned",
+                "this is no rule policy: the key `rule_policy` with its version is missing; give a file that `pinfold learn train` wrote",
             ),
             (
                 "\"metric\": \"event:l3_misses\"",
                 "\"metric\": \"event:l3_miss\"",
-                "rule 1 asks for metric `event:l3_miss`, which is not in `metrics`; did you mean `event:l3_misses`?",
+                "rule 1 has the metric `event:l3_miss`, which is not in `metrics`; did you mean `event:l3_misses`?",
             ),
             (
                 "\"metric\": \"event:l3_misses\"",
                 "\"metric\": \"time\"",
-                "rule 1 asks for metric `time`, which is not in `metrics`; list it there with its unit",
+                "rule 1 has the metric `time`, which is not in `metrics`; list it there with its unit",
             ),
             (
                 "\"name\": \"event:l3_misses\"",

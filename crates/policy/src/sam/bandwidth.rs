@@ -1,10 +1,10 @@
-//! The third step: memory-intensive tasks leave domains whose memory is saturated for others where it is not.
+//! The third step: memory-intensive tasks leave domains whose memory is saturated for domains whose memory is not.
 //!
-//! Figure 4 calls it `balance(P_i^Mem, P_j^Mem)` and leaves it open. Here: one after the other goes from `i` to an idle
-//! core of `j`, or where there is none swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound tasks to
-//! accommodate distribution of the memory-intensive tasks"), until the demand of `i` is no longer above the bandwidth,
-//! or that of `j` would be ("we track the increase in bandwidth utilization after every migration", section 3.1). Then
-//! the next `j`. Sharers stay.
+//! Figure 4 calls it `balance(P_i^Mem, P_j^Mem)` and leaves it open. Here one task after the other goes from `i` to an
+//! idle core of `j`. Without an idle core it swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound
+//! tasks to accommodate distribution of the memory-intensive tasks"). This stops when the demand of `i` is no longer
+//! above the bandwidth, or when that of `j` would be ("we track the increase in bandwidth utilization after every
+//! migration", section 3.1). Then the next `j` follows. Sharers stay.
 //!
 //! Memory slows down before it is saturated. With `faint_contention`, a memory-intensive task of the busiest memory is
 //! moved to the least busy one on trial, if that one stays the less busy of the two. The task stays if the

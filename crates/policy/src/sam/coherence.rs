@@ -1,29 +1,29 @@
 //! The first step: tasks with coherence traffic between domains are brought together.
 //!
-//! Figure 4, as it is read here. For each domain `i` with such tasks, for each other domain `j` (the figure's `if (j =
-//! i)` says the opposite of its loop over `S \ {i}`, and is left out), while `|P_i^inter| + |P_i^intra| < |C_i|` (the
-//! figure has `P_j^intra`; what is to fit are the sharers of `i`) and `P_j^inter` is not empty:
+//! This is how figure 4 is read here. For each domain `i` with such tasks, for each other domain `j`, while
+//! `|P_i^inter| + |P_i^intra| < |C_i|` and `P_j^inter` is not empty (the figure's `if (j = i)` contradicts its loop
+//! over `S \ {i}` and is left out; the figure has `P_j^intra`, but the sharers of `i` are what has to fit):
 //!
-//! 1. while there are idle cores in `i`: move one there;
-//! 2. while there are CPU-bound tasks in `i`: swap with one (the figure has lost this `while`; without it, it would
-//!    swap with the first element of a set that may be empty);
-//! 3. while there are memory-intensive tasks in `i`: swap with one, reluctantly.
+//! 1. While there are idle cores in `i`: move a task there.
+//! 2. While there are CPU-bound tasks in `i`: swap with one. The figure lacks this `while`; without it, it would swap
+//!    with the first element of a set that may be empty.
+//! 3. While there are memory-intensive tasks in `i`: swap with one, reluctantly.
 //!
-//! Also left open is where to begin. The domain with most of them comes first, so that the fewest move, and a domain
-//! that has received tasks gives none in the same decision: the sets are those of the last interval, and say nothing of
-//! them any more.
+//! The figure also leaves the order of the domains open. The domain with the most such tasks comes first, so that the
+//! fewest tasks move. A domain that has received tasks gives none in the same decision: the sets describe the last
+//! interval and no longer hold for these tasks.
 //!
-//! With `learn_groups` this is done by group: the tasks of a process, or those of it that were seen to share. The
-//! groups, the largest first, choose their domains so that none takes the place of another, and two tasks of which each
-//! is to go where the other is swap. A group that is all in one domain and still has traffic with others shares across
-//! processes; such tasks are one group together. A group that fits into one domain is pulled there; of one that fits
-//! nowhere it is tried first whether it is enough to sort it: to have tasks change places so that neighbours by rank
-//! are together, as many in each domain as before. Nobody's room or bandwidth changes by that. What does not help is
-//! undone (`trial`), and the other way is tried.
+//! With `learn_groups` the step works by group: the tasks of a process, or those of them that were seen to share. The
+//! groups choose their domains, the largest group first, so that no group takes the place of another. Two tasks that
+//! each belong in the other's domain swap. A group that is all in one domain and still has traffic with others shares
+//! data across processes; such tasks are one group together. A group that fits into one domain is gathered there. For a
+//! group that fits nowhere, sorting is tried first: tasks exchange their places so that neighbours by rank are
+//! together, with as many tasks in each domain as before. Sorting changes no task's room or bandwidth. What does not
+//! help is rolled back (`trial`), and the other method is tried.
 //!
-//! Half a group that has come together shows nothing. So one for which there is no room waits while others move: on a
-//! machine of many small domains those that are in its way belong elsewhere themselves. They make room, too, and where
-//! no group can come whole, those come that can, as in the figure.
+//! Half a group that has come together shows no effect. So a group without room waits while others move: on a machine
+//! with many small domains, the tasks that take its room often belong elsewhere themselves. They make room. Where no
+//! group fits as a whole, the tasks that do fit are moved, as in the figure.
 
 use super::groups::{self, Groups, Method};
 use super::placement_sets::Class;
@@ -31,7 +31,7 @@ use super::round::{Cause, Round};
 use super::worth::is_worth_it;
 use super::{Activity, Reason};
 
-/// Tasks that were moved for one group, which validation looks at.
+/// Tasks that were moved for one group; validation observes them.
 #[derive(Debug)]
 pub(super) struct Gathering {
     /// The tasks with traffic, moved or not.
@@ -40,7 +40,8 @@ pub(super) struct Gathering {
     pub(super) movers: Vec<usize>,
 }
 
-/// The step. What it gathered, by group. `waiting`: what was moved before may make room, and nothing is done by halves.
+/// The step. Returns what it gathered, by group. `waiting`: earlier moves may still make room, so no group is moved in
+/// part.
 pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) -> Vec<Gathering> {
     if !groups::find(round, groups) {
         return vec![];
@@ -71,7 +72,7 @@ pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups, waiting: bool) 
 }
 
 impl Gathering {
-    /// What was moved of a group, if anything was.
+    /// The moves of a group, if it had any.
     fn of(groups: &Groups, number: usize, movers: Vec<usize>) -> Option<Self> {
         (!movers.is_empty()).then(|| Self {
             sharers: groups.list[number].asking(),
@@ -80,7 +81,7 @@ impl Gathering {
     }
 }
 
-/// Whether all of a group can come to its home at once.
+/// Whether all of a group fits into its home at once.
 fn has_room(round: &Round<'_>, groups: &Groups, number: usize) -> bool {
     let group = &groups.list[number];
     let Some(home) = group.home else { return false };
@@ -91,7 +92,7 @@ fn has_room(round: &Round<'_>, groups: &Groups, number: usize) -> bool {
     coming == sharers && coming <= room + non_members(round, groups, number, home).take(coming).count()
 }
 
-/// Tasks of other groups that are at `target` and are to go elsewhere, where they can make room.
+/// Tasks of other groups that are in `target`, belong elsewhere, and can make room there.
 fn non_members<'r>(
     round: &'r Round<'_>,
     groups: &'r Groups,
@@ -105,7 +106,7 @@ fn non_members<'r>(
     tasks.filter(|&task| round.sets.states[task].movable)
 }
 
-/// Pulls a group into one domain: its home, or where that has no room, the next.
+/// Gathers a group in one domain: its home, or the next domain if the home has no room.
 pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
     let group = &groups.list[number];
     let mut movers = vec![];
@@ -123,7 +124,7 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
         targets.insert(0, home);
     }
     for (rank, &target) in targets.iter().enumerate() {
-        // Into a domain that is not its home the group comes for those that have no room there.
+        // Another domain than its home gets those tasks of the group that have no room in the home.
         let most = if rank == 0 {
             usize::MAX
         } else {
@@ -146,7 +147,7 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
     Gathering::of(groups, number, movers)
 }
 
-/// Brings one task to a domain; whether it could be done and was worth it.
+/// Brings one task to a domain; whether that was possible and worth the cost.
 fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
     let Some(place) = round.place(task).filter(|_| round.sets.states[task].movable) else {
         return false;
@@ -171,7 +172,7 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
         return worth;
     }
     for class in [Class::Cpu, Class::Memory] {
-        // Who shares with it is to be where it goes.
+        // The tasks that share with it are in that domain, or come there.
         let own = |other: usize| groups.of[other].is_some() && groups.of[other] == groups.of[task];
         let partner = round
             .sets
@@ -190,8 +191,8 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
     swap_with_non_member(round, groups, task, target)
 }
 
-/// Has a task change places with one of another group that is not where it is to go, either. That one comes to its own
-/// home in one of the next decisions.
+/// Exchanges the places of a task and one of another group that is not in its home either. The other one comes to its
+/// own home in one of the next decisions.
 fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
     let Some(own) = groups.of[task] else { return false };
     if groups.list[own].home != Some(target) {
@@ -206,7 +207,7 @@ fn swap_with_non_member(round: &mut Round<'_>, groups: &Groups, task: usize, tar
     non_member.is_some()
 }
 
-/// A task of another group that is at `target` and is to go where `task` is.
+/// A task of another group that is in `target` and belongs where `task` is.
 fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, target: usize) -> Option<usize> {
     let own = groups.of[task];
     groups.order.iter().take(MOST_OTHERS).find_map(|&number| {
@@ -219,12 +220,12 @@ fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, ta
     })
 }
 
-/// Among so many of the largest groups somebody is looked for who wants to go the other way.
+/// The number of the largest groups in which a task for the opposite direction is searched.
 const MOST_OTHERS: usize = 4;
 
-/// Has tasks of a group change places so that neighbours by rank are in one domain, as many in each as before. Nobody's
-/// room or bandwidth changes by it, and where threads share with their neighbours, as they do in most programs that
-/// divide an array, this is all that is needed.
+/// Tasks of a group exchange their places so that neighbours by rank are in one domain, with as many tasks in each
+/// domain as before. No task's room or bandwidth changes. In most programs that divide an array, threads share data
+/// with their neighbours only, and this is sufficient.
 fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gathering> {
     let group = &groups.list[number];
     let mut movers = vec![];
@@ -234,11 +235,11 @@ fn sort(round: &mut Round<'_>, groups: &Groups, number: usize) -> Option<Gatheri
     }
     tasks.sort_unstable();
     let mut free: Vec<usize> = group.inter.iter().map(Vec::len).collect();
-    // By domain: who is there and is to leave it, and for where.
+    // By domain: the tasks that are to leave it, and for which domain.
     let mut leaving: Vec<Vec<(usize, usize)>> = vec![vec![]; free.len()];
     let mut rest = &tasks[..];
     while !rest.is_empty() {
-        // The domain that has most of the next block already keeps it.
+        // The domain that already has most of the next block keeps it.
         let here = |domain: &usize| {
             let block = &rest[..free[*domain]];
             let kept = block.iter().filter(|(_, there)| there == domain).count();

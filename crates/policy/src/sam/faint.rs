@@ -1,12 +1,12 @@
-//! Sharers that the paper does not see: tasks of a process with less traffic between domains than the threshold, but
-//! not much less.
+//! Sharers below the paper's threshold: tasks of a process whose traffic between domains is a little less than the
+//! threshold.
 //!
-//! A threshold is where *two* threads lose 5 %. Where many wait for each other, at barriers, each waits for all that
-//! the slowest has lost, and a program may lose twice as much with half the traffic. No counter tells that beforehand,
-//! so that it is tried: all tasks of the process, with traffic or without, are brought together where there is room for
-//! all of them, and stay if they get more done so than before, by the same trial as other moves (`trial`). One group is
-//! tried at a time, and only while nothing else is moved. A group that got nothing out of it is not tried again before
-//! its traffic is another.
+//! At the threshold *two* threads lose 5 %. Where many threads meet at barriers, each waits for all that the slowest
+//! one has lost, and a program may lose twice as much with half the traffic. No counter shows that in advance, so it is
+//! tried. All tasks of the process, with traffic or without, are gathered where there is room for all of them. They
+//! stay if they make more progress than before, by the same trial as other moves (`trial`). One group is tried at a
+//! time, and only while nothing else is moved. A group that gained nothing is not tried again until its traffic
+//! changes.
 
 use super::coherence::{self, Gathering};
 use super::groups::{self, Groups};
@@ -56,7 +56,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     !groups.order.is_empty()
 }
 
-/// Whether a task shares, be it less than the threshold, and it is known what it gets done.
+/// Whether a task shares data, possibly less than the threshold, and its progress is known.
 fn has_traffic(round: &Round<'_>, task: usize) -> bool {
     let state = round.sets.states[task];
     let known = round.memory.tasks()[task].throughput.value().is_some();

@@ -1,16 +1,16 @@
-//! Who shares with whom, as far as that is known: by process, until it was seen which of its tasks do.
+//! Which tasks share data, as far as that is known: those of a process, until the sharing tasks among them are known.
 
 use super::placement_sets::Class;
 use super::round::Round;
 use std::collections::HashMap;
 
-/// The groups that have traffic between domains, and where they are. Kept for its memory only.
+/// The groups with traffic between domains, and their domains. The allocations are reused.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     numbers: HashMap<(i32, u32), usize>,
     /// By number.
     pub(super) list: Vec<Group>,
-    /// How many are in use.
+    /// The number of groups in use.
     used: usize,
     /// The groups, the largest first.
     pub(super) order: Vec<usize>,
@@ -25,14 +25,14 @@ pub(super) struct Group {
     /// By domain: its sharers.
     pub(super) sharers: Vec<usize>,
     pub(super) size: usize,
-    /// The traffic that each of its tasks is taken to have at least.
+    /// The traffic that each of its tasks is assumed to have at least.
     pub(super) least_traffic: f64,
-    /// Where it is brought together first.
+    /// The domain in which it is gathered first.
     pub(super) home: Option<usize>,
     pub(super) method: Method,
 }
 
-/// Finds the groups, where each is to be brought together, and how; whether there are any.
+/// Finds the groups, and where and how each is gathered; whether there are any.
 pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     let any = find_groups(round, groups);
     if any {
@@ -42,18 +42,18 @@ pub(super) fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     any
 }
 
-/// Whether a task asks to be moved.
+/// Whether a task has traffic and can be moved.
 fn asks(round: &Round<'_>, task: usize) -> bool {
     let state = round.sets.states[task];
     state.class == Class::Inter && state.movable && failures(round, task) < WHERE_IT_FITS.len()
 }
 
-/// How many ways have failed for a task.
+/// The number of methods that have failed for a task.
 pub(super) fn failures(round: &Round<'_>, task: usize) -> usize {
     round.memory.tasks()[task].failures(round.sets.states[task].inter)
 }
 
-/// How a group is brought together.
+/// How a group is gathered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Method {
     /// Into one domain.
@@ -64,18 +64,18 @@ pub(super) enum Method {
 }
 
 impl Group {
-    /// Its tasks that ask to be moved.
+    /// Its tasks that are to be moved.
     pub(super) fn asking(&self) -> Vec<usize> {
         self.inter.iter().flatten().copied().collect()
     }
 }
 
-/// The ways of bringing a group together, one after the other: that of the paper first where all of it fits into one
-/// domain, and where it does not, the one that may make that needless.
+/// The methods for a group, in order. If it fits into one domain, the paper's method is first; if not, sorting, which
+/// may be sufficient.
 const WHERE_IT_FITS: [Method; 2] = [Method::Pull, Method::Sort];
 const WHERE_IT_DOES_NOT_FIT: [Method; 2] = [Method::Sort, Method::Pull];
 
-/// Finds the groups of all tasks that ask; whether there are any.
+/// Finds the groups of all tasks that are to be moved; whether there are any.
 fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
     for task in 0..round.sets.states.len() {
@@ -101,7 +101,7 @@ fn find_groups(round: &Round<'_>, groups: &mut Groups) -> bool {
     true
 }
 
-/// By what tasks are grouped.
+/// What tasks are grouped by.
 fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
     if !round.options.learn_groups {
         return (0, 0);
@@ -111,7 +111,7 @@ fn key(round: &Round<'_>, task: usize) -> (i32, u32) {
 }
 
 impl Groups {
-    /// There are no groups any more.
+    /// Removes all groups.
     pub(super) fn clear(&mut self, round: &Round<'_>) {
         self.numbers.clear();
         self.used = 0;
@@ -119,7 +119,7 @@ impl Groups {
         self.of.resize(round.sets.states.len(), None);
     }
 
-    /// The number of a task's group, which is made if there is none.
+    /// The number of a task's group; a new group if there is none.
     pub(super) fn number(&mut self, round: &Round<'_>, task: usize) -> usize {
         let next = self.numbers.len();
         let number = *self.numbers.entry(key(round, task)).or_insert(next);
@@ -129,7 +129,7 @@ impl Groups {
         number
     }
 
-    /// Counts a task in a domain among its group, if that is there; which it is.
+    /// Counts a task in a domain for its group, if there is one; returns that.
     pub(super) fn enter(&mut self, round: &Round<'_>, task: usize, domain: usize) -> Option<usize> {
         let &number = self.numbers.get(&key(round, task))?;
         self.of[task] = Some(number);
@@ -153,7 +153,7 @@ impl Groups {
         self.used = number + 1;
     }
 
-    /// Tasks whose group is all in one domain share with tasks of other groups.
+    /// Groups that are in one domain with all their tasks share data with other groups: they become one.
     fn pool_those_in_one_domain(&mut self, domains: usize) {
         let alone = |group: &Group| group.sharers.iter().filter(|&&sharers| sharers > 0).count() == 1;
         let lonely: Vec<usize> = (0..self.used).filter(|&number| alone(&self.list[number])).collect();
@@ -178,8 +178,8 @@ impl Groups {
     }
 }
 
-/// Chooses where each group is brought together, the largest group first: where it has most sharers of those domains in
-/// which all of it fits beside the groups before; where it fits nowhere, where it has most.
+/// Chooses the domain of each group, the largest group first: the one with most of its sharers among those in which all
+/// of it fits beside the groups before. Where it fits nowhere, the one with most of its sharers.
 pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     groups.order.clear();
     groups
@@ -201,24 +201,24 @@ pub(super) fn choose_homes(round: &Round<'_>, groups: &mut Groups) {
     }
 }
 
-/// Chooses how each group is brought together, and leaves out the tasks for which all ways have failed. Without
-/// `learn_groups` all tasks are one group, and there is no order to sort by.
+/// Chooses the method of each group, and leaves out tasks for which all methods have failed. Without `learn_groups` all
+/// tasks are one group, and there is no rank order.
 fn choose_methods(round: &Round<'_>, groups: &mut Groups) {
     let most = (0..round.shape.domains.len())
         .map(|domain| round.sets.capacity(round.shape, domain))
         .max();
     for &number in &groups.order {
         let group = &mut groups.list[number];
-        let ways = match (round.options.learn_groups, most.is_some_and(|most| group.size <= most)) {
+        let methods = match (round.options.learn_groups, most.is_some_and(|most| group.size <= most)) {
             (false, _) => &WHERE_IT_FITS[..1],
             (true, true) => &WHERE_IT_FITS,
             (true, false) => &WHERE_IT_DOES_NOT_FIT,
         };
         for tasks in &mut group.inter {
-            tasks.retain(|&task| failures(round, task) < ways.len());
+            tasks.retain(|&task| failures(round, task) < methods.len());
         }
         let tasks = group.inter.iter().flatten();
         let failed = tasks.map(|&task| failures(round, task)).max().unwrap_or(0);
-        group.method = ways[failed];
+        group.method = methods[failed];
     }
 }

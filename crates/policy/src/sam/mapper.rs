@@ -1,4 +1,4 @@
-//! The mapper: the state that is kept from one decision to the next, and the order of the steps.
+//! The mapper: its state between decisions, and the order of the steps.
 
 use super::Move;
 use super::bandwidth::{self, BalanceTrials};
@@ -15,19 +15,19 @@ use super::shape::Shape;
 use super::trial::{Purpose, Trial};
 use pinfold_core::Topology;
 
-/// For so many intervals nothing must have been moved before something is tried of which no counter says that it helps.
+/// Nothing must have moved for this number of intervals before a trial starts that no counter suggests.
 const CALM: u64 = HOLD + 2;
 
-/// SAM's mapper: from what tasks did in an interval to where they go. The same inputs give the same moves, in whatever
-/// order tasks are listed.
+/// SAM's mapper: from the rates of tasks in an interval to moves. The same inputs give the same moves, in any order of
+/// the tasks.
 #[derive(Debug)]
 pub struct Mapper {
     shape: Shape,
     thresholds: Thresholds,
     options: MapperOptions,
-    /// How many decisions were taken.
+    /// The number of decisions.
     now: u64,
-    /// In which one it moved something last.
+    /// The last decision that moved a task.
     moved: u64,
     memory: Memory,
     sets: PlacementSets,
@@ -40,7 +40,7 @@ pub struct Mapper {
 }
 
 impl Mapper {
-    /// For the PUs of a machine that may be used. A machine that changes (a cpuset that shrinks) gets a new mapper.
+    /// For the PUs of a machine that may be used. If the machine changes (a cpuset shrinks), make a new mapper.
     pub fn new(topology: &Topology, thresholds: Thresholds, options: MapperOptions) -> Self {
         Self {
             shape: Shape::new(topology),
@@ -64,8 +64,8 @@ impl Mapper {
         &self.thresholds
     }
 
-    /// One decision, after an interval in which tasks did this. Tasks that are not listed any more are forgotten. The
-    /// moves are to be made in their order; each task has one at most.
+    /// One decision, after an interval with these rates. Tasks that are no longer listed are forgotten. The moves have
+    /// to be made in their order; each task has at most one.
     pub fn decide(&mut self, tasks: &[TaskRates]) -> &[Move] {
         self.now += 1;
         self.moves.clear();
@@ -105,7 +105,7 @@ impl Mapper {
         }
         remote::bring_home(&mut round);
         bandwidth::balance(&mut round);
-        // A guess is judged by what is got done, so that nothing else may be going on.
+        // A guess is judged by progress, so nothing else may move meanwhile.
         if calm
             && round.moves.is_empty()
             && let Some((gathering, purpose)) = guess(&mut round, &mut self.groups, &mut self.balance_trials)
@@ -118,8 +118,8 @@ impl Mapper {
         &self.moves
     }
 
-    /// Finds the tasks that no step may move: those that were moved lately, and those of trials. A trial that is over
-    /// moves its own.
+    /// Finds the tasks that no step may move: those that were moved recently, and those of trials. A trial that ends
+    /// moves its own tasks.
     fn hold(&mut self) {
         let tasks = self.memory.tasks();
         self.held.clear();
@@ -136,7 +136,7 @@ impl Mapper {
     }
 }
 
-/// What a look at the sets says of tasks that are not moved.
+/// Updates what is remembered of tasks that are not moved, from the sets.
 fn learn(round: &mut Round<'_>) {
     for task in 0..round.sets.states.len() {
         let state = round.sets.states[task];
@@ -157,7 +157,7 @@ fn learn(round: &mut Round<'_>) {
     }
 }
 
-/// Moves something of which no counter says that it helps, if there is anything to try.
+/// Moves something that no counter suggests, if there is something to try.
 fn guess(
     round: &mut Round<'_>,
     groups: &mut Groups,
@@ -176,7 +176,7 @@ fn guess(
     None
 }
 
-/// Ends the trials that have seen enough.
+/// Ends the trials that have seen enough intervals.
 fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>, balance_trials: &mut BalanceTrials) {
     let mut index = 0;
     while index < trials.len() {

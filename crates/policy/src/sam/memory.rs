@@ -1,30 +1,30 @@
-//! What the mapper remembers of each task from one decision to the next.
+//! The state of each task that the mapper keeps between decisions.
 
 use super::rates::TaskRates;
 use pinfold_core::TaskId;
 
-/// A task that was moved stays for so many intervals at least: in the first its caches are cold, and "tasks that have
-/// just been migrated" are easily taken for sharers (section 4.5); the next ones show what the move has done.
+/// The least number of intervals that a task stays after a move. In the first its caches are cold, and "tasks that have
+/// just been migrated" are easily mistaken for sharers (section 4.5). The next ones show the effect of the move.
 pub(super) const HOLD: u64 = 3;
 
-/// A task that comes back to a domain within so many intervals moves back and forth.
+/// A task that returns to a domain within this number of intervals moves back and forth.
 const BACK_AND_FORTH: u64 = 600;
 
-/// One that is moved again within so many times its hold is restless, wherever it goes.
+/// A task that is moved again within this multiple of its hold is restless, also if it goes elsewhere.
 const RESTLESS: u64 = 4;
 
-/// The hold is doubled so often at most: about two days at 100 ms.
+/// The largest number of doublings of the hold: about two days at 100 ms.
 const MOST_STRIKES: u32 = 20;
 
-/// Traffic that has grown by this factor is another than that for which a move did not help.
+/// Traffic that has grown by this factor differs from the traffic for which a move did not help.
 const OTHERWISE: f64 = 2.0;
 
-/// A task whose traffic is below the threshold for so many intervals, twice as many for each time that it was restless,
-/// is in another phase. Fewer say nothing: where a group is brought together its tasks are quiet, and go back when they
-/// get less done.
+/// After this number of intervals with traffic below the threshold, a task is in another phase; twice as many for each
+/// time that it was restless. Fewer intervals say nothing: the tasks of a group that is gathered have little traffic,
+/// and go back if they make less progress.
 const PHASE: u64 = 10;
 
-/// What an activity was lately: each interval weighs half of the one after it.
+/// The recent value of an activity: each interval has half the weight of the one after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Recent(Option<f64>);
 
@@ -48,27 +48,27 @@ pub(super) struct Remembered {
     /// The interval in which it was first seen.
     pub(super) born: u64,
     pub(super) inter: Recent,
-    /// Instructions in an interval, relative to those that fit into it at one a cycle.
+    /// Instructions per interval, relative to one instruction per cycle.
     pub(super) throughput: Recent,
-    /// When it was moved last.
+    /// The decision that moved it last.
     pub(super) moved: Option<u64>,
-    /// From which coherence domain.
+    /// The coherence domain that it left.
     moved_from: Option<usize>,
     /// It is not moved before this interval.
     held_until: u64,
-    /// How often it came back, or went on, soon.
+    /// How often it returned, or moved on, soon.
     strikes: u32,
     /// `Soc_task`: the memory domain from which it was migrated reluctantly.
     pub(super) original: Option<usize>,
-    /// Where its memory was seen to be local.
+    /// The memory domain in which its memory was seen to be local.
     pub(super) home: Option<usize>,
-    /// The group of tasks with which it was seen to share; `None` for all that share in its process.
+    /// The tasks with which it was seen to share data; `None` for all that share in its process.
     pub(super) group: Option<u32>,
-    /// How often moving it did not help, and how high its traffic between domains was then.
+    /// How often moving it did not help, and its traffic between domains then.
     failed: Option<(usize, f64)>,
     /// Whether its traffic between domains has ever been above the threshold.
     pub(super) has_shared: bool,
-    /// For how many intervals its traffic has been below the threshold.
+    /// The number of intervals with traffic below the threshold.
     quiet: u64,
 }
 
@@ -92,9 +92,9 @@ impl Remembered {
         }
     }
 
-    /// Takes note of what was observed of the task in a memory domain.
+    /// Updates the memory from the rates of the task in a memory domain.
     fn observe(&mut self, now: u64, rates: &TaskRates) {
-        // The interval of a move is partly that of the old place, and shows cold caches.
+        // The interval of a move is partly spent in the old place, and has cold caches.
         if self.moved == Some(now - 1) {
             self.inter = Recent::default();
             self.throughput = Recent::default();
@@ -104,20 +104,18 @@ impl Remembered {
         }
     }
 
-    /// How many ways of bringing it together with others have failed, as long as its traffic is not much higher than it
-    /// was then.
+    /// The number of methods of gathering it that have failed, while its traffic is not much higher than then.
     pub(super) fn failures(&self, inter: f64) -> usize {
         self.failed
             .map_or(0, |(failures, at)| if inter > OTHERWISE * at { 0 } else { failures })
     }
 
-    /// Moving it, or those with which it shares, did not help.
+    /// Moving it, or the tasks with which it shares, did not help.
     pub(super) fn note_failure(&mut self, inter: f64) {
         self.failed = Some((self.failures(inter) + 1, inter));
     }
 
-    /// Takes note of whether its traffic is below the threshold. When it has been for long enough, what comes next is
-    /// another phase.
+    /// Records whether its traffic is below the threshold. After enough such intervals the task is in another phase.
     pub(super) fn note_quiet(&mut self, quiet: bool) {
         self.quiet = if quiet { self.quiet + 1 } else { 0 };
         if self.quiet >= PHASE << self.strikes {
@@ -125,13 +123,13 @@ impl Remembered {
         }
     }
 
-    /// Whether it must stay for now.
+    /// Whether it must stay at present.
     pub(super) fn is_held(&self, now: u64) -> bool {
         now < self.held_until
     }
 
-    /// It is moved from one coherence domain to another. `back`: a move is undone. After the first time it may be moved
-    /// in another way at once; who comes back more often is held like any other.
+    /// It is moved from one coherence domain to another. `back`: a move is rolled back. After the first time it may be
+    /// moved by another method at once; a task that returns more often is held like any other.
     pub(super) fn note_move(&mut self, now: u64, [from, to]: [usize; 2], back: bool, hysteresis: bool) {
         if hysteresis {
             let restless = match self.moved {
@@ -150,7 +148,7 @@ impl Remembered {
     }
 }
 
-/// Instructions in an interval, relative to those that fit into it at one a cycle; `None` where they were not counted.
+/// Instructions per interval, relative to one instruction per cycle; `None` where they were not counted.
 pub(super) fn throughput(rates: &TaskRates) -> Option<f64> {
     rates.instructions.map(|per_cycle| per_cycle * rates.busy)
 }
@@ -164,8 +162,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Forgets tasks that are gone and remembers those that have come. `order` are the positions of `tasks` by id, each
-    /// once. Afterwards the n-th task is that of the n-th position. Linear.
+    /// Removes tasks that have ended and adds new ones. `order` has the positions of `tasks` by id, each once.
+    /// Afterwards the n-th entry is that of the n-th position. Linear.
     pub(super) fn update(&mut self, now: u64, tasks: &[TaskRates], order: &[usize]) {
         self.next.clear();
         let mut before = self.tasks.drain(..).peekable();
@@ -193,7 +191,7 @@ impl Memory {
         self.tasks.binary_search_by_key(&id, |task| task.id).ok()
     }
 
-    /// A group that nobody is in yet.
+    /// A number that no group has.
     pub(super) fn new_group(&mut self) -> u32 {
         self.next_group += 1;
         self.next_group

@@ -1,27 +1,27 @@
 //! SAM, the sharing-aware mapper (Srikanthan, Dwarkadas and Shen, "Data Sharing or Resource Contention: Toward
-//! Performance Transparency on Multicore Systems", USENIX ATC 2015): tasks that share data go together, memory-bound
-//! tasks apart.
+//! Performance Transparency on Multicore Systems", USENIX ATC 2015): it gathers tasks that share data and separates
+//! memory-intensive tasks.
 //!
-//! `Mapper` is the algorithm of figures 3 and 4, and pure: what each task did in the last interval comes in, per
-//! unhalted cycle (`TaskRates`), and moves come out (`Move`), each with the figure that caused it. Three steps, in the
-//! order of their priority:
+//! `Mapper` is the algorithm of figures 3 and 4. It is pure: the rates of each task in the last interval, per unhalted
+//! cycle (`TaskRates`), give moves (`Move`), each with the rate that caused it. It has three steps, in the order of
+//! their priority:
 //!
-//! 1. `coherence`: tasks with coherence traffic between domains are brought together;
-//! 2. `remote`: tasks that use another node's memory go back to it;
-//! 3. `bandwidth`: where a domain's memory is saturated, memory-intensive tasks go to others.
+//! 1. `coherence`: tasks with coherence traffic between domains are gathered.
+//! 2. `remote`: tasks that use another node's memory go back to it.
+//! 3. `bandwidth`: where a domain's memory is saturated, memory-intensive tasks go to other domains.
 //!
-//! `Sam` is the policy that has the mapper decide in the loop, for one program; `observe` makes rates of two samples.
+//! `Sam` is the policy that runs the mapper in the loop, for one program. `observe` computes rates from two samples.
 //!
-//! Each file says how the figure is read where it is open or has misprints. `shape` says what the domains are on a
-//! machine that has more than the paper's two packages, `placement_sets` has the sets of figure 3, `groups` which tasks share data
-//! as far as that is known, `faint` tries those that share less than the threshold, `worth` weighs a move's gain
-//! against its cost, `memory` is what is kept of a task between decisions, `trial` how moves are validated, `options`
-//! the thresholds and what can be switched off of what the paper does not have.
+//! Each file says how the figure is read where it is open or has misprints. `shape` defines the domains on a machine
+//! that differs from the paper's two packages, `placement_sets` has the sets of figure 3, `groups` the tasks that share
+//! data as far as that is known. `faint` tries tasks that share less than the threshold, `worth` compares the gain of a
+//! move with its cost, `memory` is the state of a task between decisions. `trial` validates moves, `options` has the
+//! thresholds and the switches for what the paper does not have.
 //!
-//! Known limits: the mapper sees tasks and not the machine's other load; frequencies are taken to be equal, since rates
-//! of a package are sums of rates per unhalted cycle; a group that fits into no domain is not divided by who shares
-//! most; a task that changes places with one of another group, because each is to go where the other is, is in the
-//! trial of the other's group alone.
+//! Known limits: the mapper sees tasks and not the machine's other load. It assumes equal frequencies, since rates of a
+//! package are sums of rates per unhalted cycle. A group that fits into no domain is not divided by which tasks share
+//! most. If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial
+//! of one group only.
 
 mod bandwidth;
 mod coherence;

@@ -1,8 +1,8 @@
-//! From two samples to what each task did between them, per unhalted cycle (sections 2.3 and 3.2 of the paper).
+//! Rates of each task per unhalted cycle, from two samples (sections 2.3 and 3.2 of the paper).
 //!
-//! Counts are scaled by the time for which their counters really ran, since there are more events than counters. What
-//! could not be had is `None`: a counter that never ran, a total that runs backwards, an interval in which the clock
-//! did not advance, a task that began in it. Such a task is there, holds its PU and is not moved.
+//! There are more events than counters, so counts are scaled by the time for which their counters ran. A value is
+//! `None` where a counter never ran, a total runs backwards, the clock did not advance, or the task began in the
+//! interval. Such a task holds its PU and is not moved.
 
 use super::Activity;
 use super::rates::TaskRates;
@@ -10,25 +10,25 @@ use pinfold_core::{Metric, PuSet, Sample, TaskId, TaskSample};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The events that make an activity: the sum of some less the sum of others. Names are those of libpfm4.
+/// The events of an activity: the sum of some minus the sum of others. Names are those of libpfm4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityEvents {
-    /// What they show.
+    /// The activity.
     pub activity: Activity,
-    /// What is added.
+    /// The events that are added.
     pub add: Vec<String>,
-    /// What is taken away.
+    /// The events that are subtracted.
     pub subtract: Vec<String>,
 }
 
-/// The events of a processor from which all that the mapper looks at is made.
+/// The events of a processor for all that the mapper uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapperEvents {
     /// Unhalted cycles.
     pub cycles: String,
     /// Instructions; `None` where they are not counted.
     pub instructions: Option<String>,
-    /// The activities that can be had on this processor.
+    /// The activities that this processor can count.
     pub activities: Vec<ActivityEvents>,
 }
 
@@ -46,7 +46,7 @@ struct Formula {
     subtract: Vec<usize>,
 }
 
-/// An event that the mapper needs and the machine does not count.
+/// The mapper needs an event that the machine does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not counted here, and SAM's rates need it")]
 pub struct NotCounted(pub String);
@@ -92,8 +92,8 @@ impl Observer {
         })
     }
 
-    /// What the tasks did between two samples: those that live and of which it is known where they run, in the order of
-    /// `after`. `allowed` says where a task may run.
+    /// The rates between two samples: of living tasks whose PU is known, in the order of `after`. `allowed` says where
+    /// a task may run.
     pub fn rates(&self, before: &Sample, after: &Sample, allowed: impl Fn(TaskId) -> Arc<PuSet>) -> Vec<TaskRates> {
         let elapsed = after.at.checked_sub(before.at).filter(|elapsed| !elapsed.is_zero());
         let living = after.tasks.iter().filter(|task| task.alive);
@@ -129,12 +129,12 @@ impl Observer {
     }
 }
 
-/// Events per cycle: the counts of those at `add` less the counts of those at `subtract`, over that at `cycles`. `None`
-/// where a count could not be had, or no cycle was counted.
+/// Events per cycle: the counts at `add` minus the counts at `subtract`, divided by that at `cycles`. `None` where a
+/// count is missing or no cycle was counted.
 pub fn rate(add: &[usize], subtract: &[usize], cycles: usize, count: impl Fn(usize) -> Option<f64>) -> Option<f64> {
     let sum = |positions: &[usize]| positions.iter().map(|&position| count(position)).sum::<Option<f64>>();
     let cycles = count(cycles).filter(|&cycles| cycles > 0.0)?;
-    // Counters that took turns can make a small difference negative.
+    // Multiplexed counters can make a small difference negative.
     Some((sum(add)? - sum(subtract)?).max(0.0) / cycles)
 }
 
@@ -143,7 +143,7 @@ fn growth(metric: usize, before: &TaskSample, after: &TaskSample) -> Option<f64>
     after.as_ref()?.since(before.as_ref()?)
 }
 
-/// The share of the interval for which a task ran. One of which that is not known is taken to have run all the time: it
+/// The share of the interval for which a task ran. Where it is not known, the task counts as running all the time: it
 /// holds its PU then.
 fn busy(elapsed: Option<Duration>, before: Option<&TaskSample>, after: &TaskSample) -> f64 {
     let used = || {
@@ -193,7 +193,7 @@ mod tests {
         thread: 1,
     };
 
-    /// At so many milliseconds: cycles, HITM, FWD, `L2_MISS`, `L3_HIT`, `L3_MISS`.
+    /// At this number of milliseconds: cycles, HITM, FWD, `L2_MISS`, `L3_HIT`, `L3_MISS`.
     fn sample(at: u64, cpu: u64, counts: [Option<Count>; 6]) -> Sample {
         let task = TaskSample {
             id: ID,
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(
             (rates[0].memory, rates[0].remote),
             (None, None),
-            "no event stands for them"
+            "there is no event for them"
         );
     }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_took_turns_are_scaled() {
+    fn multiplexed_counters_are_scaled() {
         let mut counts = exact([1000, 3, 4, 100, 60, 30]);
         counts[1] = Some(Count {
             value: 3,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_below_zero_is_noise_of_counters_that_took_turns() {
+    fn a_difference_below_zero_is_noise_of_multiplexed_counters() {
         let after = sample(100, 90, exact([1000, 0, 0, 10, 60, 30]));
         assert_eq!(rates(&sample(0, 0, exact([0; 6])), &after)[0].intra, Some(0.0));
     }

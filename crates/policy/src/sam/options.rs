@@ -1,21 +1,21 @@
-//! What the mapper takes as much, and which of its abilities beyond the paper are used.
+//! The thresholds of the mapper, and the switches for its abilities beyond the paper.
 
 use serde::{Deserialize, Serialize};
 
-/// What share of its time a task loses to an event that comes as often as its threshold: the paper's definition of a
-/// threshold (section 2.1, "a degradation of >5%").
+/// The share of its time that a task loses at a threshold: the paper's definition (section 2.1, "a degradation of
+/// >5%").
 pub(super) const LOSS_AT_THRESHOLD: f64 = 0.05;
 
-/// From which share of the threshold on traffic is faint, and below nothing. Where threads wait for each other, each
-/// waits for all that the slowest has lost, and what is counted shows only a part of what sharing costs.
+/// Traffic from this share of the threshold on is faint; less is no traffic. Where threads wait for each other, each
+/// waits for all that the slowest one has lost, and counts show only a part of the cost of sharing.
 pub(super) const FAINT: f64 = 0.125;
 
-/// From which rates on a bottleneck is one (section 2 of the paper). All are events per unhalted cycle: of one task,
-/// but for `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
+/// The rates at which a bottleneck begins (section 2 of the paper). All are events per unhalted cycle: of one task,
+/// except for `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
-    /// Where the numbers come from, for people.
+    /// The source of the numbers, as text.
     #[serde(default)]
     pub source: String,
     /// `C_T`: coherence events of a task, per unhalted cycle; the same for those within a package and those between
@@ -30,7 +30,7 @@ pub struct Thresholds {
     pub package_memory: f64,
 }
 
-/// A threshold that is none.
+/// A threshold that is no rate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the threshold `{name}` is {value}; it must be a rate above zero, in events per unhalted cycle")]
 pub struct ThresholdsError {
@@ -39,10 +39,10 @@ pub struct ThresholdsError {
 }
 
 impl Thresholds {
-    /// Those that the paper measured on two E5-2660 v2 of 2.2 GHz: 2.5e-4 coherence events (section 2.1) and 0.034 LLC
-    /// misses of a package (section 2.2) a cycle. It names no number for the other two. Assumed are: for remote
-    /// accesses that of coherence events, since both fetch a line across the same link; for a task's memory a tenth of
-    /// the package's, its fair share of ten cores.
+    /// The paper's, of two E5-2660 v2 with 2.2 GHz: 2.5e-4 coherence events (section 2.1) and 0.034 LLC misses of a
+    /// package (section 2.2) per cycle. It has no number for the other two. For remote accesses the threshold of
+    /// coherence events is assumed, since both fetch a line across the same link. For a task's memory a tenth of the
+    /// package's is assumed, its fair share among ten cores.
     pub fn paper() -> Self {
         Self {
             source: "Srikanthan, Dwarkadas and Shen (USENIX ATC 2015), sections 2.1 and 2.2; remote and memory assumed"
@@ -54,7 +54,7 @@ impl Thresholds {
         }
     }
 
-    /// Whether each is a rate.
+    /// Whether each threshold is a rate.
     pub fn check(&self) -> Result<(), ThresholdsError> {
         let all = [
             ("coherence", self.coherence),
@@ -69,7 +69,7 @@ impl Thresholds {
     }
 }
 
-/// What the mapper does beyond the paper. Each can be switched off by itself; `PAPER` has none of them.
+/// The mapper's abilities beyond the paper. Each can be switched off; `PAPER` has none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
@@ -81,19 +81,18 @@ pub struct MapperOptions {
     pub hysteresis: bool,
     /// A move must be expected to gain more than it costs.
     pub cost_gain: bool,
-    /// A move for coherence that did not turn traffic between domains into traffic within one, or after which the tasks
-    /// got less done, is undone and not tried again.
+    /// A move for coherence is rolled back and not tried again if it did not turn traffic between domains into traffic
+    /// within one, or if the tasks made less progress after it.
     pub validation: bool,
-    /// Tasks of a process are taken to share with each other, until it is seen which of them do.
+    /// Tasks of a process are assumed to share data with each other, until it is known which of them do.
     pub learn_groups: bool,
-    /// Tasks of a process with less coherence traffic than the threshold, but not much less, are brought together for a
-    /// trial, where there is room for all of them; they stay if they get more done so. Needs
-    /// `validation` and `learn_groups`.
+    /// Tasks of a process with a little less coherence traffic than the threshold are gathered for a trial, where there
+    /// is room for all of them. They stay if they make more progress. Needs `validation` and `learn_groups`.
     pub faint_sharers: bool,
     /// Memory-intensive tasks are spread over memories that are busy and not yet saturated, for a trial, and stay if
-    /// they get more done so. Needs `validation`.
+    /// they make more progress. Needs `validation`.
     pub faint_contention: bool,
-    /// A task with remote accesses goes back to where its memory was seen to be local, whoever moved it.
+    /// A task with remote accesses goes back to where its memory was seen to be local, also if Linux moved it.
     pub learn_homes: bool,
 }
 
@@ -111,12 +110,12 @@ impl MapperOptions {
 }
 
 impl MapperOptions {
-    /// Whether all is there that trying faint sharers needs.
+    /// Whether the abilities that faint sharers need are on.
     pub(super) fn tries_faint_sharers(self) -> bool {
         self.faint_sharers && self.validation && self.learn_groups
     }
 
-    /// Whether all is there that trying to spread memory-intensive tasks needs.
+    /// Whether the abilities that spreading memory-intensive tasks needs are on.
     pub(super) fn tries_faint_contention(self) -> bool {
         self.faint_contention && self.validation
     }

@@ -175,18 +175,18 @@ impl PlacementSets {
         }
     }
 
-    /// Where a task is. Only of those that are on a PU that may be used.
+    /// The place of a task; only for tasks on a PU that may be used.
     pub(super) fn place(&self, shape: &Shape, task: usize) -> Option<Place> {
         Some(shape.places[self.states[task].position?])
     }
 
-    /// How many sharers fit into a coherence domain.
+    /// The number of sharers that fit into a coherence domain.
     pub(super) fn capacity(&self, shape: &Shape, domain: usize) -> usize {
         let area = &shape.domains[domain];
         if self.siblings { area.pus } else { area.cores }
     }
 
-    /// How many busy tasks are on a PU.
+    /// The number of busy tasks on a PU.
     pub(super) fn tasks_on(&self, position: usize) -> u32 {
         self.on_pu[position]
     }
@@ -232,7 +232,7 @@ impl PlacementSets {
         core.or_else(|| self.siblings.then(sibling).flatten())
     }
 
-    /// For how many tasks these cells have room, if tasks that share no data make room.
+    /// The number of tasks for which these cells have room, if tasks that share no data make room.
     pub(super) fn room(&self, cells: &[usize]) -> usize {
         let siblings = |cell: usize| {
             if self.siblings {
@@ -245,7 +245,7 @@ impl PlacementSets {
         cells.iter().map(|&cell| lists(cell) + siblings(cell)).sum()
     }
 
-    /// A task of this class in these cells that can change places with `task`.
+    /// A task of this class in these cells that can exchange its place with `task`.
     pub(super) fn partner(
         &self,
         shape: &Shape,
@@ -281,7 +281,7 @@ impl PlacementSets {
         lists.flat_map(|list| list.iter().rev().copied()).collect()
     }
 
-    /// Whether a step may have the two change places.
+    /// Whether a step may exchange the two.
     pub(super) fn can_swap(&self, shape: &Shape, tasks: &[TaskRates], one: usize, other: usize) -> bool {
         self.states[one].movable && self.states[other].movable && self.fit(shape, tasks, one, other)
     }
@@ -318,7 +318,7 @@ impl PlacementSets {
         self.states[task].movable = false;
     }
 
-    /// Has two tasks change places.
+    /// Exchanges the places of two tasks.
     pub(super) fn swap(&mut self, shape: &Shape, one: usize, other: usize) {
         let (Some(here), Some(there)) = (self.states[one].position, self.states[other].position) else {
             return;
@@ -340,7 +340,7 @@ impl PlacementSets {
         let place = shape.places[position];
         if self.on_core[place.core] == 0 {
             self.idle_siblings[place.cell].retain(|&other| shape.places[other].core != place.core);
-            // Among cores that are equally fast it comes first.
+            // It comes first among cores that are equally fast.
             let idle = &mut self.idle_cores[place.cell];
             let slower = idle.partition_point(|&core| shape.speeds[core] <= shape.speeds[place.core]);
             idle.insert(slower, place.core);
@@ -385,7 +385,7 @@ fn refill<T: Clone + Default>(list: &mut Vec<T>, length: usize) {
     list.resize(length, T::default());
 }
 
-/// Takes an element out, which is among the last.
+/// Removes an element near the end.
 fn remove(list: &mut Vec<usize>, element: usize) {
     if let Some(index) = list.iter().rposition(|&other| other == element) {
         list.remove(index);

@@ -1,12 +1,12 @@
-//! `sam` as a policy of one program: the mapper in the loop, every interval.
+//! `sam` as a policy for one program: the mapper in the loop, each interval.
 //!
-//! Threads begin where the operating system puts them, and stay with it until the mapper moves them: setting affinities
-//! "allows seamless inter-operation with Linux's default scheduler and load balancer" (section 3.2). A task that was
-//! moved is pinned where it was moved to; so is one that made room for it. The decision is the places of all that were
-//! ever moved. Pages go with them, unless `pages_follow` is off.
+//! Threads begin where the operating system places them, and stay unpinned until the mapper moves them: setting
+//! affinities "allows seamless inter-operation with Linux's default scheduler and load balancer" (section 3.2). A task
+//! that was moved is pinned to its new PU; so is one that made room for it. The configuration has the places of all
+//! tasks that were ever moved. Pages follow, unless `pages_follow` is off.
 //!
-//! Beside it the rate of progress is told by the same rules as those of the other policies (`opening`, `meter`), so
-//! that the lines can be compared. The mapper does not look at it.
+//! The policy also reports the rate of progress by the same rules as the other policies (`opening`, `meter`), so that
+//! rate lines can be compared. The mapper does not use it.
 
 use super::mapper::Mapper;
 use super::observe::{MapperEvents, Observer};
@@ -26,27 +26,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it may take at most to bring a program's pages after tasks that were moved: ten intervals of the paper, as
-/// long as the gain of a move is expected to last (`worth`).
+/// The longest time for moving a program's pages after its tasks: ten intervals of the paper, which is how long the
+/// gain of a move is expected to last (`worth`).
 const FOLLOWING: Duration = Duration::from_secs(1);
 
-/// What `sam` needs to know.
+/// The options of `sam`.
 #[derive(Clone, Debug)]
 pub struct SamOptions {
-    /// How often tasks are looked at and moved; 100 ms in the paper.
+    /// The interval between decisions; 100 ms in the paper.
     pub interval: Duration,
-    /// From when on something is too much.
+    /// The thresholds of the activities.
     pub thresholds: Thresholds,
     /// What the mapper does beyond the paper.
     pub mapper: MapperOptions,
-    /// Beyond the paper: a task that is moved to another node takes its pages with it, where that does not take long.
-    /// In the paper they stay, so that a task that leaves a saturated memory goes on to use it from afar.
+    /// Beyond the paper: the pages of a task that is moved to another node follow, if that does not take long. In the
+    /// paper they stay, so that a task that leaves a saturated memory still uses it remotely.
     pub pages_follow: bool,
-    /// What is counted for it.
+    /// The events to count for it.
     pub events: MapperEvents,
-    /// When rates are told.
+    /// When rates are reported.
     pub times: Times,
-    /// Which rates.
+    /// Their metric.
     pub metric: MetricRequest,
     /// The tasks that are left alone.
     pub skip: Skip,
@@ -56,7 +56,7 @@ pub struct SamOptions {
 #[derive(Debug)]
 pub struct Sam {
     options: SamOptions,
-    /// Both are there from `start` on, if the machine counts what is needed.
+    /// Both exist from `start` on, if the machine counts the events that they need.
     mapper: Option<(Mapper, Observer)>,
     /// All PUs that may be used.
     anywhere: Arc<PuSet>,
@@ -105,7 +105,7 @@ impl Sam {
         let mut rates = observer.rates(&self.last, sample, |_| Arc::clone(&self.anywhere));
         rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
         for task in &mut rates {
-            // Where it was seen last may be some time ago.
+            // The PU where it was last seen may be out of date.
             task.pu = self.places.get(&task.id).copied().unwrap_or(task.pu);
             if self.refused.contains(&task.id) {
                 task.allowed = Arc::new([task.pu].into_iter().collect::<PuSet>());
@@ -135,7 +135,7 @@ impl Sam {
         }
     }
 
-    /// Takes note of what the machine did of the moves before.
+    /// Records what the machine did of the last moves.
     fn heed(&mut self, applied: &Applied) {
         for task in applied.refused.iter().filter_map(|refusal| refusal.task) {
             self.places.remove(&task);
@@ -143,8 +143,8 @@ impl Sam {
         }
     }
 
-    /// Tells the rate of progress, when it is time.
-    fn tell_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+    /// Reports the rate of progress, when it is due.
+    fn report_rate(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
         let Some((meter, began)) = &mut self.line else {
             if let Opened::With { meter, .. } = self.opening.look(sample, &mut self.working_tasks, findings) {
                 self.working_tasks.begin_window(sample);
@@ -167,7 +167,7 @@ impl Sam {
     }
 }
 
-/// What the mapper could not be told of any task.
+/// The rates that were missing for all tasks.
 fn missing(rates: &[TaskRates]) -> Option<Finding> {
     let of = |task: &TaskRates, activity| match activity {
         Activity::InterPackageCoherence => task.inter,
@@ -180,7 +180,7 @@ fn missing(rates: &[TaskRates]) -> Option<Finding> {
     (!names.is_empty()).then(|| Finding::Note {
         code: NoteCode::ActivitiesMissing,
         text: format!(
-            "Of no task could be had: {}. What it would have caused is not done.",
+            "Not available for any task: {}. SAM makes no moves because of it.",
             names.join(", ")
         ),
     })
@@ -230,7 +230,7 @@ impl Policy for Sam {
         self.working_tasks.update(sample);
         self.heed(applied);
         let moved = self.map(sample, &mut findings);
-        self.tell_rate(sample, &mut findings);
+        self.report_rate(sample, &mut findings);
         self.last = sample.clone();
         Decision {
             configuration: moved.then(|| self.configuration()),

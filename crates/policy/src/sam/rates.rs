@@ -1,10 +1,10 @@
-//! What the mapper is told of each task: rates per unhalted cycle over the last interval.
+//! The mapper's input: rates of each task per unhalted cycle over the last interval.
 
 use pinfold_core::{PuId, PuSet, TaskId};
 use std::sync::Arc;
 
-/// What was observed of one task in the last interval. A rate is a count divided by the task's unhalted cycles, as in
-/// section 3.2 of the paper, and `None` where it could not be had: that never causes a move.
+/// The rates of one task in the last interval. A rate is a count divided by the task's unhalted cycles, as in section
+/// 3.2 of the paper. `None` where it is not available; that never causes a move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRates {
     /// Which task.
@@ -13,7 +13,7 @@ pub struct TaskRates {
     pub pu: PuId,
     /// Where it may run. Tasks with the same mask can share one set.
     pub allowed: Arc<PuSet>,
-    /// For which share of the interval it ran, 0 to 1.
+    /// The share of the interval for which it ran, 0 to 1.
     pub busy: f64,
     /// Coherence events between domains: `C^inter`.
     pub inter: Option<f64>,
@@ -23,6 +23,6 @@ pub struct TaskRates {
     pub remote: Option<f64>,
     /// Last-level-cache misses: `M`.
     pub memory: Option<f64>,
-    /// Instructions: what the task gets done. Only validation looks at it.
+    /// Instructions: the task's progress. Only validation uses it.
     pub instructions: Option<f64>,
 }

@@ -1,17 +1,17 @@
 //! The second step: tasks that use another node's memory go back to it.
 //!
-//! Figure 4: each task `j` of `P_i^Rem` that was migrated reluctantly from domain `a` (for others `Soc_task` is -1, and
-//! the figure says nothing of them) swaps with one that was migrated reluctantly from `i` to `a`; else it goes to an
-//! idle core of `a`; else it swaps with a CPU-bound task there; else with a memory-intensive one, which is then
-//! migrated reluctantly.
+//! Figure 4: each task `j` of `P_i^Rem` that was migrated reluctantly from domain `a` swaps with a task that was
+//! migrated reluctantly from `i` to `a`. Else it goes to an idle core of `a`, else it swaps with a CPU-bound task
+//! there, else with a memory-intensive one, which is then migrated reluctantly. For other tasks `Soc_task` is -1, and
+//! the figure does not mention them.
 //!
-//! Sharers stay: bringing sharers together comes first, and they would be brought back in the next decision.
+//! Sharers stay: gathering sharers has priority, and the next decision would bring them back.
 //!
-//! With `cost_gain` nobody goes where the memory would be saturated then ("less damaging", section 3.1), and nobody is
-//! sent away for it who has its own memory there.
+//! With `cost_gain` no task goes where it would saturate the memory ("less damaging", section 3.1), and no task makes
+//! room for it that has its own memory there.
 //!
-//! With `learn_homes` a task for which there is no original domain goes to where its memory was last seen to be local:
-//! Linux moves tasks, too.
+//! With `learn_homes` a task without an original domain goes to where its memory was last seen to be local: Linux moves
+//! tasks, too.
 
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
@@ -37,8 +37,8 @@ pub(super) fn bring_home(round: &mut Round<'_>) {
     }
 }
 
-/// Between which memory domains tasks were migrated reluctantly. It may only grow old by moves of the same decision,
-/// and whoever is looked for is looked at.
+/// The memory domains between which tasks were migrated reluctantly. Only moves of the same decision can make it out of
+/// date, and each task that is found is checked.
 struct RemoteTasks {
     /// By the domain of origin and the present one.
     any: Vec<bool>,
@@ -91,7 +91,7 @@ fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, hom
         return;
     }
     for class in [Class::Cpu, Class::Memory] {
-        // To send one away for the sake of another gains nothing.
+        // Moving one task away for another gains nothing.
         let gains = class == Class::Cpu || !round.options.cost_gain;
         if let Some(other) = round
             .sets

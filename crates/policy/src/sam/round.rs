@@ -1,4 +1,4 @@
-//! One decision in the making: what the three steps work with, and how a move is made and noted.
+//! One decision while it is made: the data of the three steps, and how a move is made and recorded.
 
 use super::memory::Memory;
 use super::options::{FAINT, MapperOptions, Thresholds};
@@ -7,7 +7,7 @@ use super::rates::TaskRates;
 use super::shape::{Place, Shape};
 use super::{Activity, Move, Reason};
 
-/// What a step works with. Tasks are numbered in the order of their ids.
+/// The data of a step. Tasks are numbered in the order of their ids.
 pub(super) struct Round<'a> {
     /// The number of this decision, from 1.
     pub(super) now: u64,
@@ -20,7 +20,7 @@ pub(super) struct Round<'a> {
     pub(super) moves: &'a mut Vec<Move>,
 }
 
-/// Why something is moved, and the figure that says so.
+/// The reason of a move, and the rate that caused it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cause {
     pub(super) reason: Reason,
@@ -30,12 +30,12 @@ pub(super) struct Cause {
 }
 
 impl Round<'_> {
-    /// Where a task is, if that is a PU that may be used.
+    /// The place of a task, if it is on a PU that may be used.
     pub(super) fn place(&self, task: usize) -> Option<Place> {
         self.sets.place(self.shape, task)
     }
 
-    /// The traffic between domains up to which a task is taken to share with nobody elsewhere.
+    /// The traffic between domains up to which a task counts as sharing with no other domain.
     pub(super) fn quiet_below(&self) -> f64 {
         let share = if self.options.tries_faint_sharers() { FAINT } else { 1.0 };
         share * self.thresholds.coherence
@@ -55,8 +55,8 @@ impl Round<'_> {
         true
     }
 
-    /// The task goes to this PU, which is idle. Who hardly runs there, but may be waited for, does so where the task
-    /// was: else each would have to wait until the other leaves the PU to it.
+    /// The task goes to this PU, which is idle. A task that hardly runs there, but for which others may wait, goes to
+    /// the old PU: otherwise each would have to wait until the other leaves the PU.
     pub(super) fn move_to(&mut self, task: usize, position: usize, cause: Cause) {
         let (Some(from), Some(left)) = (self.place(task), self.sets.states[task].position) else {
             return;
@@ -70,8 +70,8 @@ impl Round<'_> {
         }
     }
 
-    /// `swap` of figure 4: the task and the one that makes room for it change places. `reluctant`: the other one leaves
-    /// its memory behind.
+    /// `swap` of figure 4: the task and the one that makes room for it exchange their PUs. `reluctant`: the other one
+    /// leaves its memory.
     pub(super) fn swap(&mut self, task: usize, other: usize, cause: Cause, reluctant: bool) {
         let (Some(from), Some(to)) = (self.place(task), self.place(other)) else {
             return;
@@ -112,7 +112,7 @@ impl Round<'_> {
         } else if reluctant && remembered.original.is_none() {
             remembered.original = Some(from.memory);
         }
-        // It belongs where it was put, wherever its memory is; who left reluctantly has its original domain.
+        // It belongs where it was put, wherever its memory is. A task that left reluctantly has its original domain.
         remembered.home = Some(to.memory);
     }
 }

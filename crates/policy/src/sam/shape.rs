@@ -1,6 +1,6 @@
-//! The machine as the mapper sees it: which PUs share what.
+//! The mapper's view of the machine: which PUs share what.
 //!
-//! The paper has packages, which are everything at once. Here each step has the domain that its bottleneck has:
+//! The paper has packages only, which share everything. Here each step has the domain of its own bottleneck:
 //!
 //! - coherence: the last-level-cache domain. On a package with one last-level cache that is the package; on AMD's EPYC
 //!   it is a core complex. Traffic between two domains of a package is traffic between domains;
@@ -13,7 +13,7 @@
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
 use std::cmp::Reverse;
 
-/// Where one PU belongs; numbers are positions in the lists of `Shape`.
+/// The domains of one PU; numbers are positions in the lists of `Shape`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) pu: PuId,
@@ -44,7 +44,7 @@ pub(super) struct Shape {
     pub(super) places: Vec<Place>,
     /// By core: positions of its PUs.
     pub(super) cores: Vec<Vec<usize>>,
-    /// By core: how fast it is among the kinds of cores, the greater the faster.
+    /// By core: its rank among the kinds of cores; a greater one is faster.
     pub(super) speeds: Vec<u32>,
     /// By cell: its cores, the fastest first.
     pub(super) cells: Vec<Vec<usize>>,
@@ -68,7 +68,7 @@ impl Shape {
             .collect();
         let packages: Vec<&PuSet> = sets(topology, ObjectKind::Package);
         let cores: Vec<&PuSet> = sets(topology, ObjectKind::Core);
-        // A node without PUs of its own names those of its neighbour; the first that has a PU is the PU's own.
+        // A node without PUs of its own lists those of its neighbour; the first node with a PU is the PU's own.
         let nodes: Vec<&PuSet> = topology.nodes().iter().map(|node| &node.pus).collect();
         let mut known = Known::default();
         let mut shape = Self {
@@ -144,7 +144,7 @@ fn sets(topology: &Topology, kind: ObjectKind) -> Vec<&PuSet> {
     topology.objects_of(kind).map(|(_, object)| &object.pus).collect()
 }
 
-/// The element at `index`, which is there or is the next.
+/// The element at `index`, which exists or is the next.
 fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     if index == list.len() {
         list.push(T::default());
@@ -152,7 +152,7 @@ fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     &mut list[index]
 }
 
-/// Numbers things in the order in which they come up, so that only what has PUs that may be used has a number.
+/// Numbers objects in the order of their first use, so that only objects with usable PUs have a number.
 #[derive(Default)]
 struct Known {
     packages: Vec<Option<usize>>,
@@ -179,7 +179,7 @@ impl Known {
         number(&mut self.cells, one)
     }
 
-    /// A PU outside any core is one of its own.
+    /// A PU outside any core is a core of its own.
     fn core(&mut self, one: Result<usize, PuId>) -> usize {
         number(&mut self.cores, one)
     }

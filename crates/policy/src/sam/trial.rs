@@ -1,16 +1,16 @@
-//! Whether a move for coherence did what it was for: "We receive the validation of a successful migration if it
-//! produces less inter-socket and more intra-socket activity after the migration" (section 4.3).
+//! Validates moves for coherence: "We receive the validation of a successful migration if it produces less inter-socket
+//! and more intra-socket activity after the migration" (section 4.3).
 //!
-//! 1. When tasks of a group are gathered, what each task of the domains concerned did before is noted, and they are
-//!    left alone for `HOLD` intervals, the first of which does not count: caches are cold.
-//! 2. When those that were concerned get less done on average than before, all of them go back. Else those that were
-//!    moved and whose traffic between domains has neither halved nor fallen below the threshold go back, but for those
-//!    that clearly get more done with less of it.
-//! 3. Who went back is not moved in this way again before its traffic is twice as high, or has been below the threshold
-//!    for a while. Where no move of a group helped, that goes for all of the group.
-//! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless more is got done than before.
-//! 5. Where moves helped and the group's tasks are now content in several domains, they do not share across these: each
-//!    part is a group of its own from then on.
+//! 1. When tasks of a group are gathered, the rates of each task of the domains concerned are recorded, and these tasks
+//!    are not moved for `HOLD` intervals. The first interval does not count, since caches are cold.
+//! 2. If the tasks concerned make less progress on average than before, all of them go back. Otherwise a moved task
+//!    goes back if its traffic between domains has neither halved nor fallen below the threshold, unless it clearly
+//!    makes more progress with less traffic.
+//! 3. A task that went back is not moved by this method again until its traffic is twice as high, or was below the
+//!    threshold for a while. If no move of a group helped, that holds for all of the group.
+//! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless progress is higher than before.
+//! 5. If moves helped and the tasks of the group are now in several domains without traffic between these, each part is
+//!    a group of its own from then on.
 
 use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
@@ -19,37 +19,37 @@ use super::round::{Cause, Round};
 use super::{Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
-/// By this share the mean of what tasks get done may fall before their moves are undone: readings of 100 ms scatter.
+/// The share by which mean progress may fall before the moves are rolled back: readings of 100 ms scatter.
 const FALL: f64 = 0.03;
 
-/// By this share it must rise for moves on a guess to stay: there is nothing else that speaks for them.
+/// The share by which it must rise for moves on a guess to stay, since nothing else supports them.
 const RISE: f64 = 0.01;
 
-/// A task that gets so much more done has gained by less traffic, however much is left of it: the last of a group may
-/// have found no room yet.
+/// A task that makes this much more progress has gained by less traffic, whatever traffic remains: the last task of a
+/// group may have found no room yet.
 const CLEAR: f64 = 0.1;
 
-/// A move has helped when so much of the traffic between domains is left at most.
+/// A move has helped when at most this share of the traffic between domains remains.
 const LEFT: f64 = 0.5;
 
-/// What tasks were moved for, and so when they stay where they are.
+/// The purpose of moves, which decides when they stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Traffic above the threshold: they stay where counters show that it has helped, unless less is got done.
+    /// Traffic above the threshold: tasks stay where counters show that it has helped, unless progress is lower.
     Sharing,
-    /// Traffic below it: only if more is got done.
+    /// Traffic below it: only if progress is higher.
     FaintSharing,
-    /// A busy memory: only if those that use memory get more done.
+    /// A busy memory: only if the tasks that use memory make more progress.
     Memory,
 }
 
-/// What is looked at of one task.
+/// What is observed of one task.
 #[derive(Debug)]
 struct Watched {
     id: TaskId,
     /// Whether it has traffic between domains in the group that is gathered.
     shares: bool,
-    /// How it was moved for its own sake; `None` for others.
+    /// The move for its own sake; `None` for other tasks.
     moved: Option<Move>,
     inter_before: f64,
     throughput_before: Option<f64>,
@@ -59,7 +59,7 @@ struct Watched {
 
 impl Watched {
     fn has_helped(&self, round: &Round<'_>) -> bool {
-        // What could not be observed says nothing against the move.
+        // What could not be observed does not count against the move.
         let left = self.inter.value().unwrap_or(0.0);
         let gain = self.throughput.value().zip(self.throughput_before);
         let gains = gain.is_some_and(|(after, before)| after > (1.0 + CLEAR) * before);
@@ -96,7 +96,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Of tasks that were just moved, by these moves among others.
+    /// The trial of tasks that these moves, among others, have just moved.
     pub(super) fn new(round: &Round<'_>, gathering: &Gathering, moves: &[Move], purpose: Purpose) -> Self {
         let mut concerned = vec![false; round.shape.domains.len()];
         let domain = |pu: PuId| {
@@ -153,13 +153,13 @@ impl Trial {
         }
     }
 
-    /// The tasks that are left alone until it is over.
+    /// The tasks that are not moved until it is over.
     pub(super) fn held(&self) -> impl Iterator<Item = TaskId> {
         let held = self.watched.iter().filter(|one| one.shares || one.moved.is_some());
         held.map(|one| one.id)
     }
 
-    /// Takes note of an interval; whether it was the last.
+    /// Records an interval; whether it was the last.
     pub(super) fn observe(&mut self, round: &Round<'_>) -> bool {
         if round.now > self.began + 1 {
             let mut tasks = round.memory.tasks().iter().enumerate().peekable();
@@ -175,7 +175,7 @@ impl Trial {
         round.now >= self.began + HOLD
     }
 
-    /// Ends it: undoes what did not help, and learns from what did. Whether anything has helped.
+    /// Ends the trial: rolls back what did not help, and learns from what did. Whether any move has helped.
     pub(super) fn conclude(&self, round: &mut Round<'_>) -> bool {
         let worse = self.is_worse();
         let mut helped = false;
@@ -200,12 +200,12 @@ impl Trial {
         helped
     }
 
-    /// What the moves were for.
+    /// The purpose of the moves.
     pub(super) fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// Whether too little is got done for the moves to stay.
+    /// Whether progress is too low for the moves to stay.
     fn is_worse(&self) -> bool {
         let change = self.change();
         match self.purpose {
@@ -214,7 +214,7 @@ impl Trial {
         }
     }
 
-    /// What those concerned get done now over what they got done before, on average.
+    /// The progress of the tasks concerned relative to their progress before, on average.
     fn change(&self) -> Option<f64> {
         let mut change = Mean::default();
         for one in &self.watched {
@@ -224,22 +224,22 @@ impl Trial {
         change.value()
     }
 
-    /// Those of the group that are content in the same domain are a group of their own, if others are content
-    /// elsewhere.
+    /// The tasks of the group that have no traffic and are in the same domain become a group of their own, if there are
+    /// such tasks elsewhere.
     fn split(&self, round: &mut Round<'_>) {
-        let mut content: Vec<Vec<usize>> = vec![vec![]; round.shape.domains.len()];
+        let mut settled: Vec<Vec<usize>> = vec![vec![]; round.shape.domains.len()];
         for one in self.watched.iter().filter(|one| one.shares) {
             if let Some(task) = round.memory.index_of(one.id)
                 && let Some(place) = round.place(task)
                 && round.sets.states[task].class == Class::Intra
                 && round.sets.states[task].inter <= round.quiet_below()
             {
-                content[place.domain].push(task);
+                settled[place.domain].push(task);
             }
         }
-        content.retain(|tasks| tasks.len() > 1);
-        if content.len() > 1 {
-            for tasks in content {
+        settled.retain(|tasks| tasks.len() > 1);
+        if settled.len() > 1 {
+            for tasks in settled {
                 let group = round.memory.new_group();
                 for task in tasks {
                     round.memory.task_mut(task).group = Some(group);
@@ -248,7 +248,7 @@ impl Trial {
         }
     }
 
-    /// The task is not moved in this way again before its traffic is another.
+    /// The task is not moved by this method again until its traffic changes.
     fn give_up(&self, round: &mut Round<'_>, one: &Watched) {
         if self.purpose == Purpose::Memory {
             return;
@@ -259,9 +259,8 @@ impl Trial {
         }
     }
 
-    /// The task goes back to where it was: to its PU if that is idle, or if the one that made room for it is still
-    /// there; else to an idle PU beside it. A task that is no longer where it was moved to stays, and so does one of
-    /// which nothing is known any more.
+    /// The task goes back: to its PU if that is idle or if the one that made room for it is still there, else to an
+    /// idle PU beside it. A task that has moved since, or whose rates are unknown, stays.
     fn roll_back(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
             let state = round.sets.states[task];

@@ -4,23 +4,24 @@ use super::options::LOSS_AT_THRESHOLD;
 use super::placement_sets::Class;
 use super::round::Round;
 
-/// How many intervals a gain is expected to last: at least one, and no longer than a second of the paper's 100 ms.
+/// The number of intervals that a gain is expected to last: at least one, and at most a second of the paper's 100 ms.
 const LONGEST_GAIN: f64 = 10.0;
 
-/// What share of an interval a task loses when it is moved. Assumed: 10 ms to fill a megabyte or two of caches at what
-/// a core gets of its memory while it does something else; measured moves on simulated machines cost less.
+/// The share of an interval that a task loses by a move. Assumed: 10 ms to fill a megabyte or two of caches at a core's
+/// share of the memory bandwidth. Measured moves on simulated machines cost less.
 const MOVE_COST: f64 = 0.1;
 
-/// What share of its time a memory-intensive task loses at most when its memory is remote. Assumed: remote latency is
+/// The largest share of its time that a memory-intensive task loses with remote memory. Assumed: remote latency is
 /// about 1.5 times local latency on the machines of machines/.
 const MOST_REMOTE_LOSS: f64 = 0.3;
 
-/// Whether bringing `task`, which has so much `traffic`, to a memory domain, where `partner` makes room for it, is
-/// expected to gain more than it costs. All in shares of one task's time:
+/// Whether bringing `task`, with this `traffic`, to a memory domain, where `partner` makes room for it, is expected to
+/// gain more than it costs. All in shares of one task's time:
 ///
-/// - gained: what the traffic costs, by the threshold's definition 5 % at the threshold, for the task and as much for
-///   those with which it shares, for as many intervals as it stayed where it is;
-/// - lost: the caches of those that move; what remote memory costs a partner that is memory-intensive; what those lose
+/// - gained: the cost of the traffic, which is 5 % at the threshold by definition, for the task and the same for those
+///   with which it shares, for the number of intervals that it stayed where it is;
+/// - lost: the caches of the tasks that move; the cost of remote memory for a memory-intensive partner; the loss of
+///   tasks whose memory becomes saturated, minus the relief where the task was.
 ///   whose memory is saturated by it, less what it relieves where the task was.
 pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usize, partner: Option<usize>) -> bool {
     if !round.options.cost_gain {
@@ -32,7 +33,7 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usiz
     let state = round.sets.states[task];
     let remembered = &round.memory.tasks()[task];
     let stayed = round.now - remembered.moved.unwrap_or(remembered.born).min(round.now);
-    // One that has just come has stayed for no time that says anything.
+    // A task that has just arrived has no history.
     let lasts = if remembered.moved.is_none() {
         LONGEST_GAIN
     } else {
@@ -54,14 +55,14 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usiz
     (gain - remote - crowded) * lasts > MOVE_COST * moved
 }
 
-/// What the tasks of a memory domain lose, in tasks, when its demand grows by `grown`, or gain (negative) when it
-/// falls: where demand is above the bandwidth, each memory-intensive task is held up by the share that is above.
+/// The loss of the tasks of a memory domain, in tasks, when its demand grows by `grown`; negative for a gain. Above the
+/// bandwidth, each memory-intensive task is delayed by the share that is above.
 fn saturation(round: &Round<'_>, memory: usize, grown: f64) -> f64 {
     let bandwidth = round.bandwidth(memory);
     let above = |demand: f64| (demand - bandwidth).max(0.0);
     let before = round.sets.demand[memory];
     let after = before + grown;
-    // A task's demand, where it saturates the memory: a fair share.
+    // The demand of a task that saturates the memory: a fair share.
     let area = &round.shape.memories[memory];
     let fair = bandwidth / area.cores as f64;
     (above(after) - above(before)) / fair

@@ -234,7 +234,7 @@ fn a_group_that_fits_nowhere_is_left_in_peace_after_two_trials() {
         .world(MapperOptions::PAPER);
     assert!(
         paper.run(500).len() > 20 * moves.len(),
-        "the paper's rules alone never come to rest"
+        "the paper's rules alone never settle"
     );
 }
 
@@ -270,7 +270,7 @@ fn a_move_that_does_not_pay_is_not_made() {
 }
 
 #[test]
-fn a_move_after_which_less_gets_done_is_undone() {
+fn a_move_after_which_progress_is_lower_is_rolled_back() {
     let mut world = hubench_spread(MapperOptions {
         validation: true,
         hysteresis: true,
@@ -278,16 +278,16 @@ fn a_move_after_which_less_gets_done_is_undone() {
     });
     let moved = world.step();
     let before = world.tasks.clone();
-    let mut undone = vec![];
+    let mut rolled_back = vec![];
     for _ in 0..5 {
         let mut rates = world.rates();
         for one in &mut rates {
             one.instructions = one.instructions.map(|instructions| instructions / 2.0);
         }
-        undone.extend(world.mapper.decide(&rates).to_vec());
+        rolled_back.extend(world.mapper.decide(&rates).to_vec());
     }
-    assert_eq!(undone.len(), moved.len(), "{undone:?} from {before:?}");
-    assert!(undone.iter().all(|made| made.reason == Reason::RollBack));
+    assert_eq!(rolled_back.len(), moved.len(), "{rolled_back:?} from {before:?}");
+    assert!(rolled_back.iter().all(|made| made.reason == Reason::RollBack));
 }
 
 #[test]
@@ -385,8 +385,8 @@ fn faint_sharers_who_get_no_more_done_together_go_back_and_are_left_in_peace() {
         }
         moves.extend(made);
     }
-    let undone = moves.iter().filter(|made| made.reason == Reason::RollBack).count();
-    assert_eq!((moves.len(), undone), (8, 4), "{moves:?}");
+    let rolled_back = moves.iter().filter(|made| made.reason == Reason::RollBack).count();
+    assert_eq!((moves.len(), rolled_back), (8, 4), "{moves:?}");
     assert_eq!(world.spread(0..8), [4, 4]);
 }
 

@@ -1,4 +1,4 @@
-//! What holds whatever tasks do.
+//! Properties that hold for any behaviour of tasks.
 
 use crate::world::{Builder, machine};
 use pinfold_core::{PuId, PuSet, TaskId, Topology};
@@ -35,7 +35,7 @@ fn rate(threshold: f64) -> impl Strategy<Value = Option<f64>> {
 }
 
 prop_compose! {
-    /// A task on one of so many PUs, which may run there and on others as the bits say.
+    /// A task on one of these PUs, which may run there and on the PUs of the mask.
     fn task(serial: u64, pus: u32)(
         pu in 0..pus,
         mask in prop_oneof![3 => Just(u64::MAX), 1 => any::<u64>()],
@@ -92,7 +92,7 @@ fn run(topology: &Topology, options: MapperOptions, history: &[Vec<TaskRates>]) 
     steps
 }
 
-/// What a task of a closed loop does: whom it shares with, or what memory it needs.
+/// The behaviour of a task in a closed loop: the tasks it shares data with, or its memory.
 #[derive(Clone, Debug)]
 enum Does {
     Share(u32, f64),
@@ -190,7 +190,7 @@ proptest! {
 
     #[test]
     fn no_two_tasks_swap_back_and_forth((topology, history) in histories()) {
-        // The same few intervals again and again, whatever has been moved.
+        // The same few intervals are repeated, independent of the moves.
         let mut often: Vec<Vec<TaskRates>> = std::iter::repeat_n(history, 100).flatten().collect();
         // Who has ended does not come back.
         let always = often.iter().map(Vec::len).min().unwrap();

@@ -1,12 +1,12 @@
-//! A machine of formulas on which the mapper's moves have consequences: who shares with whom, who needs memory, and
-//! where that is, are given; rates follow from where tasks are. Nothing here is measured or simulated in detail.
+//! An analytical model of a machine for tests of the mapper: sharing and memory demand of the tasks are given, and rates
+//! follow from the places of the tasks. Nothing is measured or simulated in detail.
 
 use pinfold_core::{Cache, CacheType, NodeId, NumaNode, ObjectKind, PuId, PuSet, TaskId, Topology, TopologyBuilder};
 use pinfold_policy::sam::{Mapper, Move, TaskRates, Thresholds};
 use std::sync::Arc;
 
-/// Packages with one node each, of so many last-level caches with so many cores with so many PUs. As Linux numbers them
-/// on the paper's machine: first PUs of all cores first.
+/// Packages with one node each, with these numbers of last-level caches, cores per cache and PUs per core. PUs are
+/// numbered as on the paper's machine: the first PUs of all cores come first.
 pub(crate) fn machine(packages: u32, caches: u32, cores: u32, siblings: u32) -> Topology {
     let mut builder = TopologyBuilder::new("machine");
     let all = packages * caches * cores;
@@ -54,9 +54,9 @@ pub(crate) struct Task {
     pub(crate) process: i32,
     pub(crate) pu: PuId,
     pub(crate) allowed: Arc<PuSet>,
-    /// With whom it shares, and how many coherence events it has a cycle.
+    /// The group with which it shares, and its coherence events per cycle.
     pub(crate) shares: Option<(u32, f64)>,
-    /// Misses a cycle where the bandwidth lets it.
+    /// Misses per cycle where the bandwidth is sufficient.
     pub(crate) memory: f64,
     /// The node of its memory.
     pub(crate) home: NodeId,
