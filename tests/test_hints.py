@@ -124,7 +124,7 @@ def test_a_move_that_was_taken_back_is_remembered(learning: Learning) -> None:
     rules = ("--rules", str(learning.rules))
     first, told = learning.run(*rules)
     assert first["chosen"]["candidate"] == 0
-    assert "went back" in told
+    assert "was rolled back" in told
     second, _ = learning.run(*rules)
     assert second["candidates"][0]["pus"] == [0, 4]
     assert "faster with it than with what the rules said" in second["candidates_why"]
