@@ -89,7 +89,7 @@ def test_a_recipe_names_files_that_exist(recipe: str, path: str) -> None:
     [
         ("POLICIES", "crates/cli/src/run/policies/mod.rs"),
         ("SPACES", "crates/sweep/src/spaces/mod.rs"),
-        ("REPORTED", "crates/linux/src/channel.rs"),
+        ("SOURCES", "crates/core/src/metric/sources/mod.rs"),
     ],
 )
 def test_a_file_that_takes_one_line_has_the_table_that_the_recipe_names(table: str, path: str) -> None:

@@ -10,7 +10,7 @@ mod sets;
 use crate::console;
 use anyhow::Result;
 use clap::Args;
-use pinfold_linux::channel::REPORTED;
+use pinfold_core::sources::SOURCES;
 use pinfold_linux::counters::{self, Availability};
 use pinfold_linux::pfm::{self, Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
 use serde::Serialize;
@@ -122,21 +122,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The metrics that need no performance counter.
 fn own_metrics(pattern: &str) -> Vec<Named> {
-    let others = [
-        (
-            "uprobe:SYMBOL",
-            "entries into a function of the program; uprobe:PATH:SYMBOL for one of a library",
-        ),
-        ("event:NAME", "an event of the list below, in each task"),
-    ];
-    let reported = REPORTED.map(|reported| (reported.name, reported.about));
-    reported
-        .into_iter()
-        .chain(others)
-        .filter(|(name, description)| contains(name, pattern) || contains(description, pattern))
-        .map(|(name, description)| Named {
-            name: name.to_owned(),
-            description: description.to_owned(),
+    SOURCES
+        .iter()
+        .filter_map(|source| source.listed)
+        .filter(|listed| contains(listed.name, pattern) || contains(listed.about, pattern))
+        .map(|listed| Named {
+            name: listed.name.to_owned(),
+            description: listed.about.to_owned(),
         })
         .collect()
 }

@@ -35,7 +35,7 @@ pub use decision::{Decision, Finding, Observed};
 pub use host::{Host, HostSample, LeftAlone, Placed, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
-pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricSource, Scope};
+pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricSource, Scope, sources};
 pub use node_set::{NodeSet, ParseNodeSetError};
 pub use page_mapping::{PageMapping, ParsePageMappingError};
 pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};

@@ -17,7 +17,7 @@
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use pinfold_core::{Metric, MetricSource, Scope};
+use pinfold_core::{Metric, MetricSource, Scope, sources};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::mem::{offset_of, size_of};
@@ -35,13 +35,15 @@ const VERSION: u32 = 1;
 /// `PINFOLD_CHANNEL_SLOTS`.
 const SLOTS: usize = 1024;
 
+/// The counters of a slot; `ChannelCounter::word` says which is whose.
+const WORDS: usize = 8;
+/// The words of `attached` and of the unused space behind it; `Attached` says which is whose.
+const ATTACHED: usize = 12;
+
 /// `struct pinfold_slot`: what one thread has counted.
 #[repr(C)]
 struct Slot {
-    heartbeats: AtomicU64,
-    regions: AtomicU64,
-    barriers: AtomicU64,
-    unused: [AtomicU64; 5],
+    counts: [AtomicU64; WORDS],
 }
 
 /// `struct pinfold_channel`: the whole segment. All of it is atomic, since a program that has it mapped can write all
@@ -51,10 +53,7 @@ struct Segment {
     magic: AtomicU64,
     version: AtomicU32,
     slots_taken: AtomicU32,
-    attached_heartbeat: AtomicU32,
-    attached_gomp: AtomicU32,
-    attached_ompt: AtomicU32,
-    unused: [AtomicU32; 9],
+    attached: [AtomicU32; ATTACHED],
     slots: [Slot; SLOTS],
 }
 
@@ -70,61 +69,22 @@ unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
 
-/// Totals since the channel was created, over all processes that use it. `None`: nobody in the program has ever
-/// attached who would count this, which is not the same as a count of zero.
+/// Totals since the channel was created, over all processes that use it. A total is `None` where no library that counts it
+/// has ever attached, which is not the same as a count of zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Calls of `pinfold_heartbeat`.
-    pub heartbeats: Option<u64>,
-    /// Parallel regions that have ended, nested ones too.
-    pub regions: Option<u64>,
-    /// Barriers passed inside parallel regions, once a team; the one that ends a region is not among them.
-    pub barriers: Option<u64>,
-}
+pub struct Totals([Option<u64>; WORDS]);
 
 impl Totals {
-    /// The totals in the order of `REPORTED`.
-    pub fn counts(&self) -> [Option<u64>; REPORTED.len()] {
-        REPORTED.map(|reported| (reported.total)(self))
+    /// The total of a source; `None` also for a source that the channel does not carry.
+    pub fn of(&self, source: &MetricSource) -> Option<u64> {
+        self.0[source.counter?.word]
+    }
+
+    /// The totals in the order of `Channel::metrics`.
+    pub fn counts(&self) -> impl Iterator<Item = Option<u64>> {
+        sources::reported().map(|(_, counter)| self.0[counter.word])
     }
 }
-
-/// A metric whose counts a program or the agent reports.
-#[derive(Clone, Copy)]
-pub struct Reported {
-    /// The metric's name.
-    pub name: &'static str,
-    /// What is counted, for a list of metrics.
-    pub about: &'static str,
-    unit: &'static str,
-    source: MetricSource,
-    total: fn(&Totals) -> Option<u64>,
-}
-
-/// The metrics that programs report, in the order in which `auto` prefers them.
-pub const REPORTED: [Reported; 3] = [
-    Reported {
-        name: "heartbeat",
-        about: "calls of pinfold_heartbeat, by which the program reports its own progress",
-        unit: "heartbeat",
-        source: MetricSource::Heartbeat,
-        total: |totals| totals.heartbeats,
-    },
-    Reported {
-        name: "regions",
-        about: "parallel regions that end, counted by the agent in an OpenMP program",
-        unit: "region",
-        source: MetricSource::Regions,
-        total: |totals| totals.regions,
-    },
-    Reported {
-        name: "barriers",
-        about: "team barriers passed inside parallel regions, counted by the agent in an OpenMP program",
-        unit: "barrier",
-        source: MetricSource::Barriers,
-        total: |totals| totals.barriers,
-    },
-];
 
 /// The shared memory could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -184,29 +144,24 @@ impl Channel {
         // SAFETY: the mapping lives as long as `self`, and other processes change only what is atomic here.
         let segment = unsafe { self.segment.as_ref() };
         let taken = segment.slots_taken.load(Ordering::Relaxed) as usize;
-        let (mut heartbeats, mut regions, mut barriers) = (0_u64, 0_u64, 0_u64);
-        for slot in &segment.slots[..taken.min(SLOTS)] {
-            heartbeats = heartbeats.wrapping_add(slot.heartbeats.load(Ordering::Relaxed));
-            regions = regions.wrapping_add(slot.regions.load(Ordering::Relaxed));
-            barriers = barriers.wrapping_add(slot.barriers.load(Ordering::Relaxed));
+        let mut totals = Totals::default();
+        for (_, counter) in sources::reported() {
+            let attached =
+                |library: &sources::Attached| segment.attached[*library as usize].load(Ordering::Relaxed) != 0;
+            if counter.attached.iter().any(attached) {
+                let counts = segment.slots[..taken.min(SLOTS)].iter();
+                let counts = counts.map(|slot| slot.counts[counter.word].load(Ordering::Relaxed));
+                totals.0[counter.word] = Some(counts.fold(0, u64::wrapping_add));
+            }
         }
-        let attached = |count: &AtomicU32| count.load(Ordering::Relaxed) != 0;
-        let agent = attached(&segment.attached_gomp) || attached(&segment.attached_ompt);
-        Totals {
-            heartbeats: attached(&segment.attached_heartbeat).then_some(heartbeats),
-            regions: agent.then_some(regions),
-            barriers: agent.then_some(barriers),
-        }
+        totals
     }
 
     /// The metrics that this channel carries, in the order in which `auto` prefers them.
-    pub fn metrics() -> [Metric; REPORTED.len()] {
-        REPORTED.map(|reported| Metric {
-            name: reported.name.to_owned(),
-            unit: reported.unit.to_owned(),
-            source: reported.source,
-            scope: Scope::Program,
-        })
+    pub fn metrics() -> Vec<Metric> {
+        sources::reported()
+            .map(|(source, _)| source.metric(Scope::Program))
+            .collect()
     }
 
     /// The environment variables that a program needs, with their values, beyond what it inherits. `inherited` looks
@@ -335,10 +290,9 @@ mod tests {
             "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
             "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
             "struct pinfold_channel, slots",
-            "struct pinfold_slot, heartbeats",
-            "struct pinfold_slot, regions",
-            "struct pinfold_slot, barriers",
         ];
+        let counters = sources::reported().map(|(_, counter)| format!("struct pinfold_slot, {}", counter.field));
+        let fields: Vec<String> = fields.map(str::to_owned).into_iter().chain(counters).collect();
         let numbers = [
             "PINFOLD_CHANNEL_MAGIC",
             "PINFOLD_CHANNEL_VERSION",
@@ -381,15 +335,17 @@ mod tests {
             offset_of!(Segment, magic),
             offset_of!(Segment, version),
             offset_of!(Segment, slots_taken),
-            offset_of!(Segment, attached_heartbeat),
-            offset_of!(Segment, attached_gomp),
-            offset_of!(Segment, attached_ompt),
+            offset_of!(Segment, attached) + 4 * sources::Attached::Heartbeat as usize,
+            offset_of!(Segment, attached) + 4 * sources::Attached::Gomp as usize,
+            offset_of!(Segment, attached) + 4 * sources::Attached::Ompt as usize,
             offset_of!(Segment, slots),
-            offset_of!(Slot, heartbeats),
-            offset_of!(Slot, regions),
-            offset_of!(Slot, barriers),
         ];
-        let ours = sizes.into_iter().chain(offsets).map(|number| number as u64);
+        let counters = sources::reported().map(|(_, counter)| offset_of!(Slot, counts) + 8 * counter.word);
+        let ours = sizes
+            .into_iter()
+            .chain(offsets)
+            .chain(counters)
+            .map(|number| number as u64);
         assert_eq!(
             theirs,
             [MAGIC, VERSION.into()].into_iter().chain(ours).collect::<Vec<_>>()

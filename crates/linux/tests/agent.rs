@@ -1,6 +1,7 @@
 //! The agent and the heartbeat in real programs: C and C++ programs from `agent/tests` are compiled, run with a
 //! channel, and must be counted exactly.
 
+use pinfold_core::sources::{BARRIERS, HEARTBEAT, REGIONS};
 use pinfold_linux::channel::{Channel, Totals};
 use std::ffi::OsString;
 use std::fs;
@@ -95,6 +96,11 @@ fn totals(program: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> To
     channel.totals()
 }
 
+/// The totals of heartbeats, regions and barriers.
+fn counts(totals: &Totals) -> [Option<u64>; 3] {
+    [&HEARTBEAT, &REGIONS, &BARRIERS].map(|source| totals.of(source))
+}
+
 /// What `agent/tests/constructs.c` does in its ten rounds: construct, regions, barriers.
 const CONSTRUCTS: [(&str, u64, u64); 19] = [
     ("empty", 10, 0),
@@ -122,12 +128,7 @@ const CONSTRUCTS: [(&str, u64, u64); 19] = [
 fn assert_constructs_are_counted(program: &Path, more: &[(&str, u64, u64)]) {
     for &(construct, regions, barriers) in CONSTRUCTS.iter().chain(more) {
         let counted = totals(program, &[construct], &[("OMP_CANCELLATION", Path::new("true"))]);
-        let expected = Totals {
-            heartbeats: None,
-            regions: Some(regions),
-            barriers: Some(barriers),
-        };
-        assert_eq!(counted, expected, "{construct}");
+        assert_eq!(counts(&counted), [None, Some(regions), Some(barriers)], "{construct}");
     }
 }
 
@@ -175,9 +176,9 @@ fn a_program_compiled_by_gcc_that_runs_on_libomp_is_not_counted_twice() {
 fn regions_compiled_by_a_very_old_gcc_are_counted() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-fopenmp"], &["old_entry_points.c"], &folder, "old");
-    assert_eq!(totals(&program, &[], &[]).regions, Some(10));
+    assert_eq!(totals(&program, &[], &[]).of(&REGIONS), Some(10));
     match compile_for_libomp("old_entry_points.c", &folder, "old") {
-        Some(program) => assert_eq!(totals(&program, &[], &[]).regions, Some(10)),
+        Some(program) => assert_eq!(totals(&program, &[], &[]).of(&REGIONS), Some(10)),
         None => pinfold_testing::skip("libomp is not installed"),
     }
 }
@@ -206,19 +207,14 @@ fn two_private_copies_of_libgomp_each_serve_their_own_library() {
 
     let counted = totals(&host, &plugins.each_ref().map(|path| path.to_str().unwrap()), &[]);
     // Five rounds of two regions, each with two barriers before its end: an explicit one and that of `single`.
-    assert_eq!((counted.regions, counted.barriers), (Some(10), Some(20)));
+    assert_eq!(counts(&counted), [None, Some(10), Some(20)]);
 }
 
 #[test]
 fn a_program_without_openmp_has_no_count_of_regions_and_not_a_count_of_zero() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &[], &["beats_and_forks.c"], &folder, "program");
-    let expected = Totals {
-        heartbeats: Some(2001),
-        regions: None,
-        barriers: None,
-    };
-    assert_eq!(totals(&program, &[], &[]), expected);
+    assert_eq!(counts(&totals(&program, &[], &[])), [Some(2001), None, None]);
 }
 
 #[test]
@@ -226,14 +222,14 @@ fn the_heartbeats_of_eight_threads_are_all_counted() {
     let folder = TempDir::new().unwrap();
     let arguments = ["-std=c++11", "-pthread"];
     let program = compile("g++", &arguments, &["heartbeats.cpp"], &folder, "heartbeats");
-    assert_eq!(totals(&program, &["8", "100000"], &[]).heartbeats, Some(800_000));
+    assert_eq!(totals(&program, &["8", "100000"], &[]).of(&HEARTBEAT), Some(800_000));
 }
 
 #[test]
 fn nothing_is_lost_when_there_are_more_threads_than_slots() {
     let folder = TempDir::new().unwrap();
     let program = compile("gcc", &["-pthread"], &["short_lived_threads.c"], &folder, "threads");
-    assert_eq!(totals(&program, &[], &[]).heartbeats, Some(30_000));
+    assert_eq!(totals(&program, &[], &[]).of(&HEARTBEAT), Some(30_000));
 }
 
 #[test]
@@ -242,7 +238,7 @@ fn heartbeats_need_no_agent() {
     let program = compile("gcc", &[], &["beats_and_forks.c"], &folder, "program");
     let channel = Channel::create().unwrap();
     succeed(Command::new(program).envs(channel.environment(|_| None, None)));
-    assert_eq!(channel.totals().heartbeats, Some(2001));
+    assert_eq!(channel.totals().of(&HEARTBEAT), Some(2001));
 }
 
 #[test]
@@ -350,7 +346,7 @@ fn what_the_user_preloads_stays_and_goes_first() {
     let channel = Channel::create().unwrap();
     let output = succeed(with_agent(&channel, &program, &[("LD_PRELOAD", &library)]).arg("empty"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "user's preload\n");
-    assert_eq!(channel.totals().regions, Some(10));
+    assert_eq!(channel.totals().of(&REGIONS), Some(10));
 }
 
 #[test]
@@ -366,10 +362,10 @@ fn a_users_openmp_tool_goes_before_ours() {
     let channel = Channel::create().unwrap();
     let output = succeed(with_agent(&channel, &program, &[("OMP_TOOL_LIBRARIES", &tool)]).arg("empty"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "user's tool\n");
-    assert_eq!(channel.totals().regions, None, "nobody of ours counts");
+    assert_eq!(channel.totals().of(&REGIONS), None, "nobody of ours counts");
 
     let declines = [("OMP_TOOL_LIBRARIES", &*tool), ("USER_TOOL_DECLINES", Path::new("1"))];
-    assert_eq!(totals(&program, &["empty"], &declines).regions, Some(10));
+    assert_eq!(totals(&program, &["empty"], &declines).of(&REGIONS), Some(10));
 }
 
 #[test]
@@ -394,7 +390,7 @@ fn a_program_with_address_sanitizer_still_starts() {
     let folder = TempDir::new().unwrap();
     let arguments = ["-fsanitize=address", "-fopenmp"];
     let program = compile("gcc", &arguments, &["constructs.c"], &folder, "constructs");
-    assert_eq!(totals(&program, &["empty"], &[]).regions, Some(10));
+    assert_eq!(totals(&program, &["empty"], &[]).of(&REGIONS), Some(10));
 }
 
 #[test]

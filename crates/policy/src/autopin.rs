@@ -577,9 +577,9 @@ impl Autopin {
         }
         self.begin_line(sample);
         // Changing threads or an idle program say nothing about the pinning.
-        let has_heartbeats =
-            self.meter.as_ref().is_some_and(Meter::is_heartbeat) && line.rate.is_some_and(|rate| rate > 0.0);
-        let is_idle = judgement == Judgement::Idle && !has_heartbeats;
+        let reports_progress =
+            self.meter.as_ref().is_some_and(Meter::measures_idle_programs) && line.rate.is_some_and(|rate| rate > 0.0);
+        let is_idle = judgement == Judgement::Idle && !reports_progress;
         if self.options.watch.is_none() || !steady || is_idle {
             return;
         }

@@ -68,7 +68,7 @@ impl Measurement {
 pub(crate) struct Meter {
     metric: usize,
     scope: Scope,
-    source: MetricSource,
+    source: &'static MetricSource,
     /// The last count of each counter that has been read; the program's own has no task.
     read: BTreeMap<Option<TaskId>, Count>,
     begun: bool,
@@ -135,9 +135,9 @@ impl Meter {
         }
     }
 
-    /// Whether the metric counts heartbeats.
-    pub(crate) fn is_heartbeat(&self) -> bool {
-        self.source == MetricSource::Heartbeat
+    /// Whether a program that hardly uses processor time is measured by it.
+    pub(crate) fn measures_idle_programs(&self) -> bool {
+        self.source.measures_idle_programs
     }
 
     /// Processes a sample. `counts` says of each task whether it works.

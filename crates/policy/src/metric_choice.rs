@@ -1,15 +1,14 @@
 //! Which metric decides (docs/metrics.md).
 //!
 //! `auto` takes the source that is nearest to the application's own progress among those that counted during the end
-//! of the initialisation: heartbeats, then parallel regions, then barriers, then retired instructions. A uprobe is
-//! taken only by name: nobody but the user knows which function stands for progress.
+//! of the initialisation. The registry of sources (`pinfold_core::sources`) has their order, and says which may be taken.
 //!
 //! A count is a whole number, so a rate over `n` counts is known to about `1 / n`. A metric of which fewer than
 //! `ENOUGH` counts are to be expected in a probe can not even tell a tenth; `auto` takes the next one then, and when
 //! no other counts anything, says that the rates are coarse.
 
 use crate::meter;
-use pinfold_core::{Metric, MetricCode, MetricSource, Sample, TaskId};
+use pinfold_core::{Metric, MetricCode, Sample, TaskId, sources};
 use std::time::Duration;
 
 /// The fewest counts expected in one probe with which a metric is of use: rates are then known to a tenth, which is
@@ -89,15 +88,22 @@ impl MetricRequest {
         })
     }
 
-    /// Whether the program has reported heartbeats often enough to be measured by them, unless something else was asked for.
-    pub(crate) fn beats(&self, metrics: &[Metric], first: &Sample, last: &Sample, probe: Duration) -> bool {
+    /// Whether the program has reported its progress often enough to be measured by that although it hardly uses processor
+    /// time, unless another metric was requested.
+    pub(crate) fn measures_idle_program(
+        &self,
+        metrics: &[Metric],
+        first: &Sample,
+        last: &Sample,
+        probe: Duration,
+    ) -> bool {
         let time = last.at.saturating_sub(first.at).as_secs_f64();
         let asked = |metric: &Metric| match self {
             Self::Auto => true,
             Self::Named(name) => *name == metric.name,
         };
         metrics.iter().enumerate().any(|(index, metric)| {
-            let counts = metric.source == MetricSource::Heartbeat && asked(metric) && time > 0.0;
+            let counts = metric.source.measures_idle_programs && asked(metric) && time > 0.0;
             let grown = meter::growth(index, metric.scope, first, last, |_| true).filter(|_| counts);
             grown.is_some_and(|grown| grown / time * probe.as_secs_f64() >= ENOUGH)
         })
@@ -114,111 +120,129 @@ impl MetricRequest {
         counts: impl Fn(TaskId) -> bool + Copy,
     ) -> Choice {
         let time = last.at.saturating_sub(first.at).as_secs_f64();
-        let grown = |index: usize| meter::growth(index, metrics[index].scope, first, last, counts);
-        let per_second = |index: usize| grown(index).filter(|_| time > 0.0).map(|grown| grown / time);
-        let nothing = |code: MetricCode, why: String| Choice {
+        let rate = |index: usize, metric: &Metric| {
+            let grown = meter::growth(index, metric.scope, first, last, counts);
+            grown.filter(|_| time > 0.0).map(|grown| grown / time)
+        };
+        let counted = Counted {
+            metrics,
+            rates: metrics
+                .iter()
+                .enumerate()
+                .map(|(index, metric)| rate(index, metric))
+                .collect(),
+            probe,
+        };
+        let Self::Named(name) = self else {
+            return counted.automatic();
+        };
+        if let Some(index) = metrics.iter().position(|metric| metric.name == *name) {
+            return counted.named(index);
+        }
+        let unknown = self.check(metrics).err();
+        let why = unknown.map_or_else(String::new, |error| error.to_string());
+        Choice::nothing(MetricCode::NotThere, why)
+    }
+}
+
+impl Choice {
+    fn nothing(code: MetricCode, why: String) -> Self {
+        Self {
             metric: None,
             per_second: 0.0,
             code,
             why,
-        };
-        let chosen = |metric: usize, per_second: f64, code: MetricCode, why: String| Choice {
-            metric: Some(metric),
-            per_second,
-            code,
-            why,
-        };
-        if let Self::Named(name) = self {
-            let Some(index) = metrics.iter().position(|metric| metric.name == *name) else {
-                let unknown = self.check(metrics).err();
-                let why = unknown.map_or_else(String::new, |error| error.to_string());
-                return nothing(MetricCode::NotThere, why);
-            };
-            return match per_second(index) {
-                Some(rate) if rate > 0.0 => chosen(
-                    index,
-                    rate,
-                    MetricCode::AskedFor,
-                    format!("asked for{}", coarse(rate, probe).unwrap_or_default()),
-                ),
-                Some(_) => nothing(
-                    MetricCode::AskedForCountedNothing,
-                    format!("`{name}` was asked for but has counted nothing so far"),
-                ),
-                None => nothing(
-                    MetricCode::AskedForNotReadable,
-                    format!("`{name}` was asked for, but {}", absent(&metrics[index])),
-                ),
-            };
         }
-        let mut order: Vec<usize> = (0..metrics.len())
-            .filter(|&index| is_automatic(&metrics[index]))
-            .collect();
-        order.sort_by_key(|&index| metrics[index].source);
+    }
+}
+
+/// What the metrics counted at the end of the initialisation.
+struct Counted<'a> {
+    metrics: &'a [Metric],
+    /// Counts a second of each metric; `None` where nothing could be read.
+    rates: Vec<Option<f64>>,
+    probe: Duration,
+}
+
+impl Counted<'_> {
+    /// The choice of the metric that the user named.
+    fn named(&self, index: usize) -> Choice {
+        let metric = &self.metrics[index];
+        match self.rates[index] {
+            Some(rate) if rate > 0.0 => self.chosen(index, rate, MetricCode::AskedFor, "asked for"),
+            Some(_) => Choice::nothing(
+                MetricCode::AskedForCountedNothing,
+                format!("`{}` was asked for but has counted nothing so far", metric.name),
+            ),
+            None => Choice::nothing(
+                MetricCode::AskedForNotReadable,
+                format!(
+                    "`{}` was asked for, but {}",
+                    metric.name,
+                    (metric.source.absent)(metric)
+                ),
+            ),
+        }
+    }
+
+    /// The choice of `auto`: the most preferred metric that counts often enough, or else the most preferred that counts.
+    fn automatic(&self) -> Choice {
+        let order = sources::automatic(self.metrics);
         let counting: Vec<(usize, f64)> = order
             .iter()
-            .filter_map(|&index| Some((index, per_second(index).filter(|&rate| rate > 0.0)?)))
+            .filter_map(|&index| Some((index, self.rates[index].filter(|&rate| rate > 0.0)?)))
             .collect();
-        let Some(&(first_index, first_rate)) = counting.first() else {
-            let names: Vec<&str> = order.iter().map(|&index| metrics[index].name.as_str()).collect();
-            return match names.as_slice() {
-                [] => nothing(MetricCode::NoSource, "there is no source of counts".to_owned()),
-                names => nothing(
-                    MetricCode::NothingCounted,
-                    format!("nothing has counted so far ({})", names.join(", ")),
-                ),
-            };
+        let enough = counting
+            .iter()
+            .find(|(_, rate)| rate * self.probe.as_secs_f64() >= ENOUGH);
+        let Some(&(index, rate)) = enough.or(counting.first()) else {
+            return self.nothing_counts(&order);
         };
-        let enough = counting.iter().find(|(_, rate)| rate * probe.as_secs_f64() >= ENOUGH);
-        let &(index, rate) = enough.unwrap_or(&(first_index, first_rate));
         let passed_over: Vec<String> = order
             .iter()
             .take_while(|&&other| other != index)
-            .map(|&other| {
-                let name = &metrics[other].name;
-                match per_second(other) {
-                    Some(rate) if rate > 0.0 => {
-                        format!(
-                            "`{name}` counts too seldom, {:.1} times in a probe",
-                            rate * probe.as_secs_f64()
-                        )
-                    }
-                    Some(_) => format!("`{name}` counted nothing"),
-                    None => absent(&metrics[other]),
-                }
-            })
+            .map(|&other| self.passed_over(other))
             .collect();
         let mut why = "the nearest to the program's own progress".to_owned();
         if !passed_over.is_empty() {
             why = format!("{why} that counts here ({})", passed_over.join(", "));
         }
-        let why = format!("{why}{}", coarse(rate, probe).unwrap_or_default());
-        chosen(index, rate, MetricCode::NearestToProgress, why)
+        self.chosen(index, rate, MetricCode::NearestToProgress, &why)
     }
-}
 
-/// Why there is nothing to be read of this metric: nobody has told it of the program.
-fn absent(metric: &Metric) -> String {
-    match metric.source {
-        MetricSource::Heartbeat => "the program reports no heartbeats".to_owned(),
-        MetricSource::Regions => "the program has no parallel regions that the agent sees".to_owned(),
-        MetricSource::Barriers => "the program has no barriers that the agent sees".to_owned(),
-        MetricSource::Iterations | MetricSource::Event | MetricSource::Uprobe | MetricSource::Scripted => {
-            format!("`{}` could not be read", metric.name)
+    fn chosen(&self, metric: usize, per_second: f64, code: MetricCode, why: &str) -> Choice {
+        Choice {
+            metric: Some(metric),
+            per_second,
+            code,
+            why: format!("{why}{}", coarse(per_second, self.probe).unwrap_or_default()),
         }
     }
-}
 
-/// Whether `auto` may take this metric.
-fn is_automatic(metric: &Metric) -> bool {
-    match metric.source {
-        MetricSource::Heartbeat
-        | MetricSource::Regions
-        | MetricSource::Barriers
-        | MetricSource::Iterations
-        | MetricSource::Scripted => true,
-        MetricSource::Event => metric.unit == "instruction",
-        MetricSource::Uprobe => false,
+    /// That none of these metrics counts.
+    fn nothing_counts(&self, order: &[usize]) -> Choice {
+        let names: Vec<&str> = order.iter().map(|&index| self.metrics[index].name.as_str()).collect();
+        match names.as_slice() {
+            [] => Choice::nothing(MetricCode::NoSource, "there is no source of counts".to_owned()),
+            names => Choice::nothing(
+                MetricCode::NothingCounted,
+                format!("nothing has counted so far ({})", names.join(", ")),
+            ),
+        }
+    }
+
+    /// Why `auto` did not choose a metric that it prefers to the chosen one: a clause.
+    fn passed_over(&self, index: usize) -> String {
+        let metric = &self.metrics[index];
+        match self.rates[index] {
+            Some(rate) if rate > 0.0 => format!(
+                "`{}` counts too seldom, {:.1} times in a probe",
+                metric.name,
+                rate * self.probe.as_secs_f64()
+            ),
+            Some(_) => format!("`{}` counted nothing", metric.name),
+            None => (metric.source.absent)(metric),
+        }
     }
 }
 

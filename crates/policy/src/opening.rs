@@ -99,7 +99,11 @@ impl Opening {
             return Opened::NotYet;
         }
         let idle = working_tasks.judge(sample) == Judgement::Idle;
-        if idle && !self.request.beats(&self.metrics, &self.first, sample, self.times.probe) {
+        if idle
+            && !self
+                .request
+                .measures_idle_program(&self.metrics, &self.first, sample, self.times.probe)
+        {
             if !self.told_idle {
                 self.told_idle = true;
                 findings.push(Finding::Note {

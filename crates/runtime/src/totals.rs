@@ -87,7 +87,7 @@ fn count(counts: &[Option<Count>], metric: usize) -> Option<Count> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{MetricSource, Scope, TaskId, TaskSample};
+    use pinfold_core::{Scope, TaskId, TaskSample, sources};
 
     fn sample(at: u64, tasks: &[(u64, u64)]) -> Sample {
         let task = |&(serial, value): &(u64, u64)| TaskSample {
@@ -113,7 +113,7 @@ mod tests {
         let metric = |name: &str| Metric {
             name: name.to_owned(),
             unit: "count".to_owned(),
-            source: MetricSource::Event,
+            source: &sources::EVENT,
             scope: Scope::Task,
         };
         vec![metric("event:a"), metric("event:b")]

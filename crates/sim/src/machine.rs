@@ -5,8 +5,8 @@ use crate::events::{EventDefinition, EventSet};
 use crate::model::Model;
 use crate::timeline::{Energy, Program, Timeline, Wanted};
 use pinfold_core::{
-    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, MetricSource,
-    NodeSet, PageMapping, PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample, Topology, Wait,
+    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeSet, PageMapping,
+    PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -115,29 +115,19 @@ impl SimulatedMachine {
         let regions = regions.unwrap_or_default();
         let mut metrics = vec![];
         if !regions.is_empty() {
-            metrics.push(Metric {
-                name: "regions".to_owned(),
-                unit: "region".to_owned(),
-                source: MetricSource::Regions,
-                scope: Scope::Program,
-            });
+            metrics.push(sources::REGIONS.metric(Scope::Program));
         }
-        metrics.push(Metric {
-            name: "iterations".to_owned(),
-            unit: "iteration".to_owned(),
-            source: MetricSource::Iterations,
-            scope: Scope::Program,
-        });
+        metrics.push(sources::ITERATIONS.metric(Scope::Program));
         metrics.extend(events.iter().map(|event| Metric {
             name: format!("event:{}", event.name),
             unit: event.unit.clone(),
-            source: MetricSource::Event,
+            source: &sources::EVENT,
             scope: Scope::Task,
         }));
         metrics.extend(energy.iter().map(|energy| Metric {
             name: format!("event:{}", energy.event_name()),
             unit: ENERGY_UNIT.to_owned(),
-            source: MetricSource::Event,
+            source: &sources::EVENT,
             scope: Scope::Program,
         }));
         let mut notes = vec![];
@@ -243,13 +233,15 @@ impl SimulatedMachine {
             .map(|program| self.timeline.repetitions(program))
             .collect();
         let (_, first_energy) = self.first_event();
-        let counts = self.metrics[..first_energy].iter().map(|metric| match metric.source {
-            MetricSource::Regions => {
+        let counts = self.metrics[..first_energy].iter().map(|metric| {
+            if metric.source == &sources::REGIONS {
                 let done = progress.iter().zip(&self.regions);
                 Some(done.map(|(progress, &regions)| whole(progress * regions as f64)).sum())
+            } else if metric.source == &sources::ITERATIONS {
+                Some(progress.iter().map(|&progress| whole(progress)).sum())
+            } else {
+                None
             }
-            MetricSource::Iterations => Some(progress.iter().map(|&progress| whole(progress)).sum()),
-            _ => None,
         });
         let energy = self.energy.iter();
         counts

@@ -20,7 +20,7 @@
 //! assert_eq!(script.topology(), "synthetic:package:2 l3:1 core:2 pu:1");
 //! ```
 
-use pinfold_core::{Metric, MetricSource, ParsePuSetError, PuId, PuSet, Scope};
+use pinfold_core::{Metric, MetricSource, ParsePuSetError, PuId, PuSet, Scope, sources};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -113,7 +113,7 @@ pub(crate) struct Thread {
 struct ScriptMetric {
     name: String,
     unit: String,
-    source: MetricSource,
+    source: &'static MetricSource,
     scope: Scope,
     /// Counts a step.
     #[serde(default = "one")]
@@ -305,12 +305,7 @@ impl Script {
     pub(crate) fn counters(&self) -> Vec<Counter> {
         let Some(metrics) = &self.metrics else {
             return vec![Counter {
-                metric: Metric {
-                    name: "scripted".to_owned(),
-                    unit: "step".to_owned(),
-                    source: MetricSource::Scripted,
-                    scope: Scope::Task,
-                },
+                metric: sources::SCRIPTED.metric(Scope::Task),
                 per_step: 1.0,
                 missing: vec![],
             }];

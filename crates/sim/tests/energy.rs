@@ -4,7 +4,7 @@
 mod computing;
 
 use computing::Computing;
-use pinfold_core::{COUNTS_OF_A_JOULE, Machine, MetricSource, Scope};
+use pinfold_core::{COUNTS_OF_A_JOULE, Machine, Scope, sources};
 use pinfold_sim::{Energy, NamedProgram, Repeat, Run, SimulatedMachine, model};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn computing_on(name: &str) -> SimulatedMachine {
 fn watts(machine: &mut SimulatedMachine, event: &str) -> Option<f64> {
     let name = format!("event:{event}");
     let index = machine.metrics().iter().position(|metric| metric.name == name)?;
-    assert_eq!(machine.metrics()[index].source, MetricSource::Event);
+    assert_eq!(machine.metrics()[index].source, &sources::EVENT);
     assert_eq!(machine.metrics()[index].scope, Scope::Program);
     machine.wait(Duration::from_secs(1)).unwrap();
     let before = machine.observe();

@@ -6,8 +6,8 @@ use super::policies::{Build, Built, Common, Program, Setting};
 use super::{Arguments, binding, pages, schedule};
 use crate::embedded;
 use anyhow::{Context, Result, anyhow, bail};
-use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology};
-use pinfold_linux::channel::{Channel, REPORTED};
+use pinfold_core::{Metric, PageMapping, Pinning, Prefetchers, PuSet, Topology, sources};
+use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
@@ -206,9 +206,10 @@ fn explained(error: CounterError, given: &str) -> anyhow::Error {
     if name != given {
         return error.into();
     }
-    let reported = REPORTED.map(|reported| reported.name);
+    let reported: Vec<&str> = sources::reported().map(|(source, _)| source.code).collect();
     let own = reported
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|own| strsim::damerau_levenshtein(own, given) <= 2);
     let near: Vec<&str> = own.chain(nearest.iter().map(String::as_str)).collect();
     let guess = match near.first() {
@@ -276,7 +277,7 @@ fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Reques
     let MetricRequest::Named(name) = &metric else {
         return Ok((vec![], metric));
     };
-    if REPORTED.iter().any(|reported| reported.name == name) {
+    if sources::reported().any(|(source, _)| source.code == name) {
         return Ok((vec![], metric));
     }
     let request = if name.starts_with("uprobe:") {

@@ -9,8 +9,8 @@ use super::plan::Plan;
 use super::policies::Listener;
 use super::progress::Progress;
 use pinfold_core::{
-    Applied, COUNTS_OF_A_JOULE, Configuration, ENERGY_UNIT, Finding, Machine, Metric, MetricSource, Pinning, Refusal,
-    Sample, Scope,
+    Applied, COUNTS_OF_A_JOULE, Configuration, ENERGY_UNIT, Finding, Machine, Metric, Pinning, Refusal, Sample, Scope,
+    sources,
 };
 use pinfold_runtime::{MetricRate, MetricRecord, Record, Recorder, Search};
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ impl Report {
             let scaled = if rate.multiplexed { " (scaled)" } else { "" };
             if deciding == Some(metric.name.as_str()) {
                 text.insert_str(0, scaled);
-            } else if metric.source == MetricSource::Event && self.wanted(&metric.name) {
+            } else if metric.source == &sources::EVENT && self.wanted(&metric.name) {
                 let rate = rate
                     .rate
                     .map_or_else(|| "not measured".to_owned(), |rate| event_rate(&metric.unit, rate));

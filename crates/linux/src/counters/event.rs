@@ -7,7 +7,7 @@ use crate::nearest::{misspelt, nearest};
 use crate::pfm::{self, AttributeKind, Encoding, Library, PfmError, Pmu, PmuKind, Privilege, sys};
 use crate::symbols;
 use nix::errno::Errno;
-use pinfold_core::{Metric, MetricSource, Scope, digits};
+use pinfold_core::{Metric, Scope, digits, sources};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -102,7 +102,7 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
             let (encoding, user_only) = resolve_event(pfm::library()?, name)?;
             Ok(Source {
                 name: name.clone(),
-                metric: metric(unit(&encoding), MetricSource::Event),
+                metric: metric(unit(&encoding), &sources::EVENT),
                 attributes: encoding.attributes,
                 user_only,
                 probed_path: None,
@@ -116,7 +116,7 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
             attributes.__bindgen_anon_4.config2 = offset;
             Ok(Source {
                 name: request.metric_name(),
-                metric: metric("call", MetricSource::Uprobe),
+                metric: metric("call", &sources::UPROBE),
                 attributes,
                 user_only: None,
                 probed_path: Some(CString::new(absolute.as_os_str().as_bytes()).expect("the path was just opened")),

@@ -158,7 +158,7 @@ fn busy(elapsed: Option<Duration>, before: Option<&TaskSample>, after: &TaskSamp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{Count, MetricSource, PuId, Scope};
+    use pinfold_core::{Count, PuId, Scope, sources};
 
     fn events() -> MapperEvents {
         let of = |activity, add: &[&str], subtract: &[&str]| ActivityEvents {
@@ -180,7 +180,7 @@ mod tests {
         let metric = |name: &str| Metric {
             name: format!("event:{name}"),
             unit: "event".to_owned(),
-            source: MetricSource::Event,
+            source: &sources::EVENT,
             scope: Scope::Task,
         };
         let metrics: Vec<Metric> = events().all().into_iter().map(metric).collect();

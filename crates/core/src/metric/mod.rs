@@ -1,6 +1,9 @@
 //! What can be measured of a running program, and how each kind is named on the command line.
 
+pub mod sources;
+
 use serde::{Deserialize, Serialize};
+pub use sources::MetricSource;
 use std::fmt;
 
 /// What one count of an energy event is. The kernel counts in it, whatever unit the processor has, and gives `perf` the
@@ -11,37 +14,16 @@ pub const ENERGY_UNIT: &str = "2^-32 joule";
 pub const COUNTS_OF_A_JOULE: f64 = 4_294_967_296.0;
 
 /// A named count that grows as the program runs; its rate is what a policy compares.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// The name that `--metric` takes: `regions`, `heartbeat`, `uprobe:SYMBOL`, `event:NAME`.
     pub name: String,
     /// What one count is, in the singular: `region`, `heartbeat`, `instruction`. A rate is in these per second.
     pub unit: String,
     /// Where the counts come from.
-    pub source: MetricSource,
+    pub source: &'static MetricSource,
     /// Whether each task has its own count or the program has one.
     pub scope: Scope,
-}
-
-/// Where a metric's counts come from. The order is that in which `auto` prefers them: progress that the application
-/// reports itself comes before anything that a thread spinning at a barrier also produces (docs/metrics.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricSource {
-    /// The program calls `pinfold_heartbeat`.
-    Heartbeat,
-    /// The in-process agent counts the parallel regions that end.
-    Regions,
-    /// The in-process agent counts the team barriers passed inside parallel regions.
-    Barriers,
-    /// A simulated machine counts how often the recorded piece of the program is done.
-    Iterations,
-    /// A probe in the program's text counts how often a function is entered.
-    Uprobe,
-    /// The kernel or the processor counts events for each task.
-    Event,
-    /// A simulated machine's script gives the rates.
-    Scripted,
 }
 
 /// What a count belongs to.

@@ -1,0 +1,14 @@
+//! Repetitions of a recording.
+
+use super::{MetricSource, unreadable};
+
+/// A simulated machine counts the repetitions of the region of interest.
+pub static ITERATIONS: MetricSource = MetricSource {
+    code: "iterations",
+    unit: Some("iteration"),
+    listed: None,
+    automatic: |_| true,
+    measures_idle_programs: false,
+    absent: unreadable,
+    counter: None,
+};
