@@ -1,9 +1,10 @@
-//! Text for people: a topology as lines, recordings and machine models as tables, and the daemon's state as a frame of a
-//! terminal.
+//! Text for people: topologies and findings as lines, recordings and machine models as tables, and the daemon's state as
+//! a frame of a terminal.
 //!
 //! Pure: the caller reads what is drawn, and prints it.
 
 pub mod daemon;
+pub mod findings;
 pub mod model;
 pub mod recording;
 pub mod topology;

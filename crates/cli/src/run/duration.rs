@@ -42,19 +42,6 @@ pub(crate) fn parse_probe(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time in the unit that fits it.
-pub(super) fn text(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    if seconds < 1.0 {
-        format!("{:.0} ms", seconds * 1e3)
-    } else if seconds < 60.0 {
-        format!("{seconds:.1} s")
-    } else {
-        let seconds = seconds.round();
-        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,13 +73,5 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse_probe("0ms").is_err());
-    }
-
-    #[test]
-    fn times_are_in_the_unit_that_fits() {
-        assert_eq!(super::text(Duration::from_millis(250)), "250 ms");
-        assert_eq!(super::text(Duration::from_millis(2500)), "2.5 s");
-        assert_eq!(super::text(Duration::from_secs(125)), "2 min 5 s");
-        assert_eq!(super::text(Duration::from_millis(2_999_900)), "50 min 0 s");
     }
 }

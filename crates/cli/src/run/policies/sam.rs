@@ -2,7 +2,6 @@
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
 use crate::activities;
-use crate::run::duration;
 use crate::run::place::Where;
 use anyhow::{Result, bail};
 use clap::{Args, Command, FromArgMatches, ValueEnum};
@@ -12,6 +11,7 @@ use pinfold_core::{Finding, MoveReason, TaskMove};
 use pinfold_linux::counters::Request;
 use pinfold_policy::sam::{MapperEvents, MapperOptions, SamOptions, Thresholds};
 use pinfold_runtime::Record;
+use pinfold_view::findings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -191,7 +191,7 @@ impl Listener for Moves {
 fn told(at: Duration, moved: &TaskMove) -> String {
     let mut text = format!(
         "at {}: thread {} from CPU {} to CPU {}",
-        duration::text(at),
+        findings::duration(at),
         moved.task.thread,
         moved.from,
         moved.to
