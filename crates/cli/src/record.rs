@@ -2,8 +2,8 @@
 //!
 //! 1. Find what is to be run (`pinfold_linux::qemu`), QEMU and the plugin.
 //! 2. Write the recording's header; make the memory that is shared with the plugin.
-//! 3. Run the program under QEMU with our standard streams.
-//! 4. If it did not end in an orderly way, finish the blocks that it left behind.
+//! 3. Run the program under QEMU with the standard streams of this process.
+//! 4. If the program was ended while it was recorded, complete the recording with the unfinished blocks.
 
 use crate::console;
 use crate::embedded;
@@ -14,18 +14,16 @@ use pinfold_linux::channel::Channel;
 use pinfold_linux::output::open_growing;
 use pinfold_linux::qemu::{self, Program};
 use pinfold_linux::symbols;
-use pinfold_trace::shared::{self, Settings, Status};
-use pinfold_trace::{
-    FORMAT_VERSION, Functions, Header, Output, Recording, Region, RegionPlace, TraceError, Window, Writer,
-};
+use pinfold_trace::shared::{self, Memory, Settings, Status};
+use pinfold_trace::{FORMAT_VERSION, Functions, Header, Recording, Region, RegionPlace, TraceError, Window, Writer};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
 
 /// Record the data accesses of an unmodified x86-64 program, which runs under qemu-user.
 ///
@@ -63,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 
-    /// What the program finds in its environment besides.
+    /// More variables of the program's environment.
     #[arg(skip)]
     variables: Vec<(OsString, OsString)>,
 }
@@ -143,7 +141,7 @@ impl WantedRegion {
 }
 
 impl Arguments {
-    /// A recording of a whole program, which finds `variables` in its environment besides.
+    /// A recording of a whole program, with more variables in its environment.
     pub(crate) fn whole(output: PathBuf, command: Vec<OsString>, variables: Vec<(OsString, OsString)>) -> Self {
         Self {
             output,
@@ -189,7 +187,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     record(arguments).map(ExitCode::from)
 }
 
-/// Records, and gives the exit status: the program's, or that of a command that could not be run.
+/// Records; the exit status is the program's, or that of a command that could not be run.
 pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let program = match Program::find(&arguments.command) {
         Ok(program) => program,
@@ -206,47 +204,22 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let mut environment = environment(&channel)?;
     environment.extend_from_slice(&arguments.variables);
 
-    let header = Header {
-        recorder: format!("pinfold {}", env!("CARGO_PKG_VERSION")),
-        architecture: "x86_64".to_owned(),
-        page_size: 4096,
-        command: arguments
-            .command
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        program: program.file.to_string_lossy().into_owned(),
-        window: window.clone(),
-    };
-    let mut options = OpenOptions::new();
-    let mut file = open_growing(&arguments.output, options.write(true).create(true).truncate(true))
-        .and_then(|mut file| Ok(Writer::header(&mut file, &header).map(|()| file)?))
-        .with_context(|| format!("{} cannot be written", arguments.output.display()))?;
-    file.flush()?;
-    let output = arguments.output.canonicalize()?;
+    let output = create(arguments, &program, window.clone())?;
     let memory = shared_memory(&Settings {
         output: output.clone(),
         window,
     })
     .context("no memory to share with the recorded program")?;
 
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let mut command = program.command(&qemu, &plugin, &memory_name(&memory), &environment);
     let status =
         pinfold_linux::child::run(&mut command).with_context(|| format!("{} cannot be run", qemu.display()))?;
     let elapsed = started.elapsed();
     finish(&memory, &output, status)?;
-    tell_missing_window(arguments, &output)?;
+    say_missing_window(arguments, &output)?;
     if arguments.verbose {
-        let (recording, _) = Recording::salvage(&output)?;
-        let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
-        console::say(format_args!(
-            "recorded {accesses} accesses of {} threads in {:.2} s: {} bytes, {:.3} an access (format {FORMAT_VERSION})",
-            recording.threads().len(),
-            elapsed.as_secs_f64(),
-            recording.file_size(),
-            recording.file_size() as f64 / accesses.max(1) as f64,
-        ));
+        say_size(&output, elapsed)?;
     }
     let code = status
         .code()
@@ -255,7 +228,40 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Opens a recording; with `salvage` what precedes the damage of a damaged one, which is said.
+/// Creates the recording with its header; its absolute path.
+fn create(arguments: &Arguments, program: &Program, window: Option<Window>) -> Result<PathBuf> {
+    let words = arguments.command.iter();
+    let header = Header {
+        recorder: format!("pinfold {}", env!("CARGO_PKG_VERSION")),
+        architecture: "x86_64".to_owned(),
+        page_size: 4096,
+        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+        program: program.file.to_string_lossy().into_owned(),
+        window,
+    };
+    let mut options = OpenOptions::new();
+    let mut file = open_growing(&arguments.output, options.write(true).create(true).truncate(true))
+        .and_then(|mut file| Ok(Writer::header(&mut file, &header).map(|()| file)?))
+        .with_context(|| format!("{} cannot be written", arguments.output.display()))?;
+    file.flush()?;
+    Ok(arguments.output.canonicalize()?)
+}
+
+/// Reports what was recorded, and its size.
+fn say_size(output: &Path, elapsed: Duration) -> Result<()> {
+    let (recording, _) = Recording::salvage(output)?;
+    let accesses: u64 = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
+    console::say(format_args!(
+        "recorded {accesses} accesses of {} threads in {:.2} s: {} bytes, {:.3} an access (format {FORMAT_VERSION})",
+        recording.threads().len(),
+        elapsed.as_secs_f64(),
+        recording.file_size(),
+        recording.file_size() as f64 / accesses.max(1) as f64,
+    ));
+    Ok(())
+}
+
+/// Opens a recording. With `salvage` the part before the damage of a damaged recording is read, with a message.
 pub(crate) fn open(path: &Path, salvage: bool) -> Result<Recording> {
     if !salvage {
         return Ok(Recording::open(path)?);
@@ -273,7 +279,7 @@ pub(crate) fn open(path: &Path, salvage: bool) -> Result<Recording> {
 }
 
 /// Reports a window that was never reached, so that nothing is recorded.
-fn tell_missing_window(arguments: &Arguments, output: &Path) -> Result<()> {
+fn say_missing_window(arguments: &Arguments, output: &Path) -> Result<()> {
     let (recording, _) = Recording::salvage(output)?;
     if recording.threads().iter().any(|thread| thread.accesses() > 0) {
         return Ok(());
@@ -323,7 +329,7 @@ pub(crate) fn region_name(place: &RegionPlace) -> Option<String> {
     symbols::Functions::read(&place.file).ok()?.at(place.offset)
 }
 
-/// What the recorded program gets into its environment: the agent, asked for marks.
+/// The variables that make the program load the agent, and the agent make marks.
 fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
     let agent = embedded::agent()?;
     let mut environment = channel.environment(|name: &str| std::env::var_os(name), Some(&agent));
@@ -331,33 +337,24 @@ fn environment(channel: &Channel) -> Result<Vec<(OsString, OsString)>> {
     Ok(environment)
 }
 
-/// A file that lives in memory and has no name.
-fn shared_memory(settings: &Settings) -> Result<File> {
+/// The memory that is shared with the plugin: a file that lives in memory and has no name.
+fn shared_memory(settings: &Settings) -> Result<Memory> {
     let file = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile())?;
-    file.set_len(shared::SIZE as u64)?;
-    let text = serde_json::to_vec(settings)?;
-    file.write_all_at(&(text.len() as u64).to_ne_bytes(), 0)?;
-    file.write_all_at(&text, 8)?;
-    Ok(file)
+    Ok(Memory::create(file, settings)?)
 }
 
-fn memory_name(memory: &File) -> String {
-    format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd())
+fn memory_name(memory: &Memory) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), memory.file().as_raw_fd())
 }
 
-/// Completes the recording of a program that did not end in an orderly way, and says what went wrong.
-fn finish(memory: &File, output: &Path, status: std::process::ExitStatus) -> Result<()> {
-    let word = |which: Status| -> io::Result<u64> {
-        let mut bytes = [0; 8];
-        memory.read_exact_at(&mut bytes, which.offset() as u64)?;
-        Ok(u64::from_ne_bytes(bytes))
-    };
-    if word(Status::Started)? == 0 {
+/// Completes the recording of a program that was ended while it was recorded, and reports what went wrong.
+fn finish(memory: &Memory, output: &Path, status: ExitStatus) -> Result<()> {
+    if memory.status(Status::Started)? == 0 {
         bail!(
             "QEMU ended ({status}) before it ran the program; it must be Debian 12's qemu-user 7.2, later ones take no plugins"
         );
     }
-    let error = word(Status::WriteError)?;
+    let error = memory.status(Status::WriteError)?;
     if error != 0 {
         bail!(
             "{} could not be written: {}; the recording ends there",
@@ -365,24 +362,14 @@ fn finish(memory: &File, output: &Path, status: std::process::ExitStatus) -> Res
             io::Error::from_raw_os_error(i32::try_from(error)?)
         );
     }
-    let unrecorded = word(Status::Unrecorded)?;
-    if unrecorded > 0 {
-        console::say(format_args!(
-            "{unrecorded} threads are not in the recording: it holds {} at one time",
-            shared::SLOTS
-        ));
-    }
-    let forks = word(Status::Forks)?;
-    if forks > 0 {
-        console::say(format_args!(
-            "the program created {forks} processes; only its first one is recorded"
-        ));
-    }
-    if word(Status::Complete)? == 1 {
+    say_what_is_missing(memory)?;
+    if memory.status(Status::Complete)? == 1 {
         return Ok(());
     }
-    complete(memory, output).with_context(|| format!("{} could not be completed", output.display()))?;
-    if word(Status::Exec)? == 1 {
+    memory
+        .complete(output)
+        .with_context(|| format!("{} could not be completed", output.display()))?;
+    if memory.status(Status::Exec)? == 1 {
         console::say("the program replaced itself by exec; what it did before is recorded");
     } else if let Some(signal) = status.signal() {
         console::say(format_args!(
@@ -396,35 +383,20 @@ fn finish(memory: &File, output: &Path, status: std::process::ExitStatus) -> Res
     Ok(())
 }
 
-/// Appends the blocks that the program left unfinished, and the end mark.
-fn complete(memory: &File, output: &Path) -> Result<()> {
-    let (recording, _) = Recording::salvage(output)?;
-    let mut file = OpenOptions::new().append(true).open(output)?;
-    // A frame that was cut off in the middle.
-    file.set_len(recording.file_size())?;
-    let mut slot = vec![0; shared::SLOT];
-    for index in 0..shared::SLOTS {
-        let offset = shared::SLOTS_BEGIN + index * shared::SLOT;
-        memory.read_exact_at(&mut slot[..24], offset as u64)?;
-        if slot[..24].iter().all(|byte| *byte == 0) {
-            continue;
-        }
-        memory.read_exact_at(&mut slot, offset as u64)?;
-        let Some((thread, first_instruction, block)) = Output::from_memory(&slot).and_then(|block| block.salvaged())
-        else {
-            continue;
-        };
-        // The program may have been killed between writing a block and beginning the next.
-        let written = recording
-            .threads()
-            .iter()
-            .find(|known| known.number == thread)
-            .and_then(|known| known.blocks.last())
-            .is_some_and(|last| last.first_instruction + last.instructions > first_instruction);
-        if !written && let Ok(frame) = Writer::salvaged_block(thread, first_instruction, &block) {
-            file.write_all(&frame)?;
-        }
+/// Reports threads and processes that are not recorded.
+fn say_what_is_missing(memory: &Memory) -> Result<()> {
+    let unrecorded = memory.status(Status::Unrecorded)?;
+    if unrecorded > 0 {
+        console::say(format_args!(
+            "{unrecorded} threads are not in the recording: it holds {} at one time",
+            shared::SLOTS
+        ));
     }
-    file.write_all(&Writer::end())?;
+    let forks = memory.status(Status::Forks)?;
+    if forks > 0 {
+        console::say(format_args!(
+            "the program created {forks} processes; only its first one is recorded"
+        ));
+    }
     Ok(())
 }

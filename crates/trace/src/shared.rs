@@ -7,9 +7,12 @@
 //! | `STATUS` | the words of [`Status`] |
 //! | `SLOTS_BEGIN + i * SLOT` | the `Output` of the thread that has QEMU's vcpu index `i` |
 
-use crate::{Output, Window};
+use crate::{Output, Recording, TraceError, Window, Writer};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 /// Where the status begins.
 pub const STATUS: usize = 64 << 10;
@@ -58,5 +61,73 @@ impl Status {
     /// Where its word lies.
     pub fn offset(self) -> usize {
         STATUS + 8 * self as usize
+    }
+}
+
+/// The memory, on the side of `pinfold record`.
+#[derive(Debug)]
+pub struct Memory(File);
+
+impl Memory {
+    /// Lays the memory out in an empty file, with the settings.
+    pub fn create(file: File, settings: &Settings) -> io::Result<Self> {
+        file.set_len(SIZE as u64)?;
+        let text = serde_json::to_vec(settings)?;
+        file.write_all_at(&(text.len() as u64).to_ne_bytes(), 0)?;
+        file.write_all_at(&text, 8)?;
+        Ok(Self(file))
+    }
+
+    /// The file that holds the memory.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+
+    /// A word of the status.
+    pub fn status(&self, which: Status) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.0.read_exact_at(&mut bytes, which.offset() as u64)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// Completes the recording of a program that was ended while it was recorded: appends the blocks that the program left
+    /// unfinished, and the end mark.
+    pub fn complete(&self, output: &Path) -> Result<(), TraceError> {
+        let (recording, _) = Recording::salvage(output)?;
+        self.append_blocks(&recording, output)
+            .map_err(|source| TraceError::File {
+                path: output.to_owned(),
+                source,
+            })
+    }
+
+    fn append_blocks(&self, recording: &Recording, output: &Path) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).open(output)?;
+        // Removes a frame that was cut off in the middle.
+        file.set_len(recording.file_size())?;
+        let mut slot = vec![0; SLOT];
+        for index in 0..SLOTS {
+            let offset = SLOTS_BEGIN + index * SLOT;
+            self.0.read_exact_at(&mut slot[..24], offset as u64)?;
+            if slot[..24].iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            self.0.read_exact_at(&mut slot, offset as u64)?;
+            let salvaged = Output::from_memory(&slot).and_then(|block| block.salvaged());
+            let Some((thread, first_instruction, block)) = salvaged else {
+                continue;
+            };
+            // The program may have been killed between writing a block and beginning the next.
+            let written = recording
+                .threads()
+                .iter()
+                .find(|known| known.number == thread)
+                .and_then(|known| known.blocks.last())
+                .is_some_and(|last| last.first_instruction + last.instructions > first_instruction);
+            if !written && let Ok(frame) = Writer::salvaged_block(thread, first_instruction, &block) {
+                file.write_all(&frame)?;
+            }
+        }
+        file.write_all(&Writer::end())
     }
 }
