@@ -316,13 +316,13 @@ def test_lines_for_a_person_go_to_standard_error(daemon: Callable[..., Daemon]) 
 
 def test_a_process_that_stood_still_decides_nothing_of_the_gap(daemon: Callable[..., Daemon]) -> None:
     one = daemon(*SHARING, "--interval", "1ms")
-    eventually(lambda: one.state()["totals"]["beats"] > 3, "it goes round")
-    before = one.state()["totals"]["beats_skipped"]
+    eventually(lambda: one.state()["totals"]["intervals"] > 3, "it goes round")
+    before = one.state()["totals"]["intervals_skipped"]
     one.process.send_signal(signal.SIGSTOP)
     eventually(lambda: "T" in Path(f"/proc/{one.process.pid}/stat").read_text().rpartition(")")[2][:3], "it stands")
     subprocess.run(["sleep", "0.1"], check=True)
     one.process.send_signal(signal.SIGCONT)
-    eventually(lambda: one.state()["totals"]["beats_skipped"] > before, "the gap is noticed")
+    eventually(lambda: one.state()["totals"]["intervals_skipped"] > before, "the gap is noticed")
 
 
 def test_the_service_manager_hears_when_it_is_ready_and_when_it_ends(binary: Path, tmp_path: Path) -> None:

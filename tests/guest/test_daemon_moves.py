@@ -109,8 +109,8 @@ def test_a_cpuset_that_shrinks_is_never_left(guest: Guest, daemon: Callable[[str
     daemon("--name spin")
     eventually(lambda: together(guest), "the threads of each program are in one package")
     guest.check("echo 0-3 > /sys/fs/cgroup/apart/cpuset.cpus")
-    beats = state(guest)["totals"]["beats"]
-    eventually(lambda: state(guest)["totals"]["beats"] > beats + 20, "the daemon goes on")
+    intervals = state(guest)["totals"]["intervals"]
+    eventually(lambda: state(guest)["totals"]["intervals"] > intervals + 20, "the daemon goes on")
     assert all(mask & ~0xF == 0 for mask in masks(guest, "spin"))
     guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
     assert masks(guest, "spin") == [0xF] * 2 * PROGRAMS

@@ -32,6 +32,10 @@ pub const CODE_SETS: &[CodeSet] = &[
     MoveReason::SET,
     Activity::SET,
     LeftAlone::SET,
+    OutcomeCode::SET,
+    StayCode::SET,
+    HostNoteCode::SET,
+    Children::SET,
 ];
 
 /// A reason in JSON: an object of both keys.
@@ -257,5 +261,70 @@ codes! {
         #[default]
         #[serde(other)]
         Unknown = "unknown",
+    }
+
+    /// What became of a move that the daemon decided.
+    pub enum OutcomeCode for "last_move.outcome" {
+        /// The task is there.
+        Made = "made",
+        /// The daemon moves nothing, because the user wants a dry run.
+        Shown = "shown",
+        /// The task has ended.
+        Gone = "gone",
+        /// The task stays where it is.
+        Refused = "refused",
+        /// The task stays or went back, because the one with which it was to be swapped stays.
+        PartnerStays = "partner_stays",
+    }
+
+    /// Why a task that the daemon wants to move stays.
+    #[derive(Default)]
+    pub enum StayCode for "last_move.refused.code" {
+        /// The task or another program chose its mask.
+        OwnMask = "own_mask",
+        /// pinfold has no permission to move it.
+        Forbidden = "forbidden",
+        /// It may run on one PU only.
+        OnePu = "one_pu",
+        /// It has real-time priority.
+        RealTime = "real_time",
+        /// Its mask changed since pinfold read or set it.
+        MaskChanged = "mask_changed",
+        /// The PU is not in the task's original mask, is offline, or is outside the cpuset.
+        PuNotAllowed = "pu_not_allowed",
+        /// The journal cannot be written.
+        JournalNotWritten = "journal_not_written",
+        /// The kernel refused the call for another reason.
+        KernelRefused = "kernel_refused",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// What a note of the daemon's log is about.
+    pub enum HostNoteCode for "note.code" {
+        /// Another program set the mask of a pinned task, and the task is left alone.
+        MaskTakenOver = "mask_taken_over",
+        /// A pinned task has all PUs of its cpuset again.
+        MaskReset = "mask_reset",
+        /// The daemon has no permission to move a task.
+        NotMovable = "not_movable",
+        /// The daemon has no permission to count a task.
+        CountersForbidden = "counters_forbidden",
+        /// The counters of a task could not be opened for another reason.
+        NotCounted = "not_counted",
+        /// Children of pinned tasks get their mask when they are found, and not before they run.
+        ChildrenWhenMet = "children_when_met",
+    }
+
+    /// When a child of a pinned task gets the mask that its creator had.
+    #[derive(Default)]
+    pub enum Children for "children" {
+        /// Before it runs.
+        AtBirth = "at_birth",
+        /// When it is found, at most one interval later.
+        #[default]
+        WhenMet = "when_met",
     }
 }

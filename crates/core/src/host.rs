@@ -4,7 +4,7 @@
 //! tasks of many programs come and go, and moves one or the other. What both share is plain data: topology, metrics, samples.
 
 use crate::code::codes;
-use crate::{Metric, PuId, PuSet, Sample, TaskId, Topology};
+use crate::{HostNoteCode, Metric, PuId, PuSet, Reason, Sample, StayCode, TaskId, Topology};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub trait Host {
     fn release(&mut self, task: TaskId) -> Placed;
 
     /// Whole sentences that an administrator should read; each is given once.
-    fn take_notes(&mut self) -> Vec<String>;
+    fn take_notes(&mut self) -> Vec<HostNote>;
 
     /// The time since the watching began. It never runs backwards, whatever becomes of the time of day.
     fn now(&self) -> Duration;
@@ -74,6 +74,15 @@ codes! {
     }
 }
 
+/// What an administrator should read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNote {
+    /// What it is about, for programs.
+    pub code: HostNoteCode,
+    /// A whole sentence.
+    pub text: String,
+}
+
 /// What became of a task that was to be placed or released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placed {
@@ -82,7 +91,7 @@ pub enum Placed {
     /// It has ended.
     Gone,
     /// It is not, for this reason.
-    Refused(String),
+    Refused(Reason<StayCode>),
 }
 
 /// Why `Host::wait` came back.

@@ -26,13 +26,13 @@ mod task_move;
 mod topology;
 
 pub use code::{
-    BrokenOffCode, CODE_SETS, CandidatesCode, ChoiceCode, CodeSet, EndedCode, MetricCode, NoteCode, Reason,
-    RefusalCode, SampleCode,
+    BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, EndedCode, HostNoteCode, MetricCode,
+    NoteCode, OutcomeCode, Reason, RefusalCode, SampleCode, StayCode,
 };
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
 pub use decision::{Decision, Finding, Observed};
-pub use host::{Host, HostSample, LeftAlone, Placed, TaskStatus, Wake};
+pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
 pub use metric::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Metric, MetricSource, Scope, sources};

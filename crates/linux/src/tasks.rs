@@ -6,7 +6,7 @@
 
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
-use pinfold_core::{PuId, TaskId};
+use pinfold_core::{PuId, Reason, StayCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -246,7 +246,7 @@ pub(crate) enum Verdict {
     /// Give the task its original mask back.
     Restore,
     /// It cannot be as it should, for this reason.
-    Refuse(String),
+    Refuse(Reason<StayCode>),
 }
 
 /// Decides what to do with a task whose mask is `current` now, and that should be on `wanted`, or where it would run
@@ -265,10 +265,11 @@ pub(crate) fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Ve
         };
     };
     if !task.original.contains(pu) {
-        return Verdict::Refuse(format!(
+        let why = format!(
             "PU {pu} is not among the PUs {} on which the task may run",
             task.original.to_set()
-        ));
+        );
+        return Verdict::Refuse(Reason::new(StayCode::PuNotAllowed, why));
     }
     if current.only() == Some(pu) {
         return Verdict::Keep;
@@ -276,10 +277,11 @@ pub(crate) fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Ve
     if ours || current.is_superset(&task.original) {
         return Verdict::Pin(pu);
     }
-    Verdict::Refuse(format!(
+    let why = format!(
         "its PUs are {} now, which pinfold did not set: the program pinned it itself, or its cpuset was changed",
         current.to_set()
-    ))
+    );
+    Verdict::Refuse(Reason::new(StayCode::MaskChanged, why))
 }
 
 #[cfg(test)]
@@ -386,10 +388,11 @@ mod tests {
     fn a_runtimes_reset_is_pinned_again_and_an_own_choice_is_not() {
         let pinned = task("0-3", Some(1));
         assert_eq!(decide(&pinned, &mask("0-3"), Some(PuId(1))), Verdict::Pin(PuId(1)));
-        let Verdict::Refuse(why) = decide(&pinned, &mask("2-3"), Some(PuId(1))) else {
+        let Verdict::Refuse(reason) = decide(&pinned, &mask("2-3"), Some(PuId(1))) else {
             panic!("the program's own mask was not respected");
         };
-        assert!(why.contains("2-3"), "{why}");
+        assert_eq!(reason.code, StayCode::MaskChanged);
+        assert!(reason.why.contains("2-3"), "{reason:?}");
     }
 
     #[test]
@@ -400,10 +403,11 @@ mod tests {
 
     #[test]
     fn a_pu_outside_the_original_mask_is_refused_by_name() {
-        let Verdict::Refuse(why) = decide(&task("0-1", None), &mask("0-1"), Some(PuId(5))) else {
+        let Verdict::Refuse(reason) = decide(&task("0-1", None), &mask("0-1"), Some(PuId(5))) else {
             panic!("pinned outside the original mask");
         };
-        assert!(why.contains("PU 5") && why.contains("0-1"), "{why}");
+        assert_eq!(reason.code, StayCode::PuNotAllowed);
+        assert!(reason.why.contains("PU 5") && reason.why.contains("0-1"), "{reason:?}");
     }
 
     fn masks() -> impl Strategy<Value = CpuMask> {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Workshop, allowed, eventually, send, this_machine, two_pus};
-use pinfold_core::{Host, HostSample, LeftAlone, Placed, PuId, PuSet, TaskId};
+use pinfold_core::{Host, HostNoteCode, HostSample, LeftAlone, Placed, PuId, PuSet, StayCode, TaskId};
 use pinfold_linux::affinity::CpuMask;
 use pinfold_linux::counters::{Plan, Request};
 use pinfold_linux::journal::{Directory, Found};
@@ -276,15 +276,18 @@ fn a_mask_that_changes_after_ours_is_never_overwritten() {
     CpuMask::single(second).give_to(watched.thread).unwrap();
     // Before it was observed, and after.
     for _ in 0..2 {
-        let Placed::Refused(why) = watched.watcher.place(watched.task, first) else {
+        let Placed::Refused(reason) = watched.watcher.place(watched.task, first) else {
             panic!("a mask that is another's was overwritten");
         };
-        assert!(why.contains(&second.to_string()), "{why}");
+        assert_eq!(reason.code, StayCode::OwnMask);
+        assert!(reason.why.contains(&second.to_string()), "{reason:?}");
         let sample = until_it_works(&mut watched.watcher, watched.thread).1;
         assert_eq!(status(&sample, watched.task).left_alone, Some(LeftAlone::OwnMask));
     }
     assert_eq!(watched.watcher.statistics().changed_by_others, 1);
-    assert_eq!(watched.watcher.take_notes().len(), 1);
+    let notes = watched.watcher.take_notes();
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].code, HostNoteCode::MaskTakenOver);
     drop(watched.watcher);
     assert_eq!(mask(watched.thread), only(second));
 }
@@ -339,10 +342,10 @@ fn a_task_with_real_time_priority_is_never_moved() {
         pinfold_testing::skip("no task can be given real-time priority here");
         return;
     }
-    let Placed::Refused(why) = watcher.place(task, first) else {
+    let Placed::Refused(reason) = watcher.place(task, first) else {
         panic!("a task with real-time priority was moved");
     };
-    assert!(why.contains("real-time"), "{why}");
+    assert_eq!(reason.code, StayCode::RealTime);
     assert_eq!(mask(thread), allowed());
     // One that is met with it.
     drop(watcher);
@@ -396,7 +399,8 @@ fn a_task_that_we_may_not_move_is_told_of_once_and_left_alone() {
             let sample = until_it_works(&mut watcher, tasks[0].thread).1;
             assert_eq!(status(&sample, tasks[0]).left_alone, Some(LeftAlone::Forbidden));
             let notes = watcher.take_notes();
-            assert!(notes.len() == 1 && notes[0].contains("CAP_SYS_NICE"), "{notes:?}");
+            assert!(notes.len() == 1 && notes[0].text.contains("CAP_SYS_NICE"), "{notes:?}");
+            assert_eq!(notes[0].code, HostNoteCode::NotMovable);
             assert_eq!(watcher.statistics().not_movable, 2);
         });
     });

@@ -1,8 +1,8 @@
 //! The daemon's loop on a machine that is made up: what becomes of moves, whatever tasks, clocks and counters do.
 
 use pinfold_core::{
-    Host, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus, Topology,
-    TopologyBuilder, Wake,
+    Host, HostNote, HostSample, Metric, ObjectKind, Placed, PuId, PuSet, Reason, Sample, StayCode, TaskId, TaskSample,
+    TaskStatus, Topology, TopologyBuilder, Wake,
 };
 use pinfold_policy::sam::{Mapper, MapperOptions, Move, TaskRates, Thresholds};
 use pinfold_runtime::daemon::{Outcome, Pace, Rates, Report, Sharing, Tick, watch};
@@ -123,7 +123,7 @@ impl Host for Fake {
     fn place(&mut self, id: TaskId, pu: PuId) -> Placed {
         self.calls.push(format!("{} to {pu}", id.serial));
         if self.refused == Some(self.calls.len()) {
-            return Placed::Refused("its own mask".to_owned());
+            return Placed::Refused(Reason::new(StayCode::OwnMask, "its own mask"));
         }
         let task = self.tasks.iter_mut().find(|task| task.id == id).unwrap();
         if task.answer == Placed::Done {
@@ -138,7 +138,7 @@ impl Host for Fake {
         Placed::Done
     }
 
-    fn take_notes(&mut self) -> Vec<String> {
+    fn take_notes(&mut self) -> Vec<HostNote> {
         vec![]
     }
 
@@ -167,7 +167,7 @@ struct Heard {
 }
 
 impl Report<Fake> for Heard {
-    fn note(&mut self, _: &str) {}
+    fn note(&mut self, _: &HostNote) {}
 
     fn moved(&mut self, _: Duration, one: &Move, outcome: &Outcome) {
         self.outcomes.push((one.task.serial, outcome.clone()));

@@ -2,6 +2,7 @@
 //!
 //! It is drawn into a buffer of cells, which a terminal shows and `plain` makes text of, so that both are the same.
 
+use pinfold_core::{Activity, LeftAlone, OutcomeCode};
 use pinfold_runtime::daemon::state::{Core, LastMove, Package, State, Task};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -106,7 +107,7 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
         .totals
         .moves
         .iter()
-        .filter(|moves| moves.outcome == "made")
+        .filter(|moves| moves.outcome == OutcomeCode::Made)
         .map(|moves| moves.count)
         .sum();
     let by_reason: Vec<String> = reasons(state)
@@ -118,23 +119,27 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     } else {
         format!(" ({})", by_reason.join(", "))
     };
-    let assumed = if state.assumed {
+    let assumed = if state.settings.assumed {
         ", assumed and not measured"
     } else {
         ""
     };
-    let dry = if state.dry_run { ", nothing is really moved" } else { "" };
+    let dry = if state.settings.dry_run {
+        ", nothing is really moved"
+    } else {
+        ""
+    };
     let first = format!(
         "pinfold daemon {}, {} up: every {} by {}{assumed}{dry}",
         state.process,
         span(state.at),
-        span(state.interval),
-        state.metric
+        span(state.settings.interval),
+        state.settings.metric
     );
-    let left_alone: u64 = totals.left_alone.values().sum();
+    let left_alone: u64 = totals.present.left_alone.values().sum();
     let second = format!(
         "{} tasks watched, {} work, {} pinned, {left_alone} left alone; {made} moves{by_reason}",
-        totals.watched, totals.working, totals.pinned
+        totals.present.watched, totals.present.working, totals.present.pinned
     );
     let third = match (&view.trouble, view.paused) {
         (Some(trouble), _) => Line::styled(trouble.clone(), Style::new().fg(Color::Red)),
@@ -159,8 +164,12 @@ fn keys(order: Order) -> String {
 
 /// How many moves were made, by reason.
 fn reasons(state: &State) -> Vec<(String, u64)> {
-    let made = state.totals.moves.iter().filter(|moves| moves.outcome == "made");
-    made.map(|moves| (moves.reason.replace('_', " "), moves.count))
+    let made = state
+        .totals
+        .moves
+        .iter()
+        .filter(|moves| moves.outcome == OutcomeCode::Made);
+    made.map(|moves| (moves.reason.name().replace('_', " "), moves.count))
         .collect()
 }
 
@@ -285,10 +294,10 @@ const COLUMNS: [Column; 10] = [
         task.busy
             .map_or_else(|| "-".to_owned(), |busy| format!("{:.0}", busy * 100.0))
     }),
-    column("INTER", 7, 6, |task, _| rate(task, "inter_package_coherence")),
-    column("INTRA", 7, 9, |task, _| rate(task, "intra_package_coherence")),
-    column("REMOTE", 7, 7, |task, _| rate(task, "remote_dram")),
-    column("MEMORY", 7, 8, |task, _| rate(task, "memory_bandwidth")),
+    column("INTER", 7, 6, |task, _| rate(task, Activity::InterPackageCoherence)),
+    column("INTRA", 7, 9, |task, _| rate(task, Activity::IntraPackageCoherence)),
+    column("REMOTE", 7, 7, |task, _| rate(task, Activity::RemoteDram)),
+    column("MEMORY", 7, 8, |task, _| rate(task, Activity::MemoryBandwidth)),
     column("WHY", 18, 5, why),
 ];
 
@@ -316,8 +325,8 @@ fn fitting(width: u16) -> Vec<&'static Column> {
 }
 
 /// A task's rate of an activity.
-fn rate(task: &Task, activity: &str) -> String {
-    figure(task.rates.get(activity).copied().flatten())
+fn rate(task: &Task, activity: Activity) -> String {
+    figure(task.rates.get(&activity).copied().flatten())
 }
 
 fn busy(task: &Task) -> f64 {
@@ -340,33 +349,32 @@ fn figure(rate: Option<f64>) -> String {
 
 /// Why a task is where it is.
 fn why(task: &Task, now: f64) -> String {
-    match (&task.left_alone, &task.last_move) {
-        (Some(why), _) => match why.as_str() {
-            "own_mask" => "left alone: its own mask".to_owned(),
-            "forbidden" => "left alone: not permitted".to_owned(),
-            _ => "left alone: one PU only".to_owned(),
-        },
-        (None, Some(last)) => told(last, now),
+    match (task.left_alone, &task.last_move) {
+        (Some(LeftAlone::OwnMask), _) => "left alone: its own mask".to_owned(),
+        (Some(LeftAlone::Forbidden), _) => "left alone: not permitted".to_owned(),
+        (Some(LeftAlone::OnePu), _) => "left alone: one PU only".to_owned(),
+        (Some(LeftAlone::RealTime), _) => "left alone: real-time".to_owned(),
+        (None, Some(last)) => move_text(last, now),
         (None, None) => String::new(),
     }
 }
 
-fn told(last: &LastMove, now: f64) -> String {
+fn move_text(last: &LastMove, now: f64) -> String {
     let cause = if last.makes_room {
         "made room".to_owned()
     } else {
         format!(
             "{} {} > {}",
-            last.reason.replace('_', " "),
+            last.reason.name().replace('_', " "),
             figure(Some(last.value)),
             figure(Some(last.threshold))
         )
     };
-    let outcome = match last.outcome.as_str() {
-        "made" => "",
-        "shown" => ", not made",
-        "refused" => ", refused",
-        _ => ", not possible",
+    let outcome = match last.outcome {
+        OutcomeCode::Made => "",
+        OutcomeCode::Shown => ", not made",
+        OutcomeCode::Refused => ", refused",
+        OutcomeCode::Gone | OutcomeCode::PartnerStays => ", not possible",
     };
     let ago = span((now - last.at).max(0.0));
     format!("{}→{} {ago} ago: {cause}{outcome}", last.from, last.to)

@@ -16,14 +16,14 @@ use config::{
     Cgroup, Config, Export, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, UserName,
 };
 use log::Log;
-use pinfold_core::{Topology, Wake};
+use pinfold_core::{Children, HostNoteCode, Topology, Wake};
 use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
 use pinfold_linux::topology::{self, Source};
 use pinfold_linux::watch::{Absent, ForkEvents, Watcher, Watching};
 use pinfold_policy::sam::Mapper;
-use pinfold_runtime::daemon::state::{Machine, freed};
+use pinfold_runtime::daemon::state::Machine;
 use pinfold_runtime::daemon::{Pace, Rates, watch};
 use report::Reporter;
 use serde_json::{Value, json};
@@ -225,14 +225,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let _server = listeners
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
+    let children = at_birth.as_ref().map_or(Children::WhenMet, |()| Children::AtBirth);
     let mut started = about(&config, &topology, &left);
-    started.push(("children", freed(at_birth.is_ok()).into()));
+    started.push(("children", children.name().into()));
     log.event("started", &started);
     if let Err(error) = at_birth {
         let text = format!(
             "a child of a pinned task may run on its creator's PU until it is met, an interval after its birth: {error}"
         );
-        log.event("note", &[("text", text.into())]);
+        let code = HostNoteCode::ChildrenWhenMet.name().into();
+        log.event("note", &[("code", code), ("text", text.into())]);
     }
     for named in absent {
         log.event("not_there", &[("text", named.to_string().into())]);

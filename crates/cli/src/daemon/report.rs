@@ -2,11 +2,12 @@
 
 use super::config::Config;
 use super::log::Log;
+use pinfold_core::HostNote;
 use pinfold_linux::own;
 use pinfold_linux::service::OnRequest;
 use pinfold_linux::watch::Watcher;
 use pinfold_policy::sam::{Move, Thresholds};
-use pinfold_runtime::daemon::state::{Machine, State, Totals, freed};
+use pinfold_runtime::daemon::state::{self, DaemonTotals, Machine, Settings, State, TaskTotals, Totals};
 use pinfold_runtime::daemon::{History, Outcome, Report, Tick};
 use serde_json::Value;
 use std::sync::Arc;
@@ -52,21 +53,11 @@ impl Reporter {
     }
 
     fn state(&self, host: &Watcher, tick: &Tick<'_>) -> State {
-        let thresholds = [
-            ("coherence", self.thresholds.coherence),
-            ("remote", self.thresholds.remote),
-            ("memory", self.thresholds.memory),
-            ("package_memory", self.thresholds.package_memory),
-        ];
         let state = State {
+            version: State::VERSION,
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
-            interval: self.config.interval.0.as_secs_f64(),
-            metric: self.config.metric.to_string(),
-            assumed: self.config.metric.assumed(),
-            dry_run: self.config.dry_run,
-            children: freed(host.frees_at_birth()).to_owned(),
-            thresholds: thresholds.map(|(name, value)| (name.to_owned(), value)).into(),
+            settings: self.settings(host),
             machine: self.machine.clone(),
             totals: self.totals(host),
             ..State::default()
@@ -74,28 +65,49 @@ impl Reporter {
         self.history.complete(state, tick)
     }
 
+    fn settings(&self, host: &Watcher) -> Settings {
+        Settings {
+            interval: self.config.interval.0.as_secs_f64(),
+            metric: self.config.metric.to_string(),
+            assumed: self.config.metric.assumed(),
+            dry_run: self.config.dry_run,
+            children: host.children(),
+            thresholds: state::Thresholds {
+                coherence: self.thresholds.coherence,
+                remote: self.thresholds.remote,
+                memory: self.thresholds.memory,
+                package_memory: self.thresholds.package_memory,
+            },
+        }
+    }
+
     /// The counts that the history does not have.
     fn totals(&self, host: &Watcher) -> Totals {
         let statistics = host.statistics();
         Totals {
-            processor_seconds: own::processor_time().ok().map(|time| time.as_secs_f64()),
-            met: statistics.found,
-            ended: statistics.ended,
-            freed: statistics.freed,
-            changed_by_others: statistics.changed_by_others,
-            not_counted: statistics.not_counted,
-            not_movable: statistics.not_movable,
-            log_lines_lost: self.log.lost(),
-            reloads: self.reloads,
-            reloads_refused: self.reloads_refused,
+            tasks: TaskTotals {
+                met: statistics.found,
+                ended: statistics.ended,
+                freed: statistics.freed,
+                changed_by_others: statistics.changed_by_others,
+                not_counted: statistics.not_counted,
+                not_movable: statistics.not_movable,
+            },
+            daemon: DaemonTotals {
+                processor_seconds: own::processor_time().ok().map(|time| time.as_secs_f64()),
+                log_lines_lost: self.log.lost(),
+                reloads: self.reloads,
+                reloads_refused: self.reloads_refused,
+            },
             ..Totals::default()
         }
     }
 }
 
 impl Report<Watcher> for Reporter {
-    fn note(&mut self, text: &str) {
-        self.log.event("note", &[("text", text.into())]);
+    fn note(&mut self, note: &HostNote) {
+        let fields = [("code", note.code.name().into()), ("text", note.text.as_str().into())];
+        self.log.event("note", &fields);
     }
 
     fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome) {
@@ -111,7 +123,7 @@ impl Report<Watcher> for Reporter {
             ("activity", one.activity.name().into()),
             ("value", one.value.into()),
             ("threshold", one.threshold.into()),
-            ("outcome", outcome.name().into()),
+            ("outcome", outcome.code().name().into()),
         ];
         if let Some(other) = one.swapped_with {
             fields.push(("swapped_with", other.thread.into()));
@@ -121,8 +133,9 @@ impl Report<Watcher> for Reporter {
                 fields.push((field, true.into()));
             }
         }
-        if let Some(why) = outcome.why() {
-            fields.push(("why", why.into()));
+        if let Some(refused) = outcome.refused() {
+            fields.push(("code", refused.code.name().into()));
+            fields.push(("why", refused.why.as_str().into()));
         }
         self.log.event("move", &fields);
     }

@@ -12,12 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The daemon's state.
 pub(super) fn ask(socket: &Path) -> Result<State> {
-    serde_json::from_str(&ask_text(socket)?).with_context(|| {
-        format!(
-            "{} does not answer as a daemon of this version does; is it of another?",
-            socket.display()
-        )
-    })
+    State::read(&ask_text(socket)?).with_context(|| socket.display().to_string())
 }
 
 /// The daemon's state as it sends it.

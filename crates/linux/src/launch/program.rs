@@ -513,8 +513,8 @@ impl Program {
                 self.rolled_back(noted);
                 Some(task.id)
             }
-            Verdict::Refuse(why) => {
-                self.refuse(serial, why);
+            Verdict::Refuse(reason) => {
+                self.refuse(serial, reason.why);
                 None
             }
         }

@@ -35,7 +35,7 @@ use crate::tasks::TaskTable;
 use cpuset::Cpusets;
 use forks::Forks;
 use new_tasks::NewTaskSearch;
-use pinfold_core::{Host, HostSample, Metric, Placed, PuId, TaskId, Topology, Wake};
+use pinfold_core::{Children, Host, HostNote, HostNoteCode, HostSample, Metric, Placed, PuId, TaskId, Topology, Wake};
 use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -94,9 +94,9 @@ pub struct Watcher {
     forks: Option<Forks>,
     journal: Journal,
     statistics: Statistics,
-    notes: Vec<String>,
+    notes: Vec<HostNote>,
     /// What was said already.
-    reported: BTreeSet<&'static str>,
+    reported: BTreeSet<HostNoteCode>,
 }
 
 /// A pinning that is no more.
@@ -148,6 +148,15 @@ impl Watcher {
         self.forks.as_ref().is_some_and(Forks::cover_all)
     }
 
+    /// When a child of a pinned task gets the mask that its creator had.
+    pub fn children(&self) -> Children {
+        if self.frees_at_birth() {
+            Children::AtBirth
+        } else {
+            Children::WhenMet
+        }
+    }
+
     /// What has happened so far.
     pub fn statistics(&self) -> Statistics {
         let at_birth = self.forks.as_ref().map_or(0, Forks::freed);
@@ -193,10 +202,14 @@ impl Watcher {
         rolled_back
     }
 
+    fn note(&mut self, code: HostNoteCode, text: String) {
+        self.notes.push(HostNote { code, text });
+    }
+
     /// Says something once.
-    fn note_once(&mut self, about: &'static str, text: impl FnOnce() -> String) {
-        if self.reported.insert(about) {
-            self.notes.push(text());
+    fn note_once(&mut self, code: HostNoteCode, text: impl FnOnce() -> String) {
+        if self.reported.insert(code) {
+            self.note(code, text());
         }
     }
 }
@@ -232,7 +245,7 @@ impl Host for Watcher {
         self.unpin(task)
     }
 
-    fn take_notes(&mut self) -> Vec<String> {
+    fn take_notes(&mut self) -> Vec<HostNote> {
         std::mem::take(&mut self.notes)
     }
 

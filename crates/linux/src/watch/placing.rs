@@ -7,10 +7,17 @@ use crate::journal::{Target, Thread};
 use crate::procfs::ThreadStat;
 use crate::tasks::Verdict;
 use crate::tasks::decide;
-use pinfold_core::{LeftAlone, Placed, PuId, TaskId};
+use pinfold_core::{HostNoteCode, LeftAlone, Placed, PuId, Reason, StayCode, TaskId};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Why a task stays that belongs to another user.
+const NOT_PERMITTED: &str = "pinfold has no permission to move it";
+
+fn refused(code: StayCode, why: impl Into<String>) -> Placed {
+    Placed::Refused(Reason::new(code, why))
+}
 
 impl Watcher {
     /// Pins a task on `pu`, unless its mask is not what we know of it.
@@ -26,15 +33,15 @@ impl Watcher {
         let Ok(current) = CpuMask::of_thread(id.thread) else {
             return Placed::Gone;
         };
-        if let Some(why) = self.not_to_be_touched(id, &current) {
-            return Placed::Refused(why);
+        if let Some(reason) = self.not_to_be_touched(id, &current) {
+            return Placed::Refused(reason);
         }
         let Some(task) = self.table.get_mut(id.serial) else {
             return Placed::Gone;
         };
         match decide(task, &current, Some(pu)) {
             Verdict::Keep | Verdict::Restore => Placed::Done,
-            Verdict::Refuse(why) => Placed::Refused(why),
+            Verdict::Refuse(reason) => Placed::Refused(reason),
             Verdict::Pin(pu) => {
                 let thread = Thread {
                     process: id.process,
@@ -46,7 +53,10 @@ impl Watcher {
                     .journal
                     .note_pinning(&self.procfs, thread, original, task.pinned, pu);
                 if let Err(error) = noted {
-                    return Placed::Refused(format!("the journal cannot be written: {error}"));
+                    return refused(
+                        StayCode::JournalNotWritten,
+                        format!("the journal cannot be written: {error}"),
+                    );
                 }
                 if let Some(forks) = &self.forks {
                     forks.enter(pu, id.thread, &task.original);
@@ -85,7 +95,10 @@ impl Watcher {
                 Placed::Done
             }
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Placed::Gone,
-            Err(error) => Placed::Refused(format!("it cannot be given back PUs {}: {error}", original.to_set())),
+            Err(error) => refused(
+                StayCode::KernelRefused,
+                format!("it cannot be given back PUs {}: {error}", original.to_set()),
+            ),
         }
     }
 
@@ -99,20 +112,19 @@ impl Watcher {
             return;
         };
         self.set_allowed(id.process, id.thread, &current, &mut reading);
+        let set = current.to_set();
         if free {
-            let set = current.to_set();
-            self.notes.push(format!(
+            let text = format!(
                 "{id} ({}) may run on {set} again, all that its cpuset allows: its mask was changed after it was placed",
                 reading.name
-            ));
+            );
+            self.note(HostNoteCode::MaskReset, text);
         } else {
             reading.taken_over = true;
             reading.left_alone = Some(LeftAlone::OwnMask);
-            self.notes.push(format!(
-                "{id} ({}) runs on {} now, which pinfold did not set: it is left alone",
-                reading.name,
-                current.to_set()
-            ));
+            let name = &reading.name;
+            let text = format!("{id} ({name}) runs on {set} now, which pinfold did not set: it is left alone");
+            self.note(HostNoteCode::MaskTakenOver, text);
         }
         self.readings.insert(id.serial, reading);
         if let Some(task) = self.table.get_mut(id.serial) {
@@ -133,7 +145,7 @@ impl Watcher {
     }
 
     /// Why a task's mask is not ours to change, if so.
-    fn not_to_be_touched(&mut self, id: TaskId, current: &CpuMask) -> Option<String> {
+    fn not_to_be_touched(&mut self, id: TaskId, current: &CpuMask) -> Option<Reason<StayCode>> {
         let task = self.table.get_mut(id.serial)?.clone();
         if task.pinned.is_some() {
             if current.only() == task.pinned {
@@ -142,17 +154,18 @@ impl Watcher {
             self.taken_over(id, current.clone(), self.began.elapsed());
         } else if *task.original != *current {
             // It has changed since we looked; the next look finds out what that means.
-            return Some(format!("its mask has just become {}", current.to_set()));
+            let why = format!("its mask has just become {}", current.to_set());
+            return Some(Reason::new(StayCode::MaskChanged, why));
         }
-        match self.readings.get(&id.serial)?.left_alone? {
-            LeftAlone::OwnMask => Some(format!(
-                "its PUs are {}, which it or somebody else has chosen",
-                current.to_set()
-            )),
-            LeftAlone::Forbidden => Some("we may not move it".to_owned()),
-            LeftAlone::OnePu => Some("it may run on one PU only".to_owned()),
-            LeftAlone::RealTime => Some("it has real-time priority".to_owned()),
-        }
+        Some(match self.readings.get(&id.serial)?.left_alone? {
+            LeftAlone::OwnMask => {
+                let why = format!("the task or another program has set its PUs, {}", current.to_set());
+                Reason::new(StayCode::OwnMask, why)
+            }
+            LeftAlone::Forbidden => Reason::new(StayCode::Forbidden, NOT_PERMITTED),
+            LeftAlone::OnePu => Reason::new(StayCode::OnePu, "it may run on one PU only"),
+            LeftAlone::RealTime => Reason::new(StayCode::RealTime, "it has real-time priority"),
+        })
     }
 
     fn pinned(&mut self, id: TaskId, pu: PuId, thread: Thread) -> Placed {
@@ -193,14 +206,14 @@ impl Watcher {
                 if let Some(reading) = self.readings.get_mut(&id.serial) {
                     reading.left_alone = Some(LeftAlone::Forbidden);
                 }
-                self.note_once("EPERM", || {
+                self.note_once(HostNoteCode::NotMovable, || {
                     format!(
                         "{id} may not be moved, and there may be others: it belongs to another user, and pinfold lacks \
                          CAP_SYS_NICE; run the daemon as root, with the unit that comes with it, or name only your own \
                          processes"
                     )
                 });
-                Placed::Refused("we may not move it".to_owned())
+                refused(StayCode::Forbidden, NOT_PERMITTED)
             }
             Some(libc::EINVAL) => {
                 let whole = self.cpusets.of(&self.procfs, id.process);
@@ -209,9 +222,15 @@ impl Watcher {
                     allowed = allowed.difference(&[pu].into_iter().collect());
                     reading.allowed = Arc::new(allowed);
                 }
-                Placed::Refused(format!("PU {pu} is offline, or its cpuset does not allow it any more"))
+                refused(
+                    StayCode::PuNotAllowed,
+                    format!("PU {pu} is offline, or its cpuset does not allow it any more"),
+                )
             }
-            _ => Placed::Refused(format!("it cannot be pinned on PU {pu}: {error}")),
+            _ => refused(
+                StayCode::KernelRefused,
+                format!("it cannot be pinned on PU {pu}: {error}"),
+            ),
         }
     }
 

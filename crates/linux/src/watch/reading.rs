@@ -5,7 +5,7 @@ use crate::affinity::CpuMask;
 use crate::counters::{CounterError, TaskCounters};
 pub(super) use crate::procfs::CpuTimeFile;
 use crate::procfs::{StatFile, ThreadStat};
-use pinfold_core::{HostSample, LeftAlone, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus};
+use pinfold_core::{HostNoteCode, HostSample, LeftAlone, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,11 +206,11 @@ impl Watcher {
             Err(error) => {
                 reading.uncounted = true;
                 self.statistics.not_counted += 1;
-                let about = match error {
-                    CounterError::Forbidden { .. } => "counters forbidden",
-                    _ => "counters",
+                let code = match error {
+                    CounterError::Forbidden { .. } => HostNoteCode::CountersForbidden,
+                    _ => HostNoteCode::NotCounted,
                 };
-                self.note_once(about, || {
+                self.note_once(code, || {
                     format!("{id} is not counted, and so not moved, and there may be others: {error}")
                 });
             }

@@ -1,6 +1,7 @@
 //! The state as Prometheus's text format, version 0.0.4. `dist/grafana.json` shows these metrics and no others.
 
 use super::state::State;
+use pinfold_core::Activity;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -45,120 +46,153 @@ fn escaped(label: &str) -> String {
 
 /// All metrics of a state.
 pub fn text(state: &State) -> String {
-    let totals = &state.totals;
     let mut text = Text::default();
     let about = vec![
         ("version", state.pinfold.clone()),
-        ("metric", state.metric.clone()),
-        ("dry_run", state.dry_run.to_string()),
+        ("metric", state.settings.metric.clone()),
+        ("dry_run", state.settings.dry_run.to_string()),
     ];
     text.family(
         "gauge",
         "pinfold_info",
-        "What runs, and by which metric.",
+        "The daemon's version, its metric, and whether it moves nothing.",
         [(about, 1.0)],
     );
-    for (name, help, value) in [
-        ("pinfold_tasks_watched", "Tasks that are watched.", totals.watched),
-        ("pinfold_tasks_working", "Tasks that work.", totals.working),
-        (
-            "pinfold_tasks_pinned",
-            "Working tasks that are pinned by the daemon.",
-            totals.pinned,
-        ),
-    ] {
-        text.gauge(name, help, value as f64);
-    }
-    let left_alone = totals.left_alone.iter();
-    text.family(
-        "gauge",
-        "pinfold_tasks_left_alone",
-        "Working tasks that are not moved, by reason.",
-        left_alone.map(|(why, &count)| (vec![("why", why.clone())], count as f64)),
-    );
+    tasks_now(&mut text, state);
     text.family(
         "counter",
         "pinfold_moves_total",
-        "Moves that were decided, by reason and by what became of them.",
-        totals.moves.iter().map(|moves| {
-            let labels = vec![("reason", moves.reason.clone()), ("outcome", moves.outcome.clone())];
+        "Moves that were decided, by reason and outcome.",
+        state.totals.moves.iter().map(|moves| {
+            let labels = vec![
+                ("reason", moves.reason.name().to_owned()),
+                ("outcome", moves.outcome.name().to_owned()),
+            ];
             (labels, moves.count as f64)
         }),
     );
     by_package(&mut text, state);
+    intervals(&mut text, state);
+    tasks_so_far(&mut text, state);
+    daemon(&mut text, state);
+    text.0
+}
+
+/// Tasks at the time of the reading.
+fn tasks_now(text: &mut Text, state: &State) {
+    let present = &state.totals.present;
     for (name, help, value) in [
-        ("pinfold_beats_total", "Times that the tasks were read.", totals.beats),
+        ("pinfold_tasks_watched", "Tasks that are watched.", present.watched),
+        ("pinfold_tasks_working", "Tasks that work.", present.working),
         (
-            "pinfold_beats_skipped_total",
-            "Times that nothing was decided because the stretch before was too long or too short.",
-            totals.beats_skipped,
+            "pinfold_tasks_pinned",
+            "Working tasks that are pinned by the daemon.",
+            present.pinned,
         ),
-        ("pinfold_tasks_met_total", "Tasks that were met.", totals.met),
-        ("pinfold_tasks_ended_total", "Tasks that have ended.", totals.ended),
+    ] {
+        text.gauge(name, help, value as f64);
+    }
+    let left_alone = present.left_alone.iter();
+    text.family(
+        "gauge",
+        "pinfold_tasks_left_alone",
+        "Working tasks that are not moved, by reason.",
+        left_alone.map(|(why, &count)| (vec![("why", why.name().to_owned())], count as f64)),
+    );
+}
+
+fn intervals(text: &mut Text, state: &State) {
+    let intervals = &state.totals.intervals;
+    text.counter(
+        "pinfold_intervals_total",
+        "How often the tasks were read.",
+        intervals.intervals as f64,
+    );
+    text.counter(
+        "pinfold_intervals_skipped_total",
+        "How often nothing was decided because the time since the previous reading was too long or too short.",
+        intervals.intervals_skipped as f64,
+    );
+    text.counter(
+        "pinfold_work_seconds_total",
+        "Time from the start of readings to the end of the last move.",
+        intervals.work_seconds,
+    );
+}
+
+/// Tasks since the daemon began.
+fn tasks_so_far(text: &mut Text, state: &State) {
+    let tasks = &state.totals.tasks;
+    for (name, help, value) in [
+        ("pinfold_tasks_met_total", "Tasks that were found.", tasks.met),
+        ("pinfold_tasks_ended_total", "Tasks that have ended.", tasks.ended),
         (
             "pinfold_masks_freed_total",
-            "Newcomers that were born with a mask of the daemon's and got back their creator's own.",
-            totals.freed,
+            "New tasks that inherited a mask of the daemon's and got back their creator's own.",
+            tasks.freed,
         ),
         (
             "pinfold_masks_changed_by_others_total",
-            "Masks that somebody else changed after the daemon.",
-            totals.changed_by_others,
+            "Masks that another program changed after the daemon.",
+            tasks.changed_by_others,
         ),
         (
             "pinfold_tasks_not_counted_total",
             "Tasks whose counters could not be opened.",
-            totals.not_counted,
+            tasks.not_counted,
         ),
         (
             "pinfold_tasks_not_movable_total",
             "Tasks that the daemon may not move.",
-            totals.not_movable,
-        ),
-        (
-            "pinfold_log_lines_lost_total",
-            "Lines of the log that could not be written.",
-            totals.log_lines_lost,
-        ),
-        (
-            "pinfold_reloads_total",
-            "Times that the configuration was read again.",
-            totals.reloads,
-        ),
-        (
-            "pinfold_reloads_refused_total",
-            "Times that the configuration was wrong and the old one stayed.",
-            totals.reloads_refused,
+            tasks.not_movable,
         ),
     ] {
         text.counter(name, help, value as f64);
     }
-    text.counter(
-        "pinfold_beat_seconds_total",
-        "Time from the begin of readings to the end of the last move.",
-        totals.beat_seconds,
-    );
+}
+
+/// The daemon itself.
+fn daemon(text: &mut Text, state: &State) {
+    let daemon = &state.totals.daemon;
+    for (name, help, value) in [
+        (
+            "pinfold_log_lines_lost_total",
+            "Lines of the log that could not be written.",
+            daemon.log_lines_lost,
+        ),
+        (
+            "pinfold_reloads_total",
+            "How often the configuration was read again.",
+            daemon.reloads,
+        ),
+        (
+            "pinfold_reloads_refused_total",
+            "How often the configuration was wrong and the old one stayed.",
+            daemon.reloads_refused,
+        ),
+    ] {
+        text.counter(name, help, value as f64);
+    }
     text.family(
         "counter",
         "pinfold_processor_seconds_total",
         "Processor time of the daemon.",
-        totals.processor_seconds.map(|seconds| (vec![], seconds)),
+        daemon.processor_seconds.map(|seconds| (vec![], seconds)),
     );
-    text.0
 }
 
 /// What the tasks of each package do together.
 fn by_package(text: &mut Text, state: &State) {
     let mut busy: Vec<f64> = vec![0.0; state.machine.packages.len()];
-    let mut rates: BTreeMap<(usize, &str), f64> = BTreeMap::new();
+    let mut rates: BTreeMap<(usize, Activity), f64> = BTreeMap::new();
     for task in &state.tasks {
         let Some(package) = task.pu.and_then(|pu| state.machine.package_of(pu)) else {
             continue;
         };
         busy[package] += task.busy.unwrap_or(0.0);
-        for (name, value) in &task.rates {
+        for (&activity, value) in &task.rates {
             if let Some(value) = value {
-                *rates.entry((package, name)).or_default() += value;
+                *rates.entry((package, activity)).or_default() += value;
             }
         }
     }
@@ -166,7 +200,7 @@ fn by_package(text: &mut Text, state: &State) {
     text.family(
         "gauge",
         "pinfold_package_busy",
-        "How many PUs' worth of time the watched tasks of a package take.",
+        "Processor time of the watched tasks of a package, in PUs.",
         busy.iter()
             .enumerate()
             .map(|(package, &busy)| (vec![label(package)], busy)),
@@ -174,10 +208,10 @@ fn by_package(text: &mut Text, state: &State) {
     text.family(
         "gauge",
         "pinfold_package_rate",
-        "Rates of the tasks of a package, added up; none for what could not be had.",
-        rates
-            .iter()
-            .map(|(&(package, name), &value)| (vec![label(package), ("activity", name.to_owned())], value)),
+        "Rates of the tasks of a package, added up; a rate that is not available is absent.",
+        rates.iter().map(|(&(package, activity), &value)| {
+            (vec![label(package), ("activity", activity.name().to_owned())], value)
+        }),
     );
 }
 

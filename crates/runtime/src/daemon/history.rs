@@ -1,8 +1,8 @@
 //! What is remembered of the daemon's loop, and what the state says of it.
 
-use super::state::{LastMove, Moves, State, Task};
+use super::state::{Intervals, LastMove, Moves, Present, State, Task};
 use super::{Outcome, Tick};
-use pinfold_core::{TaskId, TaskSample};
+use pinfold_core::{MoveReason, OutcomeCode, TaskId, TaskSample};
 use pinfold_policy::sam::{Activity, Move, TaskRates};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct History {
     last_moves: HashMap<TaskId, LastMove>,
-    moves: BTreeMap<(&'static str, &'static str), u64>,
+    moves: BTreeMap<(MoveReason, OutcomeCode), u64>,
     /// Moves that were decided, not made and reported already: task, and what became of it.
     reported: HashSet<(TaskId, String)>,
     ticks: u64,
@@ -22,22 +22,24 @@ pub struct History {
 impl History {
     /// Adds a move. Returns whether it is to be reported: what is decided again and again and never done is reported once.
     pub fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome) -> bool {
-        let (reason, name) = (one.reason.name(), outcome.name());
-        *self.moves.entry((reason, name)).or_default() += 1;
+        let code = outcome.code();
+        *self.moves.entry((one.reason, code)).or_default() += 1;
         let last = LastMove {
             at: at.as_secs_f64(),
             from: one.from.0,
             to: one.to.0,
-            reason: reason.to_owned(),
+            reason: one.reason,
             makes_room: one.makes_room,
-            activity: one.activity.name().to_owned(),
+            activity: one.activity,
             value: one.value,
             threshold: one.threshold,
-            outcome: name.to_owned(),
+            outcome: code,
+            refused: outcome.refused().cloned(),
         };
         self.last_moves.insert(one.task, last);
         *outcome == Outcome::Made || {
-            let what = format!("{name} {} {}", one.to, outcome.why().unwrap_or_default());
+            let why = outcome.refused().map_or("", |reason| &reason.why);
+            let what = format!("{} {} {why}", code.name(), one.to);
             self.reported.insert((one.task, what))
         }
     }
@@ -69,22 +71,25 @@ impl History {
     pub fn complete(&self, mut state: State, tick: &Tick<'_>) -> State {
         state.at = tick.sample.sample.at.as_secs_f64();
         state.tasks = self.tasks(tick);
-        let totals = &mut state.totals;
-        totals.watched = tick.sample.watched as u64;
-        totals.working = state.tasks.len() as u64;
-        totals.pinned = state.tasks.iter().filter(|task| task.pinned.is_some()).count() as u64;
-        for why in state.tasks.iter().filter_map(|task| task.left_alone.as_ref()) {
-            *totals.left_alone.entry(why.clone()).or_default() += 1;
+        let tasks = &state.tasks;
+        let mut left_alone = BTreeMap::new();
+        for why in tasks.iter().filter_map(|task| task.left_alone) {
+            *left_alone.entry(why).or_default() += 1;
         }
-        let moves = self.moves.iter().map(|(&(reason, outcome), &count)| Moves {
-            reason: reason.to_owned(),
-            outcome: outcome.to_owned(),
-            count,
-        });
-        totals.moves = moves.collect();
-        totals.beats = self.ticks;
-        totals.beats_skipped = self.skipped;
-        totals.beat_seconds = self.busy.as_secs_f64();
+        state.totals.present = Present {
+            watched: tick.sample.watched as u64,
+            working: tasks.len() as u64,
+            pinned: tasks.iter().filter(|task| task.pinned.is_some()).count() as u64,
+            left_alone,
+        };
+        let moves = self.moves.iter();
+        let moves = moves.map(|(&(reason, outcome), &count)| Moves { reason, outcome, count });
+        state.totals.moves = moves.collect();
+        state.totals.intervals = Intervals {
+            intervals: self.ticks,
+            intervals_skipped: self.skipped,
+            work_seconds: self.busy.as_secs_f64(),
+        };
         state
     }
 
@@ -99,7 +104,7 @@ impl History {
                 pu: task.last_pu.map(|pu| pu.0),
                 pinned: status.pinned.map(|pu| pu.0),
                 allowed: status.allowed.to_string(),
-                left_alone: status.left_alone.map(|why| why.name().to_owned()),
+                left_alone: status.left_alone,
                 busy: status.busy,
                 rates: rates.remove(&task.id).map_or_else(BTreeMap::new, named_rates),
                 last_move: self.last_moves.get(&task.id).cloned(),
@@ -110,20 +115,19 @@ impl History {
     }
 }
 
-fn named_rates(rates: &TaskRates) -> BTreeMap<String, Option<f64>> {
-    let named = [
+fn named_rates(rates: &TaskRates) -> BTreeMap<Activity, Option<f64>> {
+    BTreeMap::from([
         (Activity::InterPackageCoherence, rates.inter),
         (Activity::IntraPackageCoherence, rates.intra),
         (Activity::RemoteDram, rates.remote),
         (Activity::MemoryBandwidth, rates.memory),
-    ];
-    named.map(|(activity, rate)| (activity.name().to_owned(), rate)).into()
+    ])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pinfold_core::{HostSample, LeftAlone, MoveReason, PuId, Sample, TaskStatus};
+    use pinfold_core::{HostSample, LeftAlone, PuId, Reason, Sample, StayCode, TaskStatus};
     use std::sync::Arc;
 
     fn a_move(task: TaskId) -> Move {
@@ -150,14 +154,18 @@ mod tests {
     #[test]
     fn a_move_that_is_decided_again_and_never_made_is_reported_once_and_counted_each_time() {
         let mut history = History::default();
-        let refused = Outcome::Refused("it may not".to_owned());
+        let refused = Outcome::Refused(Reason::new(StayCode::Forbidden, "it may not"));
         let reported = [&refused, &refused, &Outcome::Made, &Outcome::Made]
             .map(|outcome| history.moved(Duration::from_secs(1), &a_move(TASK), outcome));
         assert_eq!(reported, [true, false, true, true]);
         history.reconfigured();
         assert!(history.moved(Duration::from_secs(2), &a_move(TASK), &refused));
-        let counts: Vec<(&str, u64)> = history.moves.iter().map(|(&(_, name), &count)| (name, count)).collect();
-        assert_eq!(counts, [("made", 2), ("refused", 3)]);
+        let counts: Vec<_> = history
+            .moves
+            .iter()
+            .map(|(&(_, outcome), &count)| (outcome, count))
+            .collect();
+        assert_eq!(counts, [(OutcomeCode::Made, 2), (OutcomeCode::Refused, 3)]);
     }
 
     #[test]
@@ -193,13 +201,17 @@ mod tests {
         };
         history.tick(&tick);
         let state = history.complete(State::default(), &tick);
-        assert_eq!((state.at, state.totals.watched, state.totals.pinned), (4.0, 9, 1));
-        assert_eq!((state.totals.beats, state.totals.beats_skipped), (1, 1));
-        assert_eq!(state.totals.left_alone["own_mask"], 1);
+        assert_eq!(
+            (state.at, state.totals.present.watched, state.totals.present.pinned),
+            (4.0, 9, 1)
+        );
+        let intervals = &state.totals.intervals;
+        assert_eq!((intervals.intervals, intervals.intervals_skipped), (1, 1));
+        assert_eq!(state.totals.present.left_alone[&LeftAlone::OwnMask], 1);
         let last = state.tasks[0].last_move.as_ref().unwrap();
         assert_eq!(
-            (last.to, last.reason.as_str(), last.outcome.as_str()),
-            (4, "coherence", "made")
+            (last.to, last.reason, last.outcome),
+            (4, MoveReason::Coherence, OutcomeCode::Made)
         );
     }
 }

@@ -19,7 +19,7 @@ pub use counted::Counted;
 pub use history::History;
 pub use sharing::Sharing;
 
-use pinfold_core::{Host, HostSample, Metric, Placed, Topology, Wake};
+use pinfold_core::{Host, HostNote, HostSample, Metric, OutcomeCode, Placed, Reason, StayCode, Topology, Wake};
 use pinfold_policy::sam::{Mapper, Move, TaskRates};
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub trait Rates {
 /// Who hears of what the daemon does.
 pub trait Report<H> {
     /// Something that an administrator should read.
-    fn note(&mut self, text: &str);
+    fn note(&mut self, note: &HostNote);
 
     /// A move was made, or not.
     fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome);
@@ -70,27 +70,27 @@ pub enum Outcome {
     /// The task has ended.
     Gone,
     /// The task stays, for this reason.
-    Refused(String),
+    Refused(Reason<StayCode>),
     /// The task stays, or went back, because the one that it was to be swapped with stays.
     PartnerStays,
 }
 
 impl Outcome {
     /// The code in JSON and metrics.
-    pub fn name(&self) -> &'static str {
+    pub fn code(&self) -> OutcomeCode {
         match self {
-            Self::Made => "made",
-            Self::Shown => "shown",
-            Self::Gone => "gone",
-            Self::Refused(_) => "refused",
-            Self::PartnerStays => "partner_stays",
+            Self::Made => OutcomeCode::Made,
+            Self::Shown => OutcomeCode::Shown,
+            Self::Gone => OutcomeCode::Gone,
+            Self::Refused(_) => OutcomeCode::Refused,
+            Self::PartnerStays => OutcomeCode::PartnerStays,
         }
     }
 
     /// Why the task stays; `None` where nothing was refused.
-    pub fn why(&self) -> Option<&str> {
+    pub fn refused(&self) -> Option<&Reason<StayCode>> {
         match self {
-            Self::Refused(why) => Some(why),
+            Self::Refused(reason) => Some(reason),
             Self::Made | Self::Shown | Self::Gone | Self::PartnerStays => None,
         }
     }
@@ -192,7 +192,7 @@ fn place<H: Host>(host: &mut H, one: &Move) -> Outcome {
     match host.place(one.task, one.to) {
         Placed::Done => Outcome::Made,
         Placed::Gone => Outcome::Gone,
-        Placed::Refused(why) => Outcome::Refused(why),
+        Placed::Refused(reason) => Outcome::Refused(reason),
     }
 }
 

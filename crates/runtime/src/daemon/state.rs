@@ -1,30 +1,23 @@
-//! The daemon's state: the document that it gives, and that `pinfold top` shows (docs/formats.md).
+//! The daemon's state: the document that the daemon writes and `pinfold top` reads, by the same types (docs/formats.md).
 
-use pinfold_core::{ObjectKind, Topology};
+use pinfold_core::{Activity, Children, LeftAlone, MoveReason, ObjectKind, OutcomeCode, Reason, StayCode, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything, as of one reading of the tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
+    /// The version of the format: `State::VERSION`.
+    pub version: u32,
     /// The version of pinfold.
     pub pinfold: String,
     /// The daemon's process.
     pub process: u32,
     /// Since it began, in seconds.
     pub at: f64,
-    /// In seconds.
-    pub interval: f64,
-    /// The source of the rates.
-    pub metric: String,
-    /// Whether the rates are assumed and not measured.
-    pub assumed: bool,
-    /// Whether moves are reported and not made.
-    pub dry_run: bool,
-    /// When children of pinned tasks get back what their creator had: see `freed`.
-    pub children: String,
-    /// What rates are compared with, by name.
-    pub thresholds: BTreeMap<String, f64>,
+    /// How the daemon works; the keys are beside the others.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// The machine's shape.
     pub machine: Machine,
     /// The tasks that work, by process and thread.
@@ -33,9 +26,84 @@ pub struct State {
     pub totals: Totals,
 }
 
-/// When children of pinned tasks get back what their creator had.
-pub fn freed(at_birth: bool) -> &'static str {
-    if at_birth { "at_birth" } else { "when_met" }
+/// How the daemon works.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The time between two readings, in seconds.
+    pub interval: f64,
+    /// The source of the rates.
+    pub metric: String,
+    /// Whether the rates are assumed and not measured.
+    pub assumed: bool,
+    /// Whether moves are reported and not made.
+    pub dry_run: bool,
+    /// When children of pinned tasks get the mask that their creator had.
+    pub children: Children,
+    /// The rates above which tasks are moved.
+    pub thresholds: Thresholds,
+}
+
+/// The rates above which tasks are moved, in the unit of the rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Thresholds {
+    /// Of coherence.
+    pub coherence: f64,
+    /// Of accesses to other nodes' memory.
+    pub remote: f64,
+    /// Of one task's demand for memory bandwidth.
+    pub memory: f64,
+    /// Of a whole package's demand for memory bandwidth.
+    pub package_memory: f64,
+}
+
+/// A text is no state that this pinfold reads.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// It is no JSON.
+    #[error("the answer is no JSON: {0}")]
+    NoJson(serde_json::Error),
+    /// It is JSON without the version of a state.
+    #[error("the answer has no version: it is not a daemon's state, or an older pinfold wrote it; restart the daemon")]
+    NoVersion,
+    /// Another pinfold wrote it, in a format that is not known here.
+    #[error(
+        "the daemon's state has version {version} of the format, and this pinfold reads version {known}: use pinfold {writer}, \
+         which the daemon is, or restart the daemon",
+        known = State::VERSION
+    )]
+    OtherVersion {
+        /// The version of the format.
+        version: u64,
+        /// The version of the daemon's pinfold.
+        writer: String,
+    },
+    /// A key is missing, or has a value that none can have.
+    #[error("the daemon's state is damaged: {0}")]
+    Malformed(serde_json::Error),
+}
+
+impl State {
+    /// The version of the format that this pinfold writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// Reads the daemon's answer.
+    ///
+    /// # Errors
+    ///
+    /// It is no state, or one of another version.
+    pub fn read(text: &str) -> Result<Self, StateError> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(StateError::NoJson)?;
+        let version = value.get("version").and_then(serde_json::Value::as_u64);
+        let version = version.ok_or(StateError::NoVersion)?;
+        if version != u64::from(Self::VERSION) {
+            let writer = value.get("pinfold").and_then(serde_json::Value::as_str);
+            return Err(StateError::OtherVersion {
+                version,
+                writer: writer.unwrap_or("of that version").to_owned(),
+            });
+        }
+        serde_json::from_value(value).map_err(StateError::Malformed)
+    }
 }
 
 /// The machine's shape, as far as it is drawn.
@@ -83,11 +151,11 @@ pub struct Task {
     /// Where it may run, as a CPU list.
     pub allowed: String,
     /// Why it is not moved; `null` where it may be.
-    pub left_alone: Option<String>,
+    pub left_alone: Option<LeftAlone>,
     /// Which share of the last interval it ran, from 0 to 1.
     pub busy: Option<f64>,
-    /// Rates by their names; `null` where one could not be had.
-    pub rates: BTreeMap<String, Option<f64>>,
+    /// Rates by activity; `None` where one is not available.
+    pub rates: BTreeMap<Activity, Option<f64>>,
     /// Its last move.
     pub last_move: Option<LastMove>,
 }
@@ -101,23 +169,44 @@ pub struct LastMove {
     pub from: u32,
     /// The PU where it was to run.
     pub to: u32,
-    /// Why: `coherence`, `remote_memory`, `bandwidth` or `undo`.
-    pub reason: String,
+    /// Why it was to move.
+    pub reason: MoveReason,
     /// Whether it only made room for another task.
     pub makes_room: bool,
-    /// What was too much.
-    pub activity: String,
-    /// How much it was.
+    /// The activity whose rate was above the threshold.
+    pub activity: Activity,
+    /// Its rate.
     pub value: f64,
-    /// What that was compared with.
+    /// The threshold.
     pub threshold: f64,
-    /// `made`, `shown`, `refused` or `partner_stays`.
-    pub outcome: String,
+    /// What became of the move.
+    pub outcome: OutcomeCode,
+    /// Why the task stays; `None` unless the move was refused.
+    pub refused: Option<Reason<StayCode>>,
 }
 
-/// Counts since the daemon began, and of now.
+/// Counts since the daemon began, and of now. The keys of all groups are beside each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
+    /// Tasks now.
+    #[serde(flatten)]
+    pub present: Present,
+    /// Moves by reason and outcome.
+    pub moves: Vec<Moves>,
+    /// Intervals.
+    #[serde(flatten)]
+    pub intervals: Intervals,
+    /// Tasks since the daemon began.
+    #[serde(flatten)]
+    pub tasks: TaskTotals,
+    /// The daemon itself.
+    #[serde(flatten)]
+    pub daemon: DaemonTotals,
+}
+
+/// Tasks now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Present {
     /// Tasks that are watched.
     pub watched: u64,
     /// Tasks that work.
@@ -125,17 +214,23 @@ pub struct Totals {
     /// Working tasks that are pinned by the daemon.
     pub pinned: u64,
     /// Working tasks that are not moved, by reason.
-    pub left_alone: BTreeMap<String, u64>,
-    /// Moves by reason and outcome.
-    pub moves: Vec<Moves>,
+    pub left_alone: BTreeMap<LeftAlone, u64>,
+}
+
+/// Intervals since the daemon began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
     /// How often the tasks were read.
-    pub beats: u64,
-    /// How often nothing was decided, because the time since the reading before was too long or too short.
-    pub beats_skipped: u64,
-    /// Time from the begin of readings to the end of the last move.
-    pub beat_seconds: f64,
-    /// Processor time of the daemon.
-    pub processor_seconds: Option<f64>,
+    pub intervals: u64,
+    /// How often nothing was decided, because the time since the previous reading was too long or too short.
+    pub intervals_skipped: u64,
+    /// Time from the start of readings to the end of the last move.
+    pub work_seconds: f64,
+}
+
+/// Tasks since the daemon began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskTotals {
     /// Tasks that were found.
     pub met: u64,
     /// Tasks that have ended.
@@ -148,6 +243,13 @@ pub struct Totals {
     pub not_counted: u64,
     /// Tasks that the daemon may not move.
     pub not_movable: u64,
+}
+
+/// The daemon itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DaemonTotals {
+    /// Its processor time.
+    pub processor_seconds: Option<f64>,
     /// Lines of the log that could not be written.
     pub log_lines_lost: u64,
     /// How often the configuration was read again.
@@ -159,10 +261,10 @@ pub struct Totals {
 /// How many moves there were of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moves {
-    /// Why: `coherence`, `remote_memory`, `bandwidth` or `undo`.
-    pub reason: String,
-    /// `made`, `shown`, `gone`, `refused` or `partner_stays`.
-    pub outcome: String,
+    /// Why the tasks were to move.
+    pub reason: MoveReason,
+    /// What became of the moves.
+    pub outcome: OutcomeCode,
     /// How many.
     pub count: u64,
 }

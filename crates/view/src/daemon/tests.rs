@@ -1,5 +1,6 @@
 use super::*;
-use pinfold_runtime::daemon::state::{Machine, Moves, Totals};
+use pinfold_core::MoveReason;
+use pinfold_runtime::daemon::state::{Machine, Moves, Present, Settings, Totals};
 use std::collections::BTreeMap;
 
 fn task(thread: i32, pu: u32, busy: f64) -> Task {
@@ -13,8 +14,8 @@ fn task(thread: i32, pu: u32, busy: f64) -> Task {
         left_alone: None,
         busy: Some(busy),
         rates: BTreeMap::from([
-            ("inter_package_coherence".to_owned(), Some(0.0012)),
-            ("memory_bandwidth".to_owned(), None),
+            (Activity::InterPackageCoherence, Some(0.0012)),
+            (Activity::MemoryBandwidth, None),
         ]),
         last_move: None,
     }
@@ -33,30 +34,33 @@ fn state(tasks: Vec<Task>) -> State {
             .collect(),
     };
     State {
-        pinfold: "0".to_owned(),
         process: 7,
         at: 90.0,
-        interval: 0.1,
-        metric: "sharing".to_owned(),
-        assumed: true,
-        dry_run: false,
-        children: "at_birth".to_owned(),
-        thresholds: BTreeMap::new(),
+        settings: Settings {
+            interval: 0.1,
+            metric: "sharing".to_owned(),
+            assumed: true,
+            ..Settings::default()
+        },
         machine: Machine {
             name: "pair".to_owned(),
             packages: vec![package(0), package(1)],
         },
         totals: Totals {
-            watched: 30,
-            working: tasks.len() as u64,
+            present: Present {
+                watched: 30,
+                working: tasks.len() as u64,
+                ..Present::default()
+            },
             moves: vec![Moves {
-                reason: "coherence".to_owned(),
-                outcome: "made".to_owned(),
+                reason: MoveReason::Coherence,
+                outcome: OutcomeCode::Made,
                 count: 3,
             }],
             ..Totals::default()
         },
         tasks,
+        ..State::default()
     }
 }
 
@@ -99,18 +103,27 @@ fn the_last_move_and_its_reason_are_told() {
         at: 85.0,
         from: 0,
         to: 2,
-        reason: "coherence".to_owned(),
+        reason: MoveReason::Coherence,
         makes_room: false,
-        activity: "inter_package_coherence".to_owned(),
+        activity: Activity::InterPackageCoherence,
         value: 1.0,
         threshold: 0.25,
-        outcome: "made".to_owned(),
+        outcome: OutcomeCode::Made,
+        refused: None,
     });
     let text = drawn(&state(vec![moved]));
     assert!(
         text.contains("2*") && text.contains("0→2 5 s ago: coherence 1.000 > 0.250"),
         "{text}"
     );
+}
+
+#[test]
+fn a_task_of_real_time_priority_is_not_taken_for_one_of_one_pu() {
+    let mut task = task(41, 2, 0.5);
+    task.left_alone = Some(LeftAlone::RealTime);
+    let text = drawn(&state(vec![task]));
+    assert!(text.contains("left alone: real-time"), "{text}");
 }
 
 #[test]
