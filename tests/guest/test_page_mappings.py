@@ -329,7 +329,7 @@ def test_a_cpuset_is_never_widened(guest: Guest) -> None:
     try:
         run = guest.run(f"{within} pinfold run --membind 3 -- echo it ran")
         assert run.status == 125
-        assert "NUMA node 3 is not ours" in run.out
+        assert "NUMA node 3 is not allowed" in run.out
         assert "0-1" in run.out
         assert "it ran" not in run.out
         policy = guest.check(f"{within} pinfold run -q --interleave all -- head -n 1 /proc/self/numa_maps")

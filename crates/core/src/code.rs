@@ -1,4 +1,4 @@
-//! Codes of reasons: what a program that reads JSON branches on. The text beside a code is for people, and may change.
+//! Codes of reasons, for programs that read JSON. The text beside a code is for people, and may change.
 //!
 //! `codes!` defines an enumeration of codes. `CODE_SETS` lists all of them, and a test compares the list with docs/formats.md.
 //! A set that can grow has `Unknown`: a record of an older pinfold has no code, and one of a later pinfold may have another
@@ -99,12 +99,12 @@ macro_rules! codes {
 pub(crate) use codes;
 
 codes! {
-    /// Why a metric was chosen, or none.
+    /// Why a metric was chosen, or none was.
     #[derive(Default)]
     pub enum MetricCode for "metric_code" {
         /// The user named it.
         AskedFor = "asked_for",
-        /// It is the nearest to the program's own progress that counts.
+        /// Of the metrics that count, it is the nearest to the program's own progress.
         NearestToProgress = "nearest_to_progress",
         /// The user named it, and the machine has none of that name.
         NotThere = "not_there",
@@ -122,26 +122,26 @@ codes! {
         Unknown = "unknown",
     }
 
-    /// Where candidates come from.
+    /// The source of the candidates.
     #[derive(Default)]
     pub enum CandidatesCode for "candidates_code" {
         /// The user's schedule.
         Schedule = "schedule",
-        /// The topology, beside threads that are left to the operating system.
+        /// The topology, and the unpinned program.
         Topology = "topology",
-        /// On this topology no pinning differs from another, so threads are left to the operating system.
+        /// On this topology no pinning differs from another, so the program stays unpinned.
         NoDifference = "no_difference",
         /// An affinity hint that the user named.
         Hint = "hint",
         /// The behaviour database knows the program.
         KnownProgram = "known_program",
-        /// The program is not known, and is sampled.
+        /// The program is unknown, and is sampled.
         Sample = "sample",
-        /// A learned rule asks for the second candidate.
+        /// A learned rule chose the second candidate.
         Rules = "rules",
         /// The same hint, for another number of threads.
         ThreadsChanged = "threads_changed",
-        /// What ran until the program ended, before any search.
+        /// The program ended before a search.
         UntilTheEnd = "until_the_end",
         /// Any other.
         #[default]
@@ -149,7 +149,7 @@ codes! {
         Unknown = "unknown",
     }
 
-    /// When the program ended, where that was before the policy had finished.
+    /// When the program ended, if that was before the end of the search.
     #[derive(Default)]
     pub enum EndedCode for "ended_early.code" {
         /// Before a metric was chosen.
@@ -158,7 +158,7 @@ codes! {
         DuringSearch = "during_search",
         /// Before a sample was complete.
         DuringSample = "during_sample",
-        /// Before a move that rules asked for was checked.
+        /// Before a move that rules chose was verified.
         BeforeCheck = "before_check",
         /// Any other.
         #[default]
@@ -166,12 +166,12 @@ codes! {
         Unknown = "unknown",
     }
 
-    /// What a note is about.
+    /// The subject of a note.
     #[derive(Default)]
     pub enum NoteCode for "notes.code" {
-        /// What the machine could not observe or do.
+        /// Something that the machine could not observe or do.
         Machine = "machine",
-        /// The threads of the program do not run.
+        /// The program's threads are idle.
         Idle = "idle",
         /// There are more threads than PUs.
         MoreThreadsThanPus = "more_threads_than_pus",
@@ -181,13 +181,13 @@ codes! {
         NothingMeasured = "nothing_measured",
         /// The search begins again, because the rate fell.
         SearchAgain = "search_again",
-        /// A move that rules asked for did not help, and was rolled back.
+        /// A move that rules chose did not help, and was rolled back.
         RolledBack = "rolled_back",
         /// The thresholds of SAM.
         Thresholds = "thresholds",
         /// SAM moves no thread.
         NoMoves = "no_moves",
-        /// SAM's activities that could be had of no task.
+        /// SAM's activities that were not available for any task.
         ActivitiesMissing = "activities_missing",
         /// Any other.
         #[default]
@@ -219,13 +219,13 @@ codes! {
         NoPinningBetter = "no_pinning_better",
         /// The behaviour database knows the program.
         KnownProgram = "known_program",
-        /// The rules ask for the placement in which the program was sampled.
+        /// The rules chose the placement in which the program was sampled.
         SamplePlacement = "sample_placement",
         /// The rate with the rules' hint was not worse.
         HintKept = "hint_kept",
-        /// The rate with the rules' hint was not better, and the threads went back.
+        /// The rate with the rules' hint was not better, and the move was rolled back.
         HintRolledBack = "hint_rolled_back",
-        /// Another number of threads works, with the same hint.
+        /// The number of working threads changed; the hint is the same.
         ThreadsChanged = "threads_changed",
         /// Any other.
         #[default]
@@ -233,7 +233,7 @@ codes! {
         Unknown = "unknown",
     }
 
-    /// What the rules made of a sample.
+    /// The result of the rules for a sample.
     #[derive(Default)]
     pub enum SampleCode for "samples.code" {
         /// A rule holds.

@@ -1,4 +1,4 @@
-//! Where threads belong, and what of it was really done.
+//! Where threads and pages belong, and which of that was applied.
 
 use crate::memory::{PageMoves, Profiled, Sampled};
 use crate::{PageMapping, Prefetchers, PuId, RefusalCode, TaskId};
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// Maps thread ranks to PUs: rank `r` runs on the `r`-th PU, and ranks beyond the last start again at the first, so
-/// that a machine with fewer PUs than threads is shared evenly.
+/// Maps thread ranks to PUs: rank `r` runs on the `r`-th PU. Ranks beyond the last start again at the first, so that
+/// threads share a machine with fewer PUs evenly.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pinning(Vec<PuId>);
@@ -29,13 +29,13 @@ impl Pinning {
         &self.0
     }
 
-    /// The PUs by rank, or `unpinned` for threads that are left to the operating system.
+    /// The PUs by rank, or `unpinned` for the unpinned program.
     pub fn text(pinning: Option<&Self>) -> String {
         pinning.map_or_else(|| "unpinned".to_owned(), Self::to_string)
     }
 }
 
-/// The PUs by rank, `0,1,6-9`: a form that `--schedule` takes back. Three or more that follow each other are a range.
+/// The PUs by rank, `0,1,6-9`: a form that `--schedule` accepts. Three or more consecutive PUs are a range.
 impl fmt::Display for Pinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
@@ -59,46 +59,46 @@ impl fmt::Display for Pinning {
     }
 }
 
-/// What a policy wants the machine to look like.
+/// All that a policy sets for a program at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Configuration {
-    /// Where the ranks run; `None` lets every task run wherever it could before.
+    /// The PUs of the ranks; `None` for the unpinned program.
     pub pinning: Option<Pinning>,
-    /// The tasks that get no rank: helpers that do no work, and those that the user named. They keep, or get back,
-    /// the PUs that they had before. All other tasks have ranks in the order of their creation; a task that is
-    /// created later takes the lowest rank that is free.
+    /// The tasks without a rank: helpers, and tasks that the user named. They keep, or get back, the mask that they had
+    /// before. All other tasks have ranks in the order of their creation. A task that is created later gets the lowest
+    /// free rank.
     pub left_alone: BTreeSet<TaskId>,
-    /// Tasks that run on this PU whatever rank they have or lack. All others do as the fields above say: without a pinning they
-    /// run wherever they could before.
+    /// Tasks that run on this PU, with or without a rank. The fields above hold for all other tasks: without a pinning
+    /// they are unpinned.
     #[serde(serialize_with = "as_pairs")]
     pub tasks: BTreeMap<TaskId, PuId>,
-    /// Where the pages are; `None` leaves them to the operating system, which is `FirstTouch` where nobody says otherwise.
+    /// Where the pages are; `None` leaves them to the operating system, whose default is `FirstTouch`.
     pub pages: Option<PageMapping>,
-    /// Which prefetchers are on, on all cores; `None` leaves them as they were found.
+    /// The prefetchers that are on, on all cores; `None` does not change them.
     pub prefetchers: Option<Prefetchers>,
-    /// How long it may take at most to bring pages after threads that have changed their node; what takes longer stays.
-    /// `None` for however long it takes.
+    /// The longest time for moving pages after threads that changed their node; if it would take longer, pages stay.
+    /// `None` for no limit.
     pub following_within: Option<Duration>,
 }
 
-/// A map whose keys are no texts, as JSON wants them.
+/// A map whose keys are no strings, as a list for JSON.
 fn as_pairs<S: Serializer>(tasks: &BTreeMap<TaskId, PuId>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(tasks)
 }
 
 impl Configuration {
-    /// Where a task of this rank is to run; `None` for wherever it could before.
+    /// The PU of a task with this rank; `None` for an unpinned task.
     pub fn pu_of(&self, task: TaskId, rank: Option<usize>) -> Option<PuId> {
         let by_rank = || Some(self.pinning.as_ref()?.pu(rank?));
         self.tasks.get(&task).copied().or_else(by_rank)
     }
 
-    /// Whether any task is to be pinned.
+    /// Whether any task is pinned.
     pub fn pins(&self) -> bool {
         self.pinning.is_some() || !self.tasks.is_empty()
     }
 
-    /// What a machine that can only pin refuses of this: each part beside the pinning.
+    /// What a machine that can only pin refuses: each part except the pinning.
     pub fn beyond_pinning(&self) -> Vec<Refusal> {
         let pages = self.pages.map(|pages| {
             Refusal::of_machine(
@@ -109,7 +109,7 @@ impl Configuration {
         pages.into_iter().chain(self.refused_prefetchers()).collect()
     }
 
-    /// What a machine that cannot set prefetchers refuses of this.
+    /// What a machine that cannot set prefetchers refuses.
     pub fn refused_prefetchers(&self) -> Option<Refusal> {
         self.prefetchers.map(|prefetchers| {
             Refusal::of_machine(
@@ -120,35 +120,35 @@ impl Configuration {
     }
 }
 
-/// What `Machine::apply` really did.
+/// What `Machine::apply` did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
-    /// The tasks that run on another set of PUs than before.
+    /// The tasks whose mask has changed.
     pub moved: Vec<TaskId>,
     /// What could not be done, and why.
     pub refused: Vec<Refusal>,
-    /// What came of moving pages; `None` where none had to be moved, or the machine does not tell.
+    /// The result of moving pages; `None` where no page had to move, or the machine cannot report it.
     pub pages: Option<PageMoves>,
-    /// What came of sampling the program's accesses; `None` where that was not done.
+    /// The result of sampling the program's accesses; `None` without sampling.
     pub sampled: Option<Sampled>,
-    /// What came of bringing a recording's accesses to the program, of each process for which this was done.
+    /// The result of applying a recording's accesses to the program, for each process.
     pub profiled: Vec<Profiled>,
 }
 
 /// One change that the machine did not make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Which task; `None` where it is about the whole program or the machine.
+    /// The task; `None` for the whole program or the machine.
     pub task: Option<TaskId>,
-    /// What stays as it is, for programs.
+    /// What stays as it is, as a code.
     #[serde(default)]
     pub code: RefusalCode,
-    /// Why, in words that a user can act on.
+    /// The reason, as a text that a user can act on.
     pub why: String,
 }
 
 impl Refusal {
-    /// One that is about one task.
+    /// A refusal about one task.
     pub fn of_task(task: TaskId, why: impl Into<String>) -> Self {
         Self {
             task: Some(task),
@@ -157,7 +157,7 @@ impl Refusal {
         }
     }
 
-    /// One that is about the whole program or the machine.
+    /// A refusal about the whole program or the machine.
     pub fn of_machine(code: RefusalCode, why: impl Into<String>) -> Self {
         Self {
             task: None,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_with_a_pu_of_its_own_is_there_whatever_its_rank() {
+    fn a_task_with_its_own_pu_runs_there_with_any_rank() {
         let task = |serial| TaskId {
             serial,
             process: 1,

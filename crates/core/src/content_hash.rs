@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash3_128;
 
-/// The 128-bit XXH3 of these bytes. It has no cryptographic strength: a forged recording or program gains nothing here.
+/// The 128-bit XXH3 of these bytes. It is not a cryptographic hash: a forged recording or program gains nothing here.
 pub fn content_hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }

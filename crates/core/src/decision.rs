@@ -1,4 +1,4 @@
-//! What a policy answers to a sample.
+//! A policy's answer to a sample.
 
 use crate::hint::AffinityHint;
 use crate::{
@@ -10,33 +10,33 @@ use std::time::Duration;
 /// What to do now, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The configuration to apply; `None` leaves everything as it is.
+    /// The configuration to apply; `None` for no change.
     pub configuration: Option<Configuration>,
     /// How long to let the program run before the next observation.
     pub wait: Duration,
-    /// What the policy found out, for the user and the record.
+    /// The policy's findings, for the user and the record.
     pub findings: Vec<Finding>,
 }
 
-/// What was observed of one metric.
+/// The value of one metric in a sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// The metric.
     pub name: String,
     /// The unit of the value.
     pub unit: String,
-    /// By thread and second where each task counts for itself, by second where the program does; `None` where it could not
-    /// be had.
+    /// Per thread and second where each task has a count, per second where the program has one; `None` where it is not
+    /// available.
     pub value: Option<f64>,
 }
 
-/// One thing that a policy found out. Rates are in the metric's unit per second; `spread` is the sample standard
-/// deviation of the rates of the readings within one probe, divided by their mean (the coefficient of variation), and
-/// `None` where a probe had fewer than two readings.
+/// One finding of a policy. Rates are in the metric's unit per second. `spread` is the coefficient of variation: the
+/// sample standard deviation of the rates of the readings within one probe, divided by their mean. It is `None` for
+/// fewer than two readings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 pub enum Finding {
-    /// The program is given time to initialise itself; nothing is compared yet.
+    /// The initialisation of the program begins; nothing is compared yet.
     Initialising {
         /// How long.
         lasts: Duration,
@@ -45,30 +45,30 @@ pub enum Finding {
     MetricChosen {
         /// Its name; `None` when no source counted anything.
         metric: Option<String>,
-        /// Why this one, for programs.
+        /// Why this one, as a code.
         code: MetricCode,
-        /// Why this one, in words.
+        /// Why this one, as text.
         why: String,
     },
-    /// The working tasks are known and so the candidates are.
+    /// The working tasks are known, and so are the candidates.
     CandidatesChosen {
         /// How many tasks have ranks.
         threads: usize,
-        /// The pinnings that will be tried, in this order; `None` leaves every thread to the operating system.
+        /// The candidates, in this order; `None` is the unpinned program.
         pinnings: Vec<Option<Pinning>>,
-        /// Where they come from, for programs.
+        /// Their source, as a code.
         code: CandidatesCode,
-        /// Where they come from, in words.
+        /// Their source, as text.
         why: String,
     },
-    /// A candidate has been applied and is looked at shortly, to see whether it is worth a probe.
+    /// A candidate was applied, and its screening begins.
     Screening {
         /// Position in the list of candidates.
         candidate: usize,
         /// How long at most.
         lasts: Duration,
     },
-    /// A candidate has been applied and warms up.
+    /// A candidate was applied and warms up.
     WarmingUp {
         /// Position in the list of candidates.
         candidate: usize,
@@ -82,7 +82,7 @@ pub enum Finding {
         /// How long.
         lasts: Duration,
     },
-    /// A candidate's probe has ended, or the program has during the probe.
+    /// A candidate's probe has ended, or the program ended during the probe.
     Probed {
         /// Position in the list of candidates.
         candidate: usize,
@@ -90,8 +90,8 @@ pub enum Finding {
         rate: Option<f64>,
         /// Coefficient of variation of the readings.
         spread: Option<f64>,
-        /// Over how long. Warming up is excluded, unless the candidate was dropped while it warmed up; its rate is then
-        /// that which it was heading for.
+        /// The duration of the measurement. The warm-up is excluded, unless the candidate was dropped during it; its
+        /// rate is then an extrapolation.
         measured: Duration,
         /// Whether the probe ended early because the candidate had lost.
         dropped: bool,
@@ -104,9 +104,9 @@ pub enum Finding {
         gain_over_first: Option<f64>,
         /// Its rate over that of the worst candidate, minus one.
         gain_over_worst: Option<f64>,
-        /// Why this one, for programs.
+        /// Why this one, as a code.
         code: ChoiceCode,
-        /// Why this one, in words.
+        /// Why this one, as text.
         why: String,
     },
     /// The rate under the chosen pinning, every `t`.
@@ -116,7 +116,7 @@ pub enum Finding {
         /// Coefficient of variation of the readings.
         spread: Option<f64>,
     },
-    /// The rate fell and stayed down; the search begins again.
+    /// The rate fell and stays low; the search begins again.
     SearchAgain {
         /// The rate at which the pinning was chosen.
         chosen_at: f64,
@@ -125,21 +125,21 @@ pub enum Finding {
     },
     /// The program ended before the search did.
     EndedEarly {
-        /// The best of the candidates that were probed; `None` when there is none yet.
+        /// The best probed candidate; `None` when there is none yet.
         best: Option<usize>,
         /// Its rate.
         rate: Option<f64>,
-        /// When it ended, for programs.
+        /// The phase in which the program ended, as a code.
         code: EndedCode,
-        /// What the program was stopped short of, as a whole sentence.
+        /// What the program's end prevented, as a whole sentence.
         why: String,
     },
-    /// What the program did for a while, in a placement.
+    /// The behaviour of the program for a while, in one placement.
     Sampled {
-        /// The affinity hint that gave the placement; `None` where threads were left to the operating system.
+        /// The affinity hint of the placement; `None` for the unpinned program.
         hint: Option<AffinityHint>,
-        /// Where the ranks were: their pinning, or of threads that were left to the operating system the PUs on which they were
-        /// last seen; `None` where that is not known.
+        /// The PUs of the ranks: their pinning, or for an unpinned program the PUs on which they were last seen; `None`
+        /// where these are not known.
         pus: Option<Pinning>,
         /// How many tasks had ranks.
         threads: usize,
@@ -149,18 +149,18 @@ pub enum Finding {
         rate: Option<f64>,
         /// Every metric.
         observed: Vec<Observed>,
-        /// The hint that learned rules ask for; `None` where none were asked.
+        /// The hint that learned rules chose; `None` without rules.
         says: Option<AffinityHint>,
-        /// What the rules made of it, for programs.
+        /// The result of the rules, as a code.
         code: SampleCode,
-        /// Which rule said so, and the values that made it; empty where none were asked.
+        /// The rule that fired and its values; empty without rules.
         why: String,
     },
-    /// A task goes elsewhere by itself, as SAM moves them.
+    /// SAM moves one task.
     Moved(TaskMove),
-    /// Something that a user should know.
+    /// A note for the user.
     Note {
-        /// What it is about, for programs.
+        /// Its subject, as a code.
         code: NoteCode,
         /// A whole sentence.
         text: String,

@@ -1,4 +1,4 @@
-//! Numbers in texts that others wrote: digits and nothing else.
+//! Numbers in texts from other programs: digits and nothing else.
 //!
 //! [`str::parse`] and `from_str_radix` accept a sign before the digits, so that a `0` that turns into a `+` goes unnoticed. No
 //! format that pinfold reads has such a sign.

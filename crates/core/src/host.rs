@@ -1,96 +1,96 @@
-//! The door to a machine on which many programs run, none of them ours: what a daemon sees and changes.
+//! A machine with many programs that pinfold did not start: what a daemon reads and changes.
 //!
-//! `Machine` is about one program, whose threads have ranks and whose whole configuration is applied at once. A daemon sees
-//! tasks of many programs come and go, and moves one or the other. What both share is plain data: topology, metrics, samples.
+//! `Machine` is about one program, whose threads have ranks and whose configuration is applied at once. A daemon
+//! observes tasks of many programs that begin and end, and moves single tasks. Both share plain data: topology,
+//! metrics, samples.
 
 use crate::code::codes;
 use crate::{HostNoteCode, Metric, PuId, PuSet, Reason, Sample, StayCode, TaskId, Topology};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A machine, and those of its tasks that are watched. It owns the clock, so that the loop can be tested on one that is
-/// made up.
+/// A machine, and its watched tasks. It owns the clock, so that the loop can be tested on a fake machine.
 pub trait Host {
-    /// The machine's shape, with the PUs that we may use.
+    /// The topology, with the PUs that the daemon may use.
     fn topology(&self) -> &Topology;
 
-    /// What is counted of each task, in the order of the counts in a sample.
+    /// What is counted for each task, in the order of the counts in a sample.
     fn metrics(&self) -> &[Metric];
 
-    /// Looks for tasks that have come and gone, and reads those that work.
+    /// Finds tasks that have begun and ended, and reads those that work.
     fn observe(&mut self) -> HostSample;
 
-    /// Pins a task. It goes back to where it may run without us when it is released.
+    /// Pins a task. `release` rolls the pinning back.
     fn place(&mut self, task: TaskId, pu: PuId) -> Placed;
 
-    /// Lets a task run again wherever it could before it was placed.
+    /// Restores the mask that a task had before it was placed.
     fn release(&mut self, task: TaskId) -> Placed;
 
-    /// Whole sentences that an administrator should read; each is given once.
+    /// Notes for an administrator; each note is returned once.
     fn take_notes(&mut self) -> Vec<HostNote>;
 
-    /// The time since the watching began. It never runs backwards, whatever becomes of the time of day.
+    /// The time since the daemon began. It is monotonic.
     fn now(&self) -> Duration;
 
-    /// Waits until `until`, in the time of `now`, or until something is wanted of us.
+    /// Waits until `until`, in the time of `now`, or until a signal arrives.
     fn wait(&mut self, until: Duration) -> Wake;
 }
 
 /// One reading of the watched tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSample {
-    /// The tasks that have worked since the sample before or a little longer ago. What sleeps is watched and not in it.
+    /// The tasks that worked since the last sample or a little earlier. A sleeping task is watched but is not in it.
     pub sample: Sample,
-    /// Where each task of the sample may be, in the same order.
+    /// The status of each task of the sample, in the same order.
     pub statuses: Vec<TaskStatus>,
-    /// How many tasks are watched, those that sleep included.
+    /// The number of watched tasks, including sleeping ones.
     pub watched: usize,
 }
 
-/// Where a task may be and is.
+/// The PUs of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskStatus {
-    /// Where it may run without us; never left.
+    /// Its mask without pinfold. The daemon never moves it to another PU.
     pub allowed: Arc<PuSet>,
-    /// Where we have pinned it.
+    /// The PU on which the daemon has pinned it.
     pub pinned: Option<PuId>,
-    /// Why it is not to be moved; `None` where it may be.
+    /// Why it is not moved; `None` where it may be.
     pub left_alone: Option<LeftAlone>,
-    /// How much of the stretch since the sample before it worked, from 0 to 1; `None` where that is not known.
+    /// The share of the time since the last sample for which it worked, from 0 to 1; `None` where it is not known.
     pub busy: Option<f64>,
 }
 
 codes! {
     /// Why a task is not moved.
     pub enum LeftAlone for "tasks.left_alone" {
-        /// It has set its own mask, or somebody else has after us.
+        /// It has set its own mask, or another program has.
         OwnMask = "own_mask",
-        /// We may not move it.
+        /// The daemon has no permission to move it.
         Forbidden = "forbidden",
         /// It may run on one PU only.
         OnePu = "one_pu",
-        /// It has real-time priority: whoever gave it that has decided where and when it runs.
+        /// It has real-time priority: it was already decided where and when it runs.
         RealTime = "real_time",
     }
 }
 
-/// What an administrator should read.
+/// A note for an administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostNote {
-    /// What it is about, for programs.
+    /// Its subject, as a code.
     pub code: HostNoteCode,
     /// A whole sentence.
     pub text: String,
 }
 
-/// What became of a task that was to be placed or released.
+/// The result of placing or releasing a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// It is as was wanted.
+    /// The task has the requested mask.
     Done,
     /// It has ended.
     Gone,
-    /// It is not, for this reason.
+    /// The mask was not changed, for this reason.
     Refused(Reason<StayCode>),
 }
 
@@ -99,8 +99,8 @@ pub enum Placed {
 pub enum Wake {
     /// The time has come.
     Elapsed,
-    /// The configuration is to be read again.
+    /// The configuration has to be read again.
     Reload,
-    /// It is to end; the signal that said so.
+    /// The daemon has to end, because of this signal.
     Stop(i32),
 }

@@ -1,4 +1,4 @@
-//! Names of the things that the kernel numbers.
+//! Names of objects that the kernel numbers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,8 +13,8 @@ pub struct PuId(pub u32);
 #[serde(transparent)]
 pub struct NodeId(pub u32);
 
-/// A schedulable thread. `serial` counts the tasks of a run in the order of their creation from 0, so that a thread
-/// id that the kernel hands out a second time is still another task.
+/// A schedulable thread. `serial` is the position among the tasks of a run in the order of their creation, from 0. So a
+/// thread id that the kernel reuses is another task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {
     /// Position in the order of creation, from 0; the order of this type's `Ord`.

@@ -1,5 +1,5 @@
-//! What every other room of pinfold speaks about: the machine's shape, what was observed on it, where threads and
-//! pages should be, and the one trait through which a machine, real or simulated, is reached.
+//! The data that all parts of pinfold share: topologies, samples, placements, decisions; and the traits through which a
+//! machine, real or simulated, is used.
 //!
 //! No input or output happens here, and no clock is read: `clippy.toml` beside this crate's manifest enforces it.
 

@@ -1,35 +1,35 @@
-//! The one door to a machine, real or simulated.
+//! The interface to a machine, real or simulated.
 
 use crate::{Applied, Configuration, Metric, Sample, Topology};
 use std::time::Duration;
 
-/// A machine on which one program runs. It owns the clock: policies and the loop never read another, so a simulated
-/// run is deterministic and takes no time.
+/// A machine on which one program runs. It owns the clock: policies and the loop read no other, so a simulated run is
+/// deterministic and takes no time.
 pub trait Machine {
-    /// The machine's shape, with the PUs and nodes that the program may use.
+    /// The topology, with the PUs and nodes that the program may use.
     fn topology(&self) -> &Topology;
 
-    /// Whether what this machine shows was computed and not measured.
+    /// Whether the values of this machine are computed, not measured.
     fn simulated(&self) -> bool;
 
-    /// What `observe` counts, in the order of the counts in a sample, the most trustworthy first.
+    /// The metrics that `observe` counts, in the order of the counts in a sample, the most reliable first.
     fn metrics(&self) -> &[Metric];
 
-    /// Reads everything once. A value that could not be had is missing, never zero.
+    /// Reads all values once. A value that is not available is missing, never zero.
     fn observe(&mut self) -> Sample;
 
-    /// Whole sentences that a user should read about what could not be had; each is given once.
+    /// Notes for the user about values that are not available, as whole sentences; each note is returned once.
     fn take_notes(&mut self) -> Vec<String> {
         vec![]
     }
 
-    /// Makes `configuration` so, for the tasks there are and those to come, and says what was really done.
+    /// Applies `configuration` to the present tasks and to future ones, and reports what was done.
     fn apply(&mut self, configuration: &Configuration) -> Applied;
 
     /// The time since the program began.
     fn now(&self) -> Duration;
 
-    /// Lets the program run for `duration`, or until it ends or the user wants an end.
+    /// Lets the program run for `duration`, or until it ends or the user interrupts pinfold.
     fn wait(&mut self, duration: Duration) -> Result<Wait, MachineError>;
 }
 

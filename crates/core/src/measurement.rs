@@ -1,17 +1,16 @@
-//! What microbenchmarks measure of a machine: plain data. `linux` measures them, `calibrate` draws conclusions.
+//! Results of microbenchmarks of a machine: plain data. `linux` measures them, `calibrate` evaluates them.
 //!
-//! Every time is the minimum of many short runs: interrupts, other programs and a hypervisor only make a run longer. The
-//! spread, how much longer the median run was, stands beside it. Noise changes ratios and rates in both directions; they are
-//! medians.
+//! Each time is the minimum of many short runs: interrupts, other programs and a hypervisor only make a run longer. The
+//! spread says how much longer the median run was. Noise changes ratios and rates in both directions; they are medians.
 
 use crate::{NodeId, ObjectId, ObjectKind, PuId, Topology};
 
-/// A figure, and how certain it is.
+/// A figure with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// The figure of the run with the least noise.
     pub value: f64,
-    /// By which share the median run's figure differs from it.
+    /// The relative difference between the median run's figure and this one.
     pub spread: f64,
     /// The number of runs.
     pub runs: usize,
@@ -78,7 +77,7 @@ impl Median {
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
-    /// Seconds: to see that it works. Nothing beyond the last-level cache can be trusted.
+    /// Seconds: to test the measurement itself. Figures beyond the last-level cache are not reliable.
     Quick,
     /// A minute or two.
     Full,
@@ -124,7 +123,7 @@ impl Relation {
         }
     }
 
-    /// In words.
+    /// The relation as text.
     pub fn words(self) -> &'static str {
         match self {
             Self::SameCore => "siblings of one core",
@@ -135,39 +134,38 @@ impl Relation {
     }
 }
 
-/// The latency of a load while so many bytes are in use.
+/// The latency of a load while this many bytes are in use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {
     /// The bytes in use.
     pub bytes: u64,
-    /// Seconds a load.
+    /// Seconds per load.
     pub latency: Measured,
 }
 
-/// The latency of one load from each of `pages` pages, in pages of either size.
+/// The latency of one load from each of `pages` pages, for pages of either size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TranslationPoint {
     /// Pages of 4 KiB in use.
     pub pages: u64,
-    /// Seconds a load in such pages.
+    /// Seconds per load in such pages.
     pub small: Measured,
-    /// Seconds a load at the same places in pages of 2 MiB.
+    /// Seconds per load at the same places in pages of 2 MiB.
     pub huge: Measured,
 }
 
-/// What the kernel costs.
+/// The costs of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SystemMeasurement {
-    /// Seconds of a system call that wakes nobody.
+    /// Seconds of a system call that wakes no thread.
     pub call: Measured,
-    /// Seconds from a call that wakes another thread of the same PU, which is followed by one that sleeps, until that thread
-    /// runs.
+    /// Seconds from a call that wakes another thread of the same PU until that thread runs. The caller sleeps after it.
     pub hand_over: Measured,
     /// Seconds of a `pause`, which polling loops contain.
     pub pause: Measured,
 }
 
-/// What was measured between two PUs.
+/// The measurements of a pair of PUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairMeasurement {
     /// The PUs.
@@ -180,16 +178,16 @@ pub struct PairMeasurement {
     pub clean: Measured,
     /// Seconds of an atomic addition by the second PU to a line that the first has modified, of many independent ones.
     pub atomic: Measured,
-    /// How much both compute together, relative to one alone: nearly 2 on two cores, less on siblings.
+    /// The throughput of both together, relative to one alone: nearly 2 on two cores, less on siblings.
     pub throughput: f64,
 }
 
-/// Two PUs whose throughput together is below this share a core. Two cores reach 2 less the noise; siblings reach at most
-/// about 1.7 with the loops that are measured, of which one alone leaves most of a wide core idle.
+/// Two PUs whose throughput together is below this share a core. Two cores reach 2 minus the noise. Siblings reach at
+/// most about 1.7 with these loops, one of which alone leaves most of a wide core idle.
 const SIBLINGS: f64 = 1.75;
 
 impl PairMeasurement {
-    /// Whether the two share a core, whatever the topology says.
+    /// Whether the two share a core, by measurement.
     pub fn siblings(&self) -> bool {
         self.throughput < SIBLINGS
     }
@@ -202,7 +200,7 @@ pub enum Traffic {
     Read,
     /// Stores to it: it is read first and written back later.
     Write,
-    /// Loads it and stores to another.
+    /// Loads it and stores to another one.
     Copy,
 }
 
@@ -211,7 +209,7 @@ impl Traffic {
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Copy];
 }
 
-/// Bandwidth of one node's memory, as the PUs of one node get it.
+/// Bandwidth of one node's memory, for the PUs of one node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BandwidthMeasurement {
     /// The node of the threads.
@@ -222,7 +220,7 @@ pub struct BandwidthMeasurement {
     pub traffic: Traffic,
     /// The number of cores that do it.
     pub cores: usize,
-    /// Bytes a second that memory moves for all of them.
+    /// Bytes per second that the memory transfers for all of them.
     pub rate: Measured,
 }
 
@@ -233,18 +231,18 @@ pub struct NodeLatency {
     pub from: NodeId,
     /// The node of the memory.
     pub home: NodeId,
-    /// Seconds a load.
+    /// Seconds per load.
     pub latency: Measured,
 }
 
-/// All that a machine model needs to know of a machine.
+/// All measurements that a machine model needs.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// The PU of all measurements that need one.
     pub pu: PuId,
     /// The clock, in hertz.
     pub frequency: Measured,
-    /// By loop: seconds an instruction where all data are in the L1.
+    /// By loop: seconds per instruction where all data are in the L1.
     pub instruction: Vec<Measured>,
     /// Seconds of an atomic addition in the L1.
     pub atomic: Measured,
@@ -252,11 +250,11 @@ pub struct Calibration {
     pub system: SystemMeasurement,
     /// Latency of a load by the bytes in use, in huge pages.
     pub curve: Vec<CurvePoint>,
-    /// Misses that a core has in flight at once.
+    /// The number of misses that a core has in flight at once.
     pub parallelism: Measured,
-    /// Seconds a load from lines in ascending order, in memory.
+    /// Seconds per load from lines in ascending order, in memory.
     pub foreseen: Measured,
-    /// What missing translations cost.
+    /// The cost of missing translations.
     pub translation: Vec<TranslationPoint>,
     /// One pair of PUs of each relation that the machine has.
     pub pairs: Vec<(Relation, PairMeasurement)>,
@@ -264,22 +262,23 @@ pub struct Calibration {
     pub bandwidth: Vec<BandwidthMeasurement>,
     /// Latencies between nodes, where there are several.
     pub nodes: Vec<NodeLatency>,
-    /// The share of the processor time that a hypervisor took meanwhile; `None` where the kernel does not say.
+    /// The share of the processor time that a hypervisor took during the measurement; `None` where the kernel does not
+    /// report it.
     pub stolen: Option<f64>,
-    /// Bytes of huge pages that the kernel gave, of those that were requested.
+    /// The share of the requested bytes of huge pages that the kernel gave.
     pub huge_share: Option<f64>,
-    /// By level, from 1 on: whether a cache holds all that the caches nearer to the core hold; `None` where the processor
-    /// does not say.
+    /// By level, from 1 on: whether a cache is inclusive of the caches nearer to the core; `None` where the processor
+    /// does not report it.
     pub inclusive: Vec<Option<bool>>,
 }
 
-/// What a team of threads did at the same time.
+/// One run of a team of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedRun {
     /// Seconds until the last of them finished.
     pub seconds: f64,
-    /// By thread: what was counted, in the order of the source, scaled to the whole run where counters were multiplexed;
-    /// `None` for what was never counted in it.
+    /// By thread: the counts, in the order of the source, scaled to the whole run where counters were multiplexed;
+    /// `None` for a count that is not available.
     pub counts: Vec<Vec<Option<f64>>>,
 }
 
@@ -288,18 +287,18 @@ pub struct TimedRun {
 pub struct SharedRuns {
     /// Accesses of each thread in a run.
     pub accesses: u64,
-    /// In each round: the run with the threads together, and the one with the threads apart.
+    /// In each round: the run with the threads close together, and the one with the threads apart.
     pub rounds: Vec<(TimedRun, TimedRun)>,
 }
 
 /// Tasks that copied memory at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopiedRuns {
-    /// Bytes that all of them copied in a run: read, and written as often.
+    /// Bytes that all of them copied in a run: this many were read and written.
     pub bytes: u64,
     /// The runs.
     pub runs: Vec<TimedRun>,
-    /// The share of the arrays on other nodes than those of their tasks; `None` where the kernel does not say.
+    /// The share of the arrays on other nodes than those of their tasks; `None` where the kernel does not report it.
     pub elsewhere: Option<f64>,
 }
 
@@ -308,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_time_counts_and_the_middle_one_tells_the_spread() {
+    fn the_least_time_is_the_figure_and_the_median_gives_the_spread() {
         let measured = Measured::least(&[12.0, 10.0, 50.0]).unwrap();
         assert_eq!((measured.value, measured.runs), (10.0, 3));
         assert!((measured.spread - 0.2).abs() < 1e-12);

@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Words of 64 nodes: 256 nodes, as many as the largest single Linux machines have had (SGI UV 2000). A kernel can be built
-/// for 1024 (`CONFIG_NODES_SHIFT` is at most 10), but a page mapping is copied a lot and should stay small.
+/// Words of 64 nodes: 256 nodes, the most that a single Linux machine has had (SGI UV 2000). A kernel can be built for
+/// 1024 (`CONFIG_NODES_SHIFT` is at most 10), but a page mapping is copied often and should stay small.
 const WORDS: usize = 4;
 const WORD_BITS: u32 = u64::BITS;
 
@@ -20,12 +20,12 @@ pub struct NodeSet([u64; WORDS]);
 pub struct ParseNodeSetError {
     /// The whole text.
     pub list: String,
-    /// What is wrong with it.
+    /// The error.
     pub why: String,
 }
 
 impl NodeSet {
-    /// The highest number that a node can have.
+    /// The highest number of a node.
     pub const HIGHEST: NodeId = NodeId(4 * WORD_BITS - 1);
 
     /// Number of nodes.
@@ -44,7 +44,7 @@ impl NodeSet {
         word.is_some_and(|word| word >> (node.0 % WORD_BITS) & 1 == 1)
     }
 
-    /// Adds `node`; false, and nothing is added, where it is above [`NodeSet::HIGHEST`].
+    /// Adds `node`. Returns false, and adds nothing, where it is above [`NodeSet::HIGHEST`].
     pub fn insert(&mut self, node: NodeId) -> bool {
         let word = self.0.get_mut((node.0 / WORD_BITS) as usize);
         word.map(|word| *word |= 1 << (node.0 % WORD_BITS)).is_some()
@@ -75,7 +75,7 @@ impl NodeSet {
         self.iter().filter(|&node| !other.contains(node)).collect()
     }
 
-    /// Bit `n % 64` of word `n / 64` says whether node `n` is in the set, as the kernel's node masks have it.
+    /// Bit `n % 64` of word `n / 64` says whether node `n` is in the set, as in the kernel's node masks.
     pub fn words(&self) -> &[u64] {
         &self.0
     }
@@ -106,7 +106,7 @@ impl FromStr for NodeSet {
             list: list.to_owned(),
             why,
         };
-        // A list of nodes is written as one of PUs is.
+        // A list of nodes has the form of a CPU list.
         let numbers: PuSet = list.parse().map_err(|pus: crate::ParsePuSetError| error(pus.why))?;
         let mut set = Self::default();
         for number in numbers.iter() {

@@ -12,34 +12,35 @@ pub enum PageMapping {
     FirstTouch,
     /// On all nodes of the machine in turn, by address.
     Interleave,
-    /// On these nodes in turn, by address. Never of no node.
+    /// On these nodes in turn, by address. At least one node.
     InterleaveOver(NodeSet),
-    /// On these nodes in turn, on each as many pages in a row as its weight says. Never of no node.
+    /// On these nodes in turn, on each as many consecutive pages as its weight says. At least one node.
     WeightedInterleave(NodeSet),
-    /// On the node of the thread that touches the page first, if it is one of these, and else on the nearest of them.
-    /// Never on another, however full these are. Never of no node.
+    /// On the node of the thread that touches the page first if it is one of these nodes, else on the nearest of them.
+    /// Never on another node, even if these are full. At least one node.
     Bind(NodeSet),
-    /// On this node, and elsewhere when it is full.
+    /// On this node, or elsewhere when it is full.
     Preferred(NodeId),
     /// All on one node.
     Single(NodeId),
-    /// On the node of the threads, which are meant to be on one node; with threads on several, as `FirstTouch`.
+    /// On the node of the threads, if they are on one node; with threads on several nodes, as `FirstTouch`.
     Local,
-    /// On the node that is nearest to the thread that touches the page first without being its own.
+    /// On the node that is nearest to the thread that touches the page first, but not its own.
     Remote,
-    /// On the node whose threads access the page most. Needs to know who accesses what.
+    /// On the node whose threads access the page most. Needs the accesses of each thread.
     Locality,
-    /// Spread so that all nodes of the machine have about the same number of accesses. Needs to know who accesses what.
+    /// Distributed so that all nodes of the machine have about the same number of accesses. Needs the accesses of each
+    /// thread.
     Balance,
 }
 
 impl PageMapping {
-    /// Whether it needs to know who accesses what.
+    /// Whether it needs the accesses of each thread.
     pub fn needs_accesses(self) -> bool {
         matches!(self, Self::Locality | Self::Balance)
     }
 
-    /// The nodes that it names; empty for one that names none.
+    /// The nodes in its text; empty without any.
     pub fn named(self) -> NodeSet {
         match self {
             Self::InterleaveOver(nodes) | Self::WeightedInterleave(nodes) | Self::Bind(nodes) => nodes,
@@ -51,7 +52,7 @@ impl PageMapping {
     }
 }
 
-/// The names of the mappings that need no more than a name.
+/// The names of the mappings without nodes.
 const NAMES: [(&str, PageMapping); 6] = [
     ("first_touch", PageMapping::FirstTouch),
     ("interleave", PageMapping::Interleave),
@@ -61,7 +62,7 @@ const NAMES: [(&str, PageMapping); 6] = [
     ("balance", PageMapping::Balance),
 ];
 
-/// The names that are followed by nodes.
+/// The names of the mappings with nodes.
 const INTERLEAVE: &str = "interleave";
 const WEIGHTED_INTERLEAVE: &str = "weighted_interleave";
 const BIND: &str = "bind";
@@ -76,7 +77,7 @@ const SINGLE: &str = "single";
 )]
 pub struct ParsePageMappingError(String);
 
-/// The dataset's names; what follows a colon says on which nodes pages are, as in `single:2` and `bind:0-3,8`.
+/// The dataset's names. The nodes follow a colon, as in `single:2` and `bind:0-3,8`.
 impl FromStr for PageMapping {
     type Err = ParsePageMappingError;
 

@@ -46,7 +46,7 @@ impl Prefetchers {
     }
 }
 
-/// Those on, and no others.
+/// Only these are on.
 impl FromIterator<Prefetcher> for Prefetchers {
     fn from_iter<I: IntoIterator<Item = Prefetcher>>(on: I) -> Self {
         let mut prefetchers = Self::NONE;

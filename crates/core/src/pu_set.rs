@@ -16,13 +16,13 @@ pub struct PuSet(BTreeSet<PuId>);
 pub struct ParsePuSetError {
     /// The whole text.
     pub list: String,
-    /// What is wrong with which part of it.
+    /// The error, with the offending part.
     pub why: String,
 }
 
 impl PuSet {
-    /// No PU of a real or simulated machine has a higher index: Linux's `CONFIG_NR_CPUS` goes up to 8192 on x86, and
-    /// hwloc's synthetic machines hardly further. The bound keeps `0-4294967295` from filling the memory.
+    /// The highest index of a PU on a real or simulated machine: Linux's `CONFIG_NR_CPUS` is at most 8192 on x86, and
+    /// hwloc's synthetic machines are hardly larger. The limit keeps `0-4294967295` from filling the memory.
     pub const HIGHEST: PuId = PuId(65_535);
 
     /// The empty set.
@@ -75,9 +75,9 @@ impl PuSet {
         self.0.is_subset(&other.0)
     }
 
-    /// Parses a CPU list that keeps its order and its repetitions: `3,1-2` gives 3, 1, 2. This is the form of
-    /// `GOMP_CPU_AFFINITY` and of one schedule: the position is a thread's rank. Ranges may carry a stride
-    /// (`0-14:2`), as in the kernel's cpulist format.
+    /// Parses a CPU list and keeps its order and its repetitions: `3,1-2` gives 3, 1, 2. `GOMP_CPU_AFFINITY` and each
+    /// schedule have this form: the position is a thread's rank. Ranges may have a stride (`0-14:2`), as in the
+    /// kernel's cpulist format.
     pub fn parse_ordered(list: &str) -> Result<Vec<PuId>, ParsePuSetError> {
         let error = |why: String| ParsePuSetError {
             list: list.to_owned(),

@@ -1,4 +1,4 @@
-//! What was observed at one moment. A value that could not be had is `None`, never zero.
+//! An observation at one time. A value that is not available is `None`, never zero.
 
 use crate::{PuId, TaskId};
 use serde::Serialize;
@@ -10,39 +10,39 @@ use std::time::Duration;
 pub struct Sample {
     /// The machine's clock when it was taken, since the start of the run.
     pub at: Duration,
-    /// The living tasks, and those that ended since the sample before, in the order of their creation.
+    /// The living tasks, and those that ended since the last sample, in the order of their creation.
     pub tasks: Vec<TaskSample>,
     /// One count per metric of the machine, in the order of `Machine::metrics`; `None` for a metric that each task
     /// counts for itself and for one that could not be read.
     pub program: Vec<Option<Count>>,
 }
 
-/// What was observed of one task.
+/// The observation of one task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskSample {
     /// Which task.
     pub id: TaskId,
     /// The thread's name (`comm`).
     pub name: String,
-    /// Whether it still ran when the sample was taken.
+    /// Whether it was alive when the sample was taken.
     pub alive: bool,
     /// The processor time that it has used, user and system together.
     pub cpu_time: Option<Duration>,
-    /// The PU on which it last ran, as of at most a second ago.
+    /// The PU on which it last ran, at most a second ago.
     pub last_pu: Option<PuId>,
     /// One count per metric of the machine, in the order of `Machine::metrics`.
     pub counts: Vec<Option<Count>>,
 }
 
-/// A running total, with what is needed to scale it when its counter had to share the hardware with others.
+/// A total, with the times that scale it if its counter was multiplexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// What was counted while the counter ran.
     pub value: u64,
-    /// How long the counter was wanted: `time_enabled` of `perf_event_open(2)`. Zero with `running` zero means that
-    /// the source has no notion of it and always counts.
+    /// How long the counter was enabled: `time_enabled` of `perf_event_open(2)`. If `running` is also zero, the source
+    /// does not multiplex and always counts.
     pub enabled: Duration,
-    /// How long it really counted: `time_running` of `perf_event_open(2)`.
+    /// How long it counted: `time_running` of `perf_event_open(2)`.
     pub running: Duration,
 }
 
@@ -56,14 +56,14 @@ impl Count {
         }
     }
 
-    /// Whether the counter ran for less than the time for which it was wanted, so that `since` estimates.
+    /// Whether the counter ran for less than the time for which it was enabled, so that `since` estimates.
     pub fn multiplexed(&self) -> bool {
         self.running < self.enabled
     }
 
-    /// The growth from `earlier` to this total, scaled by `enabled / running` over that stretch as `perf stat` does.
-    /// `None` when the counter was wanted but never ran in between, or when the totals run backwards: then there is
-    /// no measurement, which is not a measurement of zero.
+    /// The growth from `earlier` to this total, scaled by `enabled / running` over that time, as `perf stat` does.
+    /// `None` when the counter was enabled but never ran in between, or when the totals run backwards: a missing
+    /// measurement is not zero.
     pub fn since(&self, earlier: &Self) -> Option<f64> {
         let counted = self.value.checked_sub(earlier.value)? as f64;
         let enabled = self.enabled.checked_sub(earlier.enabled)?;

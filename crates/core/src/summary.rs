@@ -1,10 +1,10 @@
-//! A topology in one line for a person, and sizes in the units that people use for memory.
+//! A topology in one line for people, and sizes in binary units.
 
 use crate::{ObjectKind, PuId, PuSet, Topology};
 
-/// The machine in one line: its name and how many there are of what, from the outside in; what is not allowed is told
-/// where something is. For example
-/// `AMD Opteron 6164 HE: 2 packages, 4 NUMA nodes, 4 L3 caches of 5 MiB, 24 cores, 24 PUs (22 allowed: 0-21)`.
+/// The machine in one line: its name, and the number of objects of each kind from the outermost inwards. The allowed
+/// objects are listed where some are not allowed. For example `AMD Opteron 6164 HE: 2 packages, 4 NUMA nodes, 4 L3
+/// caches of 5 MiB, 24 cores, 24 PUs (22 allowed: 0-21)`.
 pub fn summary(topology: &Topology) -> String {
     let count = |kind| topology.objects_of(kind).count();
     let mut parts = vec![];
@@ -36,7 +36,7 @@ pub fn summary(topology: &Topology) -> String {
     format!("{}: {}", topology.name(), parts.join(", "))
 }
 
-/// Which are allowed, where it is not all of them. A list of nodes is written as one of PUs is.
+/// The allowed ones, where not all are allowed. A list of nodes has the form of a CPU list.
 fn restriction(number: usize, allowed: &PuSet) -> String {
     if allowed.len() < number {
         format!(" ({} allowed: {allowed})", allowed.len())
@@ -45,7 +45,7 @@ fn restriction(number: usize, allowed: &PuSet) -> String {
     }
 }
 
-/// The last-level caches; `None` where the machine shows no caches or they are of several levels.
+/// The last-level caches; `None` where the machine reports no caches or they are of several levels.
 fn last_level_caches(topology: &Topology) -> Option<String> {
     let caches: Vec<_> = topology
         .llc_domains()
@@ -67,7 +67,7 @@ fn last_level_caches(topology: &Topology) -> Option<String> {
     })
 }
 
-/// A number and what is counted, in the plural where it is not one.
+/// A number and its noun, in the plural where it is not one.
 fn counted(number: usize, name: &str) -> String {
     match number {
         1 => format!("1 {name}"),
@@ -75,10 +75,10 @@ fn counted(number: usize, name: &str) -> String {
     }
 }
 
-/// A size in bytes with a binary unit: whole where that stays short (`1280 KiB`), else with one decimal (`6.7 GiB`).
+/// A size in bytes with a binary unit: whole where that is short (`1280 KiB`), else with one decimal (`6.7 GiB`).
 pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    /// Whole numbers up to here are as easy to read as a decimal of the next unit.
+    /// Up to here, whole numbers are as easy to read as a decimal of the next unit.
     const LONGEST: u64 = 9999;
     let mut whole = bytes;
     let mut unit = 0;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_and_kinds_of_cores_are_told() {
+    fn a_summary_has_the_allowed_pus_and_the_kinds_of_cores() {
         let mut builder = machine(2, &[1 << 20]);
         for pus in ["0-1", "2-3"] {
             builder.core_kind(CoreKind {

@@ -1,4 +1,4 @@
-//! The shape of a machine: hwloc's tree of packages, caches, cores and PUs, with the NUMA nodes beside it.
+//! The topology of a machine: hwloc's tree of packages, caches, cores and PUs, with the NUMA nodes beside it.
 //!
 //! Objects live in one vector, parents before children, the root (the machine) first. As in hwloc 2, NUMA nodes are
 //! not part of the tree: a node is attached to the object whose PUs are local to it, and several nodes may be attached
@@ -21,7 +21,7 @@ pub struct ObjectId(pub usize);
 pub enum ObjectKind {
     /// The whole machine.
     Machine,
-    /// Objects that belong together for a reason that has no name of its own, such as NUMA nodes at short distance.
+    /// A group without a name of its own, such as NUMA nodes at a short distance.
     Group,
     /// A package: what sits in one socket.
     Package,
@@ -47,7 +47,7 @@ pub enum CacheType {
     Instruction,
 }
 
-/// A cache's details. What the machine does not tell is `None`.
+/// The attributes of a cache. `None` where the machine does not report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 for the cache nearest to the core.
@@ -69,7 +69,7 @@ pub struct CoreKind {
     pub pus: PuSet,
     /// Rank of the efficiency class: 0 is the most power-efficient, the highest the fastest; `None` where unknown.
     pub efficiency: Option<u32>,
-    /// What the kernel or the firmware says of this kind, as name and value, such as `CoreType` and `IntelAtom`.
+    /// What the kernel or the firmware reports of this kind, as name and value, such as `CoreType` and `IntelAtom`.
     pub info: Vec<(String, String)>,
 }
 
@@ -97,8 +97,8 @@ pub struct NumaNode {
     pub id: NodeId,
     /// The object whose PUs are local to it.
     pub attached_to: ObjectId,
-    /// The PUs that are local to it. A node without CPUs has those of the node nearest to it, as hwloc finds them in
-    /// the distances, and none where the distances do not tell.
+    /// The PUs that are local to it. A node without CPUs has those of the nearest node by hwloc's distances, and none
+    /// where the distances do not decide.
     pub pus: PuSet,
     /// Its memory in bytes: zero for a memoryless node, `None` where unknown.
     pub memory: Option<u64>,
@@ -115,7 +115,7 @@ pub struct Distances {
     pub values: Vec<Vec<u64>>,
 }
 
-/// The shape of a machine and what of it may be used.
+/// The topology of a machine, and which parts are allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "parts::Parts")]
 pub struct Topology {
@@ -131,13 +131,13 @@ pub struct Topology {
 /// Why a description is no topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// No PU may be used.
+    /// No PU is allowed.
     #[error("no PU of `{0}` may be used: its online PUs and the allowed ones have none in common")]
     NoAllowedPu(String),
 }
 
 impl Topology {
-    /// What the machine is called: its processor model, or the name of its description.
+    /// The machine's name: its processor model, or the name of its description.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -171,33 +171,34 @@ impl Topology {
         &self.nodes
     }
 
-    /// Distances between the NUMA nodes, where the machine tells them.
+    /// Distances between the NUMA nodes, where the machine reports them.
     pub fn distances(&self) -> Option<&Distances> {
         self.distances.as_ref()
     }
 
-    /// The kinds of cores; empty where all are alike or the machine does not tell.
+    /// The kinds of cores; empty where all are alike or the machine does not report them.
     pub fn core_kinds(&self) -> &[CoreKind] {
         &self.core_kinds
     }
 
-    /// How fast the core of `pu` is among the kinds of cores: the greater the faster. 0 for all where the machine does not tell.
+    /// The rank of the core of `pu` among the kinds of cores; a greater one is faster. 0 for all where the machine does
+    /// not report kinds.
     pub fn core_speed(&self, pu: PuId) -> u32 {
         let kind = self.core_kinds.iter().find(|kind| kind.pus.contains(pu));
         kind.and_then(|kind| kind.efficiency).unwrap_or(0)
     }
 
-    /// The online PUs that we may use: never empty, and never widened.
+    /// The online PUs that are allowed: never empty, and never widened.
     pub fn allowed_pus(&self) -> &PuSet {
         &self.allowed_pus
     }
 
-    /// The NUMA nodes whose memory we may use.
+    /// The NUMA nodes whose memory is allowed.
     pub fn allowed_nodes(&self) -> &[NodeId] {
         &self.allowed_nodes
     }
 
-    /// The same machine with fewer PUs allowed. PUs that were not allowed before are not after.
+    /// The same machine with fewer allowed PUs. A PU that was not allowed before is not allowed after.
     pub fn restricted_to(mut self, pus: &PuSet) -> Result<Self, TopologyError> {
         self.allowed_pus = self.allowed_pus.intersection(pus);
         if self.allowed_pus.is_empty() {
@@ -206,7 +207,7 @@ impl Topology {
         Ok(self)
     }
 
-    /// The same machine with cores that are all alike.
+    /// The same machine with equal cores.
     #[must_use]
     pub fn without_core_kinds(mut self) -> Self {
         self.core_kinds.clear();
@@ -234,8 +235,8 @@ impl Topology {
         }
     }
 
-    /// The last-level-cache domains that have PUs which may be used, each with these, by package. Domains outside packages
-    /// are together, before the others.
+    /// The last-level-cache domains with allowed PUs, each with these PUs, by package. Domains outside packages are
+    /// together, before the others.
     pub fn llc_domains_by_package(&self) -> Vec<Vec<(ObjectId, PuSet)>> {
         let mut packages: BTreeMap<Option<ObjectId>, Vec<(ObjectId, PuSet)>> = BTreeMap::new();
         for domain in self.llc_domains() {
@@ -249,8 +250,8 @@ impl Topology {
         packages.into_values().collect()
     }
 
-    /// The last-level-cache domains: for each PU the outermost unified or data cache above it, and where a machine
-    /// shows no caches, the package, or the machine when there is no package either. In hwloc's order.
+    /// The last-level-cache domains, in hwloc's order: for each PU the outermost unified or data cache above it. Where
+    /// a machine reports no caches, the package, or the machine if there is no package.
     pub fn llc_domains(&self) -> Vec<ObjectId> {
         let mut domains = vec![];
         let mut covered = PuSet::new();
@@ -279,15 +280,15 @@ impl Topology {
     }
 }
 
-/// Builds a topology from the outside in. `children` and the PU sets of the enclosing objects follow from what is
-/// added, so that they cannot contradict each other.
+/// Builds a topology from the outside in. `children` and the PU sets of the enclosing objects are derived from the
+/// added objects, so that they cannot contradict each other.
 #[derive(Debug)]
 pub struct TopologyBuilder {
     topology: Topology,
 }
 
 impl TopologyBuilder {
-    /// A machine without anything in it.
+    /// A machine without objects in it.
     pub fn new(name: impl Into<String>) -> Self {
         let root = Object {
             kind: ObjectKind::Machine,
@@ -352,7 +353,7 @@ impl TopologyBuilder {
         self.topology.core_kinds.push(kind);
     }
 
-    /// The topology, of which only these PUs and nodes may be used. PUs that are not in the tree are dropped.
+    /// The topology with only these PUs and nodes allowed. PUs that are not in the tree are dropped.
     pub fn build(mut self, allowed_pus: &PuSet, allowed_nodes: &[NodeId]) -> Result<Topology, TopologyError> {
         let topology = &mut self.topology;
         topology.nodes.sort_by_key(|node| node.id);
@@ -369,7 +370,7 @@ impl TopologyBuilder {
         Ok(self.topology)
     }
 
-    /// The topology, all of which may be used.
+    /// The topology with all PUs and nodes allowed.
     pub fn build_all(self) -> Result<Topology, TopologyError> {
         let pus = self.topology.objects[0].pus.clone();
         let nodes: Vec<NodeId> = self.topology.nodes.iter().map(|node| node.id).collect();

@@ -1,13 +1,13 @@
-//! The first of all placements by an affinity hint, without making the others.
+//! The first of all placements by an affinity hint, without enumerating the others.
 //!
-//! A key of several packages together depends on the keys of the packages alone, and a better part makes a better whole: the
-//! numbers of packages are added, occupancies are merged, and where one word of numbers comes before another, it still
-//! does when the same numbers are merged into both. So the best for `n` threads on the first packages is found from
-//! the best on one package less, and within a package, domain by domain, likewise. Threads on each kind of core are added,
-//! too, and are compared last.
+//! The key of several packages together follows from the keys of the packages, and a better part makes a better whole.
+//! The numbers of packages are added, occupancies are merged, and the order of two words of numbers does not change
+//! when the same numbers are merged into both. So the best placement of `n` threads on the first packages follows from
+//! the best ones on one package less. The same holds for the domains within a package. Threads on each kind of core are
+//! added, too, and are compared last.
 //!
-//! An occupancy is kept as how many domains have 1, 2, 3 … threads. With p packages of d domains of c cores and t threads
-//! this takes O(d t c² + p t²c) steps; packages that are alike are computed once.
+//! An occupancy is stored as the number of domains with 1, 2, 3 … threads. With p packages of d domains of c cores and
+//! t threads this takes O(d t c² + p t²c) steps; packages that are alike are computed once.
 
 use super::AffinityHint;
 use super::shape::{Domain, Shape};
@@ -36,8 +36,8 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
         insides.push(number);
     }
 
-    // By the packages so far, the last of them first, and the threads on them: the keys, and how many of the threads are
-    // on the package that came last.
+    // By the packages so far, the last one first, and their threads: the keys, and the number of threads on the package
+    // that was added last.
     let mut so_far: Vec<Option<Keys>> = vec![None; shape.threads + 1];
     so_far[0] = Some(Keys::nothing(width, kinds));
     let mut choices: Vec<Vec<usize>> = vec![];
@@ -47,7 +47,7 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
         let mut choice = vec![0; shape.threads + 1];
         let from = if left == 0 { shape.threads } else { 0 };
         for threads in from..=shape.threads {
-            // The first packages get the more.
+            // The first packages get more threads.
             for here in (0..=threads).rev() {
                 let (Some(others), Some(mine)) = (&so_far[threads - here], inside.taken(here)) else {
                     continue;
@@ -74,7 +74,7 @@ pub(super) fn loads(shape: &Shape, hint: AffinityHint) -> Vec<Vec<usize>> {
     loads
 }
 
-/// What a domain can take.
+/// The limits of a domain.
 #[derive(Clone, Copy, PartialEq)]
 struct Bounds<'a> {
     least: usize,
@@ -92,12 +92,12 @@ impl Domain {
     }
 }
 
-/// What the threads of some domains have taken.
+/// The keys of the threads of some domains.
 #[derive(Clone)]
 struct Taken {
-    /// How many domains have 1, 2, 3 … threads.
+    /// The number of domains with 1, 2, 3 … threads.
     occupancy: Vec<u32>,
-    /// How many threads are on each kind of core, the fastest first.
+    /// The number of threads on each kind of core, the fastest first.
     on_kinds: Vec<u32>,
 }
 
@@ -109,7 +109,7 @@ impl Taken {
         }
     }
 
-    /// This and that of other domains.
+    /// The sum of this and that of other domains.
     fn and(&self, other: &Self) -> Self {
         let sums = |one: &[u32], other: &[u32]| one.iter().zip(other).map(|(a, b)| a + b).collect();
         Self {
@@ -118,7 +118,7 @@ impl Taken {
         }
     }
 
-    /// This and a domain with so many threads.
+    /// The sum of this and a domain with this number of threads.
     fn with(&self, domain: Bounds<'_>, threads: usize) -> Self {
         let mut occupancy = self.occupancy.clone();
         if threads > 0 {
@@ -132,7 +132,8 @@ impl Taken {
         self.on_kinds.iter().zip(&domain.on_kinds[threads]).map(|(a, b)| a + b)
     }
 
-    /// Whether this and a domain with so many threads comes before another; nothing is made.
+    /// Whether the sum of this and a domain with this number of threads comes before another, without computing the
+    /// sum.
     fn with_is_before(&self, domain: Bounds<'_>, threads: usize, other: &Self, hint: AffinityHint) -> bool {
         let more = |at: usize| u32::from(at + 1 == threads);
         let occupancy = self.occupancy.iter().enumerate().rev();
@@ -164,7 +165,7 @@ impl Keys {
         }
     }
 
-    /// These and a package with so many threads.
+    /// The sum of these and a package with this number of threads.
     fn with(&self, threads: usize, taken: &Taken) -> Self {
         Self {
             packages: self.packages + usize::from(threads > 0),
@@ -190,8 +191,8 @@ impl Keys {
     }
 }
 
-/// How two occupancies compare as words, the greatest number of threads first: by the greatest number that they do not have
-/// equally often.
+/// The order of two occupancies as words, the greatest number of threads first: it is decided by the greatest number
+/// that they do not have equally often.
 fn words(one: &[u32], other: &[u32]) -> Ordering {
     one.iter().rev().cmp(other.iter().rev())
 }
@@ -200,9 +201,9 @@ fn directed(ordering: Ordering, less_first: bool) -> Ordering {
     if less_first { ordering } else { ordering.reverse() }
 }
 
-/// The best ways to take one package's domains, by threads.
+/// The best placements on one package's domains, by threads.
 struct Inside {
-    /// By threads; `None` where so many cannot be.
+    /// By threads; `None` where this number does not fit.
     best: Vec<Option<Taken>>,
     /// By domain, the last one first, and by threads on it and those behind it: the threads on it.
     choices: Vec<Vec<usize>>,
@@ -217,7 +218,7 @@ impl Inside {
             let mut next: Vec<Option<Taken>> = vec![None; threads + 1];
             let mut choice = vec![0; threads + 1];
             for count in 0..=threads {
-                // The first domains get the more.
+                // The first domains get more threads.
                 for here in (domain.least..=domain.most.min(count)).rev() {
                     let Some(behind) = &best[count - here] else { continue };
                     let better = next[count]
@@ -239,7 +240,7 @@ impl Inside {
         self.best[threads].as_ref()
     }
 
-    /// The threads of each domain where all of them have so many.
+    /// The threads of each domain where all of them have this number together.
     fn loads(&self, mut threads: usize) -> Vec<usize> {
         let mut loads = vec![];
         for choice in self.choices.iter().rev() {

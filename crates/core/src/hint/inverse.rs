@@ -1,11 +1,11 @@
-//! From a placement back to the hints that it may stand for: the paper's AFFINITYHINTFROMCONF (section 2.2).
+//! From a placement to the hints that may have given it: the paper's AFFINITYHINTFROMCONF (section 2.2).
 //!
-//! A placement belongs to a hint when at most `leeway` threads must move from one last-level-cache domain to another so that
-//! it becomes the hint's best placement, or one that a symmetry of the machine carries it to.
+//! A placement belongs to a hint when moving at most `leeway` threads between last-level-cache domains makes it the
+//! hint's best placement, or one that a symmetry of the machine maps to it.
 //!
-//! Packages can be exchanged when their domains are alike, and within a package domains that are alike. So the threads to
-//! move are the least over all ways to match packages with packages; within two matched packages the domains are matched in
-//! the order of their threads, which is the best way where costs are differences of numbers.
+//! Packages with equal domains are interchangeable, and so are equal domains within a package. So the number of threads
+//! to move is the minimum over all matchings of packages. Within two matched packages the domains are matched in the
+//! order of their threads, which is optimal where costs are differences of numbers.
 
 use super::shape::{self, Likeness, Shape};
 use super::{AffinityHint, best, pus_of};
@@ -14,7 +14,7 @@ use crate::{Pinning, Topology};
 use pathfinding::kuhn_munkres::kuhn_munkres_min;
 use pathfinding::matrix::Matrix;
 
-/// Where the eight hints lead, for one machine and number of threads.
+/// The best placements of the eight hints, for one machine and number of threads.
 pub struct Destinations {
     /// By package, its domains.
     likenesses: Vec<Vec<Likeness>>,
@@ -33,8 +33,8 @@ impl Destinations {
         })
     }
 
-    /// How many threads must move to another domain so that `pinning`, of as many threads on different PUs, becomes the best
-    /// placement of each hint.
+    /// By hint: the number of threads that must move to another domain so that `pinning`, with as many threads on
+    /// different PUs, becomes the hint's best placement.
     pub fn distances(&self, topology: &Topology, pinning: &Pinning) -> Vec<(AffinityHint, usize)> {
         let loads = shape::loads(topology, &pus_of(pinning));
         let distance = |(hint, best): &(AffinityHint, Vec<Vec<usize>>)| (*hint, self.distance(&loads, best));
@@ -70,11 +70,11 @@ impl Destinations {
             let costs = Matrix::from_rows(costs).expect("as many columns as rows");
             different += kuhn_munkres_min(&costs).0;
         }
-        // Each thread that moves is missing in one domain and too much in another.
+        // Each thread that moves is missing in one domain and surplus in another.
         usize::try_from(different / 2).unwrap_or(0)
     }
 
-    /// By how many threads the domains of two packages that are alike differ.
+    /// The number of threads by which the domains of two equal packages differ.
     fn difference(&self, a: usize, from: &[usize], b: usize, to: &[usize]) -> i64 {
         let in_order = |package: usize, loads: &[usize]| {
             let mut domains: Vec<(&Likeness, usize)> =

@@ -1,25 +1,28 @@
-//! Affinity hints: what a placement should be like, independent of machine and thread count (Moore and Childers,
+//! Affinity hints: wishes for a placement, independent of the machine and the number of threads (Moore and Childers,
 //! "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2.1, figures 4 and 5).
 //!
-//! A hint says whether threads spread over many packages or few (S), whether they share last-level caches or not (L), and
-//! which of the two wishes goes first (P). Among the placements of a number of threads it orders by two keys:
+//! A hint says whether threads use many packages or few (S), whether they share last-level caches as little as possible
+//! or as much (L), and which of the two wishes goes first (P). It orders the placements of a number of threads by two
+//! keys:
 //!
-//! - the packages used: more first where S, fewer first where not;
-//! - the occupancy of the last-level caches: the threads of each domain that has any, the greatest number first, compared
-//!   as words are in a dictionary; the smaller first where L, the greater first where not.
+//! - the number of packages in use: more first with S, fewer first without;
+//! - the occupancy of the last-level caches: the numbers of threads of the domains in use, the greatest first, compared
+//!   like words in a dictionary; the smaller first with L, the greater first without.
 //!
-//! The paper says no more of occupancy, but that placements which tie are isomorphic; with numbers of threads alone, or their
-//! mean, many tie that are not. What still ties here, since caches may be spread over packages in several ways, is decided
-//! by how even the packages are, evener first where S; then by the kinds of cores, those with more threads on the fastest
-//! first; then the first packages and domains of the topology get the more.
+//! The paper only says of occupancy that placements with equal keys are isomorphic. With numbers of threads alone, or
+//! their mean, many have equal keys that are not isomorphic. With these two keys some still do, since caches may be
+//! distributed over packages differently. Then the more even distribution over packages comes first with S, the less
+//! even one without. Then the placement with more threads on the fastest kind of cores comes first. Last, the first
+//! packages and domains of the topology get more threads.
 //!
-//! As in the paper there is one thread a core. Where there are more threads than cores, every core has one, and the
-//! others are second on their core; the same keys order these placements.
+//! As in the paper there is one thread per core. With more threads than cores, each core has one, and the others are
+//! second on their core; the same keys order these placements.
 //!
-//! 1. `shape` is the machine as the keys see it: packages of domains, each with the least and the most threads it can take.
-//! 2. `best` finds the first placement by dynamic programming instead of sorting all: both keys of a union of packages are made
-//!    of the keys of its parts.
-//! 3. `inverse` goes back: which hints a placement comes from, with leeway.
+//! 1. `shape` is the machine as the keys need it: packages of domains, each with the fewest and the most threads that
+//!    it can have.
+//! 2. `best` finds the first placement by dynamic programming instead of sorting all: both keys of a union of packages
+//!    follow from the keys of its parts.
+//! 3. `inverse` finds the hints that a placement may come from, with leeway.
 
 mod best;
 mod inverse;
@@ -35,19 +38,19 @@ use std::cmp::{Ordering, Reverse};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a placement should be like. Written as the letters S, L and P, each capital where its part is true: `SlP`.
+/// An affinity hint, written as the letters S, L and P, each capital where its wish holds: `SlP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AffinityHint {
     /// S, the paper's `spreadAcrossSockets`: use many packages, not few.
     pub spread_across_packages: bool,
-    /// L, the paper's `spreadAcrossLLCs`: share last-level caches with few threads, not many.
+    /// L, the paper's `spreadAcrossLLCs`: share last-level caches as little as possible.
     pub spread_across_llcs: bool,
     /// P, the paper's `socketOptionGetsPriority`: the wish about packages goes before that about caches.
     pub packages_first: bool,
 }
 
-/// A text is no hint.
+/// The text is no hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no affinity hint: it has the letters S (many packages), L (caches apart) and P (packages first) in this order, \
@@ -56,9 +59,9 @@ pub struct AffinityHint {
 pub struct ParseAffinityHintError(String);
 
 impl AffinityHint {
-    /// Threads together: few packages, shared caches; the paper's packed policy (section 3.6).
+    /// Threads close together: few packages, shared caches; the paper's packed policy (section 3.6).
     pub const PACKED: Self = Self::of(false, false, false);
-    /// Threads apart: many packages, caches of their own; the paper's distributed policy (section 3.6).
+    /// Threads apart: many packages, separate caches; the paper's distributed policy (section 3.6).
     pub const DISTRIBUTED: Self = Self::of(true, true, true);
     /// All eight, from `slp` to `SLP`.
     pub const ALL: [Self; 8] = [
@@ -80,21 +83,21 @@ impl AffinityHint {
         }
     }
 
-    /// The first placement of `threads` threads by this hint on the PUs that may be used: the paper's GETAFFINITY (figure 5).
+    /// The first placement of `threads` threads by this hint on the allowed PUs: the paper's GETAFFINITY (figure 5).
     /// Ranks follow the topology, depth first.
     pub fn pinning(self, topology: &Topology, threads: usize) -> Result<Pinning, PlacementError> {
         let shape = Shape::new(topology, threads)?;
         Ok(shape.pinning(&best::loads(&shape, self)))
     }
 
-    /// How this hint orders two placements of equally many threads: the less goes first. Equal ones are told apart by
-    /// nothing that the hint speaks of.
+    /// How this hint orders two placements of equally many threads: the less goes first. Equal placements have equal
+    /// keys.
     pub fn compare(self, topology: &Topology, one: &PuSet, other: &PuSet) -> Ordering {
         let keys = |pus: &PuSet| self.keys(&shape::loads(topology, pus));
         keys(one).cmp(&keys(other))
     }
 
-    /// What placements are ordered by, from their threads by package and domain.
+    /// The keys of placements, from their threads by package and domain.
     fn keys(self, loads: &[Vec<usize>]) -> impl Ord + use<> {
         let used = loads.iter().filter(|package| package.iter().any(|&load| load > 0));
         let mut occupancy: Vec<usize> = loads.iter().flatten().copied().filter(|&load| load > 0).collect();
@@ -115,7 +118,7 @@ impl AffinityHint {
     }
 }
 
-/// Words of numbers, the less or the greater first.
+/// Words of numbers, in ascending or descending order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Directed {
     LessFirst(Vec<usize>),

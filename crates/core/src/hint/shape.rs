@@ -1,13 +1,14 @@
-//! A machine as affinity hints see it: packages, their last-level-cache domains, and how many threads each can take.
+//! The shape of a machine for affinity hints: packages, their last-level-cache domains, and how many threads each can
+//! have.
 //!
-//! Domains that are in no package make up one of their own. Cores are told by their PUs; a machine that shows no cores has
-//! one a PU.
+//! Domains outside packages form one package. Cores are identified by their PUs; a machine that reports no cores has
+//! one core per PU.
 
 use crate::placement::{Levels, PlacementError};
 use crate::{Cache, ObjectId, ObjectKind, Pinning, PuId, PuSet, Topology};
 use std::cmp::Reverse;
 
-/// The packages with PUs that may be used, in topology order.
+/// The packages with allowed PUs, in topology order.
 pub(super) struct Shape {
     pub(super) packages: Vec<Vec<Domain>>,
     pub(super) threads: usize,
@@ -15,19 +16,19 @@ pub(super) struct Shape {
     order: Vec<PuId>,
 }
 
-/// The PUs of one last-level cache that may be used.
+/// The allowed PUs of one last-level cache.
 pub(super) struct Domain {
     /// The first PU of each core, then the second ones, and so on, each time the fastest cores first.
     pus: Vec<PuId>,
     /// By threads: how many of them are on each kind of core, the fastest first.
     pub(super) on_kinds: Vec<Vec<u32>>,
-    /// How few threads it can have where all of them have PUs, and how many.
+    /// The fewest threads that it can have where all of them have PUs, and the most.
     pub(super) least: usize,
     pub(super) most: usize,
     pub(super) likeness: Likeness,
 }
 
-/// Domains that are alike can be exchanged.
+/// Domains with equal values are interchangeable.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Likeness {
     /// PUs by core, the most first.
@@ -39,7 +40,7 @@ pub(super) struct Likeness {
 }
 
 impl Shape {
-    /// The shape for so many threads.
+    /// The shape for this number of threads.
     pub(super) fn new(topology: &Topology, threads: usize) -> Result<Self, PlacementError> {
         PlacementError::check(topology, threads)?;
         let cores = cores(topology);
@@ -59,7 +60,7 @@ impl Shape {
         })
     }
 
-    /// The pinning with so many threads in each domain of each package.
+    /// The pinning with these numbers of threads in each domain of each package.
     pub(super) fn pinning(&self, loads: &[Vec<usize>]) -> Pinning {
         let domains = self.packages.iter().flatten().zip(loads.iter().flatten());
         let chosen: PuSet = domains
@@ -99,7 +100,7 @@ impl Domain {
     }
 }
 
-/// How many of no PU, of the first, of the first two … of `pus` are of each kind of core, the fastest kind first.
+/// The number of PUs of each kind of core among none, the first, the first two … of `pus`, the fastest kind first.
 fn on_kinds(topology: &Topology, pus: &[PuId]) -> Vec<Vec<u32>> {
     let speed = |pu: PuId| topology.core_speed(pu) as usize;
     let fastest = topology.allowed_pus().iter().map(speed).max().unwrap_or(0);
@@ -112,7 +113,7 @@ fn on_kinds(topology: &Topology, pus: &[PuId]) -> Vec<Vec<u32>> {
     by_threads
 }
 
-/// The PUs that may be used, by core.
+/// The allowed PUs, by core.
 fn cores(topology: &Topology) -> Vec<Vec<PuId>> {
     let allowed = topology.allowed_pus();
     let mut covered = PuSet::new();
@@ -128,7 +129,7 @@ fn cores(topology: &Topology) -> Vec<Vec<PuId>> {
     cores
 }
 
-/// How many of `pus` are in each domain of each package.
+/// The number of `pus` in each domain of each package.
 pub(super) fn loads(topology: &Topology, pus: &PuSet) -> Vec<Vec<usize>> {
     let load = |(_, domain): &(ObjectId, PuSet)| domain.intersection(pus).len();
     let package = |package: &Vec<(ObjectId, PuSet)>| package.iter().map(load).collect();

@@ -1,15 +1,15 @@
-//! The areas of a process's address space, and which of them pinfold moves pages of.
+//! The areas of a process's address space, and which of their pages pinfold moves.
 //!
-//! What belongs to the process alone moves: heap, stacks, private mappings, and of private mappings of files the pages that
-//! the process has written. Shared memory is tried, and the kernel moves what no other process has mapped. Files' pages are
-//! the page cache, which belongs to everybody, and stay unless the user asks. So does what the program has given a memory
-//! policy of its own by `mbind`: it knows best.
+//! Pages that only the process uses are moved: heap, stacks, private mappings, and the written pages of private
+//! mappings of files. For shared memory the kernel moves the pages that no other process has mapped. The pages of files
+//! are the page cache, which all processes share; they stay unless the user asks for them. Memory to which the program
+//! gave its own memory policy by `mbind` stays, too: the program has decided.
 
 use super::Left;
 use crate::NodeId;
 use std::collections::BTreeMap;
 
-/// Bytes of a transparent huge page: those of x86-64, and of Arm with small pages of 4 KiB.
+/// Bytes of a transparent huge page: of x86-64, and of Arm with small pages of 4 KiB.
 const HUGE: u64 = 2 << 20;
 
 /// What backs an area.
@@ -17,13 +17,13 @@ const HUGE: u64 = 2 << 20;
 pub enum AreaKind {
     /// Private memory: heap, stacks, anonymous mappings.
     Anonymous,
-    /// A private mapping of a file: the file's pages, but for those that were written, which are the process's own.
+    /// A private mapping of a file: its written pages belong to the process, the others to the file.
     PrivateFile,
     /// Memory that is meant to be shared: System V and POSIX shared memory, memfd, shared anonymous mappings.
     SharedMemory,
     /// A shared mapping of a file.
     SharedFile,
-    /// What the kernel or a device maps into the process: no page of it can be moved.
+    /// Memory that the kernel or a device maps into the process: its pages cannot be moved.
     Kernel,
 }
 
@@ -32,17 +32,17 @@ pub enum AreaKind {
 pub struct MemoryArea {
     /// Its first byte.
     pub start: u64,
-    /// The byte after its last.
+    /// The byte after its last one.
     pub end: u64,
     /// What backs it.
     pub kind: AreaKind,
     /// The memory policy in force there, in the kernel's words, such as `default` or `bind:0-1`.
     pub policy: String,
-    /// Bytes of one of its pages, transparent huge pages aside.
+    /// Bytes of one of its pages, except for transparent huge pages.
     pub page_size: u64,
-    /// How many bytes are in transparent huge pages.
+    /// Bytes in transparent huge pages.
     pub huge: u64,
-    /// How many bytes are on which node.
+    /// Bytes by node.
     pub resident: BTreeMap<NodeId, u64>,
     /// Whether it is the first thread's stack.
     pub stack: bool,
@@ -54,8 +54,8 @@ impl MemoryArea {
         self.resident.values().sum()
     }
 
-    /// The page at an address, as it would be moved: its first byte and its length. `areas` are by address; what is in none of
-    /// them has pages of `page_size` bytes.
+    /// The page at an address as the kernel moves it: its first byte and its length. `areas` are sorted by address;
+    /// outside them pages have `page_size` bytes.
     pub fn page_at(areas: &[Self], page_size: u64, address: u64) -> (u64, u64) {
         let after = areas.partition_point(|area| area.start <= address);
         let area = areas[..after].last().filter(|area| address < area.end);
@@ -71,21 +71,21 @@ impl MemoryArea {
         }
     }
 
-    /// The memory policy of the process that has these areas: that of its stack, to which hardly a program gives another.
-    /// `None` where the stack is not among them.
+    /// The memory policy of the process with these areas: that of its stack, because programs hardly ever set another
+    /// one there. `None` where the stack is not among them.
     pub fn process_policy(areas: &[Self]) -> Option<&str> {
         areas.iter().find(|area| area.stack).map(|area| area.policy.as_str())
     }
 }
 
-/// What of a process's memory the user wants moved beside what is its own.
+/// What the user wants moved beside the process's private memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Pages that other processes have mapped as well.
     pub shared: bool,
     /// Files' pages.
     pub files: bool,
-    /// Areas that the program has given a memory policy of its own.
+    /// Areas with their own memory policy.
     pub own_policies: bool,
 }
 
@@ -94,16 +94,16 @@ pub struct Selection {
 pub enum Share {
     /// All.
     All,
-    /// Those that are no longer the file's, because the process has written them.
+    /// The pages that the process has written, which are no longer the file's.
     Written,
     /// None, for this reason.
     None(Left),
-    /// None, and nobody expects it.
+    /// None; there is nothing to report.
     Never,
 }
 
 impl Selection {
-    /// Which pages of `area` move, in a process whose own memory policy is `policy` (`None`: not known).
+    /// The pages of `area` that move, in a process whose own memory policy is `policy` (`None`: not known).
     pub fn share(&self, area: &MemoryArea, policy: Option<&str>) -> Share {
         if area.kind == AreaKind::Kernel {
             return Share::Never;

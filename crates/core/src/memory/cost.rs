@@ -1,23 +1,24 @@
-//! Whether bringing pages after their threads is worth what it costs.
+//! Whether moving pages after their threads is worth its cost.
 //!
-//! What a move gains cannot be known before; what it costs can: the program pays for it with the bandwidth of its memory and
-//! with faults for about the time that the copying takes. The rule: **pages follow their threads when they can be copied
-//! within the warm-up**, which each candidate of a search is given to settle, at the rate at which pages were copied
-//! before, or at an assumed one. So every candidate is measured with its pages where they would be if it were kept, and
-//! none is measured while its pages are on their way. What takes longer stays, and the user is told.
+//! The gain of a move is not known in advance, but its cost is: during the copying the program loses memory bandwidth
+//! and takes faults. The rule: **pages follow their threads when they can be copied within the warm-up**, which each
+//! candidate of a search gets, at the last measured rate of copying or at an assumed one. So each candidate is measured
+//! with its pages where they would be if it were chosen, and none is measured while its pages move. If it would take
+//! longer, pages stay, and this is reported.
 //!
-//! Known limits: a program that runs for hours would gain from moves that take longer than a warm-up; the user who knows so
-//! gives a longer one, or asks for `--page-map local`, to which the rule does not apply.
+//! Known limits: a program that runs for hours would gain from moves that take longer than a warm-up. Then the user
+//! gives a longer warm-up or `--page-map local`, to which the rule does not apply.
 
 use crate::size_text;
 use std::time::Duration;
 
-/// Bytes a second that are copied where nothing has been measured yet. Assumed: Linux copies small pages with one thread
-/// and a call for each some thousand; Goglin and Furmento ("Enabling High-Performance Memory Migration for Multithreaded
-/// Applications on Linux", IPDPS workshops 2009) saw some 600 MB/s, and memory has become faster since.
+/// The rate of copying in bytes per second before one is measured. Assumed: Linux copies small pages with one thread
+/// and one call per thousand pages or so. Goglin and Furmento ("Enabling High-Performance Memory Migration for
+/// Multithreaded Applications on Linux", IPDPS workshops 2009) measured some 600 MB/s, and memory has become faster
+/// since.
 pub const ASSUMED_COPY_RATE: f64 = (1u64 << 30) as f64;
 
-/// Bringing pages after their threads takes too long.
+/// Moving pages after their threads takes too long.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "{} stay where they are: to bring them after their threads would take about {:.1} s, and the warm-up (--warm-up) is {:.1} \
@@ -25,15 +26,15 @@ pub const ASSUMED_COPY_RATE: f64 = (1u64 << 30) as f64;
     size_text(*bytes), takes.as_secs_f64(), within.as_secs_f64()
 )]
 pub struct TooLong {
-    /// What would have to be moved.
+    /// The bytes to move.
     pub bytes: u64,
-    /// How long that would take.
+    /// The time that this would take.
     pub takes: Duration,
-    /// How long it may.
+    /// The longest time that it may take.
     pub within: Duration,
 }
 
-/// Applies the rule to `bytes` that are copied at `rate` bytes a second; without a limit they always follow.
+/// Applies the rule to `bytes` that are copied at `rate` bytes per second; without a limit pages always follow.
 pub fn check_cost(bytes: u64, rate: f64, within: Option<Duration>) -> Result<(), TooLong> {
     let takes = Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(Duration::MAX);
     match within {
@@ -48,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_takes_longer_than_the_warm_up_stays_and_the_user_is_told_how_long() {
+    fn pages_that_take_longer_than_the_warm_up_stay_and_the_error_has_the_time() {
         let error = check_cost(4 << 30, ASSUMED_COPY_RATE, Some(Duration::from_secs(3))).unwrap_err();
         assert_eq!(error.takes, Duration::from_secs(4));
         let text = error.to_string();
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_never_gets_there() {
+    fn a_rate_of_zero_takes_too_long() {
         assert!(check_cost(1, 0.0, Some(Duration::from_secs(1))).is_err());
         assert!(check_cost(1, 0.0, None).is_ok());
     }

@@ -1,18 +1,19 @@
-//! Pages that follow their threads without anybody having seen who accesses what.
+//! Pages that follow their threads, without samples of the accesses.
 //!
-//! autopin lets a page follow the thread that touches it next (Klug et al. 2008, section 3), which took a patched kernel.
-//! An unpatched one tells where a page is and not who uses it. What is known is first touch: while all threads were pinned, a
-//! page came to the node of the thread that touched it first. So:
+//! autopin lets a page follow the thread that touches it next (Klug et al. 2008, section 3), which needs a patched
+//! kernel. An unpatched kernel reports where a page is, but not which thread uses it. What is known is first touch:
+//! while all threads were pinned, a page was placed on the node of the thread that touched it first. So:
 //!
-//! 1. The pages on a node belong to the group of threads that were on this node before they were pinned anew.
-//! 2. When all threads of the group that live are on one node afterwards, its pages go there. When the group is scattered,
-//!    nobody knows whose a page is, and it stays.
-//! 3. What was moved keeps its group, for as long as it is where it was put. So when two groups have met on one node and
-//!    part again, each takes its own pages along, and a search does not end with everything in one place.
+//! 1. The pages on a node belong to the group of threads that were on this node before they were pinned again.
+//! 2. If all living threads of the group are on one node afterwards, its pages go there. If the group is scattered, the
+//!    owner of a page is not known, and it stays.
+//! 3. Moved pages keep their group while they are where they were put. So when two groups have met on one node and
+//!    separate again, each takes its own pages along, and a search does not end with all pages in one place.
 //!
-//! Known limits: a page whose owner was not pinned when it was touched, or that a serial initialisation touched, counts as
-//! that of the threads on its node. When a program unmaps memory and maps other at the same addresses, the new pages count as
-//! the old ones' group until one is found on another node. Before a process's ranked threads are all pinned, nothing of it follows.
+//! Known limits: a page whose owner was not pinned when it was touched, or that a serial initialisation touched, counts
+//! as a page of the threads on its node. If a program unmaps memory and maps other memory at the same addresses, the
+//! new pages count for the old group until one is found on another node. Nothing follows before all threads of a
+//! process that have ranks are pinned.
 
 use super::runs::Runs;
 use super::{MemoryArea, PageGoal};
@@ -24,14 +25,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct PinnedTask {
     /// Which task.
     pub id: TaskId,
-    /// On which node it is pinned.
+    /// The node on which it is pinned.
     pub node: Option<NodeId>,
 }
 
-/// What a stretch of memory that was moved is known by: its group, and the node where it was put.
+/// The label of moved memory: its group, and the node where it was put.
 type Home = (usize, NodeId);
 
-/// The groups of threads, and whose the pages are that were moved.
+/// The groups of threads, and the owners of the moved pages.
 #[derive(Debug, Default)]
 pub struct Following {
     /// Each group by the serials of its tasks.
@@ -40,8 +41,8 @@ pub struct Following {
 }
 
 impl Following {
-    /// Where the pages of `process` belong when its tasks were pinned as in `before` and are now as in `after`. Tasks of other
-    /// processes are passed over.
+    /// Where the pages of `process` belong when its tasks were pinned as in `before` and now are as in `after`. Tasks
+    /// of other processes are ignored.
     pub fn followed(&mut self, process: i32, before: &[PinnedTask], after: &[PinnedTask]) -> Followed<'_> {
         let its = |tasks: &[PinnedTask]| -> Vec<PinnedTask> {
             let its = tasks.iter().filter(|task| task.id.process == process);
@@ -79,20 +80,21 @@ impl Following {
         })
     }
 
-    /// Something else has moved the pages of `process`: nobody knows any more whose they are.
+    /// Something else has moved the pages of `process`: their owners are not known any more.
     pub fn forget(&mut self, process: i32) {
         if let Some(homes) = self.homes.get_mut(&process) {
             homes.clear();
         }
     }
 
-    /// Forgets the processes for which `lives` does not hold.
+    /// Forgets the processes for which `lives` is false.
     pub fn retain(&mut self, lives: impl Fn(i32) -> bool) {
         self.homes.retain(|&process, _| lives(process));
     }
 }
 
-/// The node on which all live tasks of a group are pinned; `None` where they are on several, or one is not pinned, or none lives.
+/// The node on which all living tasks of a group are pinned; `None` where they are on several nodes, one is not pinned,
+/// or none lives.
 fn destination(group: &BTreeSet<u64>, after: &[PinnedTask]) -> Option<NodeId> {
     let mut nodes = after
         .iter()
@@ -105,7 +107,7 @@ fn destination(group: &BTreeSet<u64>, after: &[PinnedTask]) -> Option<NodeId> {
 /// Where the pages of one process belong.
 #[derive(Debug)]
 pub struct Followed<'a> {
-    /// Whose the pages on each node are.
+    /// The owners of the pages on each node.
     owners: BTreeMap<NodeId, usize>,
     /// Where each group is now.
     destinations: Vec<Option<NodeId>>,
@@ -113,14 +115,14 @@ pub struct Followed<'a> {
 }
 
 impl Followed<'_> {
-    /// Whether no page can be anywhere but where it belongs: no group has left its node.
+    /// Whether each page is certainly where it belongs: no group has left its node.
     pub fn is_settled(&self) -> bool {
         let stays = |group: usize, node: NodeId| self.destinations[group].is_none_or(|there| there == node);
         self.owners.iter().all(|(&node, &group)| stays(group, node))
             && self.homes.values().all(|(group, node)| stays(group, node))
     }
 
-    /// How many bytes of these areas are not where they belong.
+    /// The bytes of these areas that are not where they belong.
     pub fn bytes(&self, areas: &[MemoryArea]) -> u64 {
         areas.iter().map(|area| self.bytes_of(area)).sum()
     }
@@ -142,7 +144,7 @@ impl Followed<'_> {
         bytes
     }
 
-    /// Where the pages on `node` go that have not been moved before.
+    /// The destination of the pages on `node` that were not moved before.
     fn owner_goes(&self, node: NodeId) -> NodeId {
         let owner = self.owners.get(&node);
         owner.and_then(|&group| self.destinations[group]).unwrap_or(node)
@@ -197,7 +199,7 @@ mod tests {
         tasks(&nodes.iter().copied().map(Some).collect::<Vec<_>>())
     }
 
-    /// Re-pins the tasks and moves every page where it belongs.
+    /// Pins the tasks again and moves each page where it belongs.
     fn repin(following: &mut Following, before: &[u32], after: &[u32], pages: &mut [NodeId]) {
         let mut followed = following.followed(PROCESS, &pinned(before), &pinned(after));
         for (address, page) in (0..).map(|page| page * PAGE).zip(pages) {
@@ -233,7 +235,7 @@ mod tests {
         repin(&mut following, &[0, 1, 2, 3], &[1, 1, 1, 1], &mut pages);
         assert_eq!(pages, [1; 6].map(NodeId));
         repin(&mut following, &[1, 1, 1, 1], &[3, 2, 1, 0], &mut pages);
-        // What was on node 1 before did not move then, and nobody knows whose of those that met there it is.
+        // What was on node 1 before did not move then, and the owner of the pages that met there is not known.
         assert_eq!(pages, [3, 1, 1, 0, 0, 3].map(NodeId));
     }
 
@@ -268,7 +270,7 @@ mod tests {
         let mut following = Following::default();
         let mut pages = [NodeId(0)];
         repin(&mut following, &[0, 1], &[2, 2], &mut pages);
-        // Unmapped and touched anew by the second thread, which now is on node 3.
+        // Unmapped, and touched again by the second thread, which now is on node 3.
         pages = [NodeId(3)];
         repin(&mut following, &[1, 3], &[1, 0], &mut pages);
         assert_eq!(pages, [NodeId(0)]);

@@ -1,39 +1,39 @@
-//! From a page mapping to nodes, on a given machine with threads on given nodes.
+//! The node of each page under a page mapping, on a given machine with threads on given nodes.
 
 use super::{Spread, Turns};
 use crate::{NodeId, NodeSet, PageMapping, PuId, Topology};
 
-/// Why a page mapping cannot be had on this machine now.
+/// Why a page mapping is not possible on this machine at present.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// It names a node that the machine does not have.
     #[error("there is no NUMA node {nodes}; there are {known}")]
     NoSuchNode {
-        /// Those that there are not.
+        /// The unknown nodes.
         nodes: NodeSet,
-        /// Those that there are.
+        /// The known nodes.
         known: NodeSet,
     },
-    /// It names a node whose memory is not ours.
-    #[error("the memory of NUMA node {nodes} is not ours: our cpuset allows that of {allowed}")]
+    /// It names a node whose memory is not allowed.
+    #[error("the memory of NUMA node {nodes} is not allowed; pinfold's cpuset allows that of {allowed}")]
     Forbidden {
-        /// Those that are not.
+        /// The nodes that are not allowed.
         nodes: NodeSet,
-        /// Those that are.
+        /// The allowed nodes.
         allowed: NodeSet,
     },
     /// It names a node without memory.
     #[error("NUMA node {nodes} has no memory; these have: {with_memory}")]
     NoMemory {
-        /// Those that have none.
+        /// The nodes without memory.
         nodes: NodeSet,
-        /// Those that have some.
+        /// The nodes with memory.
         with_memory: NodeSet,
     },
-    /// There is no node that it could mean.
-    #[error("the page mapping remote needs a second NUMA node with memory, and {0} is the only one that is ours")]
+    /// `remote` has no second node.
+    #[error("the page mapping remote needs a second NUMA node with memory, and {0} is the only one that is allowed")]
     NoOtherNode(NodeId),
-    /// Which node is the remote one depends on the thread.
+    /// The remote node depends on the thread.
     #[error(
         "the page mapping remote needs all threads on one NUMA node, and they are on {0}: which node is remote depends on the \
          thread that touches a page, which Linux does not tell; keep the threads on one node (--cpunodebind) or name the \
@@ -42,7 +42,7 @@ pub enum Unavailable {
     SeveralNodes(NodeSet),
 }
 
-/// The nodes of the machine whose memory we may use and that have some, or may have: a node whose memory is not known counts.
+/// The nodes whose memory is allowed and not empty; a node whose memory size is not known counts.
 pub fn memory_nodes(topology: &Topology) -> NodeSet {
     let with_memory = topology.nodes().iter().filter(|node| node.memory != Some(0));
     with_memory
@@ -51,7 +51,7 @@ pub fn memory_nodes(topology: &Topology) -> NodeSet {
         .collect()
 }
 
-/// Whether the machine has the nodes that `mapping` names, and they are ours.
+/// Whether the machine has the nodes that `mapping` names, and they are allowed.
 pub fn check_nodes(mapping: PageMapping, topology: &Topology) -> Result<(), Unavailable> {
     let known: NodeSet = topology.nodes().iter().map(|node| node.id).collect();
     let allowed: NodeSet = topology.allowed_nodes().iter().copied().collect();
@@ -69,8 +69,8 @@ pub fn check_nodes(mapping: PageMapping, topology: &Topology) -> Result<(), Unav
     Ok(())
 }
 
-/// The node to which a PU is local. Of several, as where a node without PUs of its own counts as local to those of its
-/// neighbour, it is the lowest: Linux numbers nodes with processors before those of memory alone.
+/// The node to which a PU is local. If there are several, since a node without PUs counts as local to those of its
+/// neighbour, it is the lowest: Linux numbers nodes with processors before memory-only nodes.
 pub fn node_of_pu(topology: &Topology, pu: PuId) -> Option<NodeId> {
     let mut local = topology.nodes().iter().filter(|node| node.pus.contains(pu));
     local.next().map(|node| node.id)
@@ -81,8 +81,8 @@ pub fn nodes_of_pus(topology: &Topology, pus: impl IntoIterator<Item = PuId>) ->
     pus.into_iter().filter_map(|pu| node_of_pu(topology, pu)).collect()
 }
 
-/// The node whose memory we may use that is nearest to `node` without being it; of several equally near ones the lowest,
-/// and the lowest at all where the machine tells no distances.
+/// The allowed node that is nearest to `node`, but not `node` itself. The lowest one wins a tie, also where the machine
+/// reports no distances.
 pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
     let distance = |other: NodeId| -> Option<u64> {
         let distances = topology.distances()?;
@@ -94,8 +94,9 @@ pub fn nearest_other(topology: &Topology, node: NodeId) -> Option<NodeId> {
     others.min_by_key(|&other| (distance(other).unwrap_or(u64::MAX), other))
 }
 
-/// Where `mapping` wants the pages of a program whose threads are on the nodes `threads`; `None` where each page is to be
-/// left where it was touched first, or its place depends on who accesses it (`AccessProfile`). `weight` is the kernel's weight of a node for weighted interleaving.
+/// The nodes that `mapping` gives the pages of a program whose threads are on the nodes `threads`. `None` where each
+/// page stays on the node of its first touch, or its node depends on accesses (`AccessProfile`). `weight` is the
+/// kernel's weight of a node for weighted interleaving.
 pub fn spread(
     mapping: PageMapping,
     topology: &Topology,
@@ -130,8 +131,8 @@ mod tests {
     use crate::{Distances, NumaNode, ObjectKind, PuSet, TopologyBuilder};
     use proptest::prelude::*;
 
-    /// Four nodes of two PUs, a fifth with memory alone that is nearest to node 3, and a sixth without memory; node 2 is
-    /// not ours. On a ring, so that node 0 is nearer to 1 and 3 than to 2.
+    /// Four nodes of two PUs, a fifth with memory alone that is nearest to node 3, and a sixth without memory. Node 2
+    /// is not allowed. They form a ring, so that node 0 is nearer to 1 and 3 than to 2.
     fn machine() -> Topology {
         let mut builder = TopologyBuilder::new("ring");
         let root = builder.root();
@@ -212,7 +213,7 @@ mod tests {
     fn nodes_that_cannot_be_had_are_refused_with_those_that_can() {
         for (named, texts) in [
             ("0,7", ["no NUMA node 7", "0-5"]),
-            ("2", ["node 2 is not ours", "0-1,3-5"]),
+            ("2", ["node 2 is not allowed", "0-1,3-5"]),
             ("5", ["node 5 has no memory", "0-1,3-4"]),
         ] {
             let error = of(PageMapping::Bind(nodes(named)), "0").unwrap_err().to_string();

@@ -1,8 +1,7 @@
-//! Where the pages of a running program should be, decided without touching any: which parts of a process's memory are
-//! looked at (`area`), on which node each page belongs (`goal`, `spread`, `following`; by who accesses it: `profile`, which
-//! `sampling` makes of samples; what that cost: `sampled`; and
-//! `recorded` of another run's accesses), whether bringing pages after their threads is worth what it costs (`cost`), and what came
-//! of it (`moves`).
+//! Decides where the pages of a running program should be: which parts of a process's memory are considered (`area`),
+//! and on which node each page belongs (`goal`, `spread`, `following`). For mappings by accesses, `profile` holds the
+//! accesses, from samples (`sampling`, whose cost is in `sampled`) or from a recording of another run (`recorded`).
+//! `cost` decides whether pages follow their threads, and `moves` has the result of moving them.
 
 mod area;
 mod cost;

@@ -1,4 +1,4 @@
-//! What came of moving pages: how many moved, how many did not, and why.
+//! The result of moving pages: how many moved, how many did not, and why.
 
 use crate::code::codes;
 use crate::{BrokenOffCode, NodeId, Reason, size_text};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A number of pages, a huge page being one, and their bytes.
+/// A number of pages and their bytes; a huge page is one page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCount {
     /// Pages.
@@ -17,12 +17,12 @@ pub struct PageCount {
 }
 
 impl PageCount {
-    /// One more page, of so many bytes.
+    /// Adds one page with this many bytes.
     pub fn add(&mut self, bytes: u64) {
         self.add_all(Self { pages: 1, bytes });
     }
 
-    /// More pages.
+    /// Adds pages.
     pub fn add_all(&mut self, more: Self) {
         self.pages += more.pages;
         self.bytes += more.bytes;
@@ -36,7 +36,7 @@ impl fmt::Display for PageCount {
     }
 }
 
-/// Why a page was left where it was.
+/// Why a page stayed where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Left {
     /// `EACCES`: another process has it mapped, too.
@@ -45,21 +45,21 @@ pub enum Left {
     Busy,
     /// `ENOENT`: it is not in memory any more.
     Absent,
-    /// `EFAULT`: the zero page, which stands for memory that was read and never written, or memory that is gone.
+    /// `EFAULT`: the zero page, which backs memory that was read and never written, or memory that was unmapped.
     Zero,
     /// `ENOMEM`: this node is full.
     Full(NodeId),
-    /// The kernel tried, and the page was in use at that moment; `move_pages(2)` tells no error number for it.
+    /// The kernel tried, and the page was in use at that moment; `move_pages(2)` reports no error number for it.
     InUse,
-    /// `EPERM`: we may not.
+    /// `EPERM`: no permission.
     Forbidden,
     /// `EACCES` of the whole call: the program's cpuset does not allow this node's memory.
     NodeForbidden(NodeId),
     /// It is a file's.
     File,
-    /// The program has given this memory a policy of its own.
+    /// The program has given this memory its own memory policy.
     OwnPolicy,
-    /// The moving was broken off before it was the page's turn.
+    /// The migration ended early, before it reached the page.
     Unfinished,
     /// Another error number.
     Error(i32),
@@ -114,7 +114,7 @@ impl Left {
         }
     }
 
-    /// The kernel's name of the error; `None` where the kernel told none.
+    /// The kernel's name of the error; `None` where the kernel reported none.
     pub fn errno(self) -> Option<String> {
         let name = match self {
             Self::Shared | Self::NodeForbidden(_) => "EACCES",
@@ -130,7 +130,7 @@ impl Left {
     }
 }
 
-/// The end of the sentence "so many pages stayed where they were: …".
+/// The end of the sentence "N pages stayed where they were: …".
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -140,42 +140,42 @@ impl fmt::Display for Left {
             Self::Zero => f.write_str("they were never written, or are gone"),
             Self::Full(node) => write!(f, "NUMA node {node} is full"),
             Self::InUse => f.write_str("they were in use when the kernel wanted to move them"),
-            Self::Forbidden => f.write_str("we may not move them"),
+            Self::Forbidden => f.write_str("pinfold has no permission to move them"),
             Self::NodeForbidden(node) => {
                 write!(f, "the program's cpuset does not allow the memory of NUMA node {node}")
             }
             Self::File => f.write_str("they are files' pages; --migrate-files moves them"),
             Self::OwnPolicy => {
-                f.write_str("the program has given them a memory policy of its own; --override moves them all the same")
+                f.write_str("the program has given them its own memory policy; --override moves them too")
             }
-            Self::Unfinished => f.write_str("the moving was broken off before"),
+            Self::Unfinished => f.write_str("the migration ended early"),
             Self::Error(number) => write!(f, "the kernel gave error number {number}"),
         }
     }
 }
 
-/// What came of moving the pages of a program.
+/// The result of moving the pages of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "PageMovesRecord", try_from = "PageMovesRecord")]
 pub struct PageMoves {
     /// Where they should be: a page mapping, or `after their threads`.
     pub goal: String,
-    /// How many processes' pages were looked at.
+    /// The number of processes whose pages were read.
     pub processes: usize,
-    /// Pages that are where they should be now and were not before.
+    /// Pages that were moved to where they should be.
     pub moved: PageCount,
     /// Pages that were there already.
     pub in_place: PageCount,
-    /// Pages that are not, by the reason.
+    /// Pages that are not there, by reason.
     pub left: BTreeMap<Left, PageCount>,
-    /// How long it took, waiting for the sake of `--migrate-rate` included.
+    /// The duration, including the pauses for `--migrate-rate`.
     pub lasted: Duration,
-    /// Why the moving was broken off; `None` where it was not.
+    /// Why the migration ended early; `None` where it did not.
     pub broken_off: Option<Reason<BrokenOffCode>>,
 }
 
 impl PageMoves {
-    /// Nothing so far, on the way to `goal`.
+    /// No pages so far, for `goal`.
     pub fn towards(goal: impl Into<String>) -> Self {
         Self {
             goal: goal.into(),
@@ -183,25 +183,25 @@ impl PageMoves {
         }
     }
 
-    /// A page of so many bytes stays where it is.
+    /// Counts a page of this many bytes that stays where it is.
     pub fn leave(&mut self, why: Left, bytes: u64) {
         self.left.entry(why).or_default().add(bytes);
     }
 
-    /// Bytes a second that were moved; `None` where nothing was.
+    /// The rate in bytes per second; `None` where nothing was moved.
     pub fn rate(&self) -> Option<f64> {
         let seconds = self.lasted.as_secs_f64();
         (self.moved.bytes > 0 && seconds > 0.0).then(|| self.moved.bytes as f64 / seconds)
     }
 
-    /// Whether there is anything to tell: a page that moved, or one that should have and did not.
+    /// Whether there is anything to report: a page that moved, or one that should have and did not.
     pub fn is_worth_telling(&self) -> bool {
         let expected = |left: &Left| matches!(left, Left::File | Left::OwnPolicy | Left::Absent | Left::Zero);
         self.moved.pages > 0 || self.broken_off.is_some() || self.left.keys().any(|left| !expected(left))
     }
 }
 
-/// Lines for a person, without a line feed at the end.
+/// Lines for people, without a line feed at the end.
 impl fmt::Display for PageMoves {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -223,7 +223,7 @@ impl fmt::Display for PageMoves {
     }
 }
 
-/// What moving pages looks like in JSON (docs/formats.md). Times are in seconds.
+/// The JSON form (docs/formats.md). Times are in seconds.
 #[derive(Serialize, Deserialize)]
 struct PageMovesRecord {
     goal: String,
@@ -294,7 +294,7 @@ impl TryFrom<PageMovesRecord> for PageMoves {
 }
 
 impl LeftRecord {
-    /// The reason that this stands for.
+    /// The reason of this JSON form.
     fn left(&self) -> Result<Left, String> {
         let node = || {
             self.node
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_met_only_what_never_moves_is_not_worth_telling() {
+    fn a_move_of_pages_that_never_move_is_not_reported() {
         let mut moves = PageMoves::towards("local");
         moves.leave(Left::File, 4096);
         assert!(!moves.is_worth_telling());

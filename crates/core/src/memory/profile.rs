@@ -1,12 +1,12 @@
-//! How often the threads of a program access its pages, and where the page mappings `locality` and `balance` put pages that
-//! are accessed so (Sánchez Barrera et al., ICS 2020, section 2.1.2).
+//! The accesses of a program's threads by page, and the places of these pages under the page mappings `locality` and
+//! `balance` (Sánchez Barrera et al., ICS 2020, section 2.1.2).
 //!
-//! - `locality`: each page on the node whose threads access it most; among equals on the lowest.
-//! - `balance`: pages spread so that the nodes have about the same number of accesses. The most accessed page first, each on
-//!   the node that has the fewest so far (Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969,
-//!   theorem 2). So no two nodes differ by more than the accesses of one page.
+//! - `locality`: each page is on the node whose threads access it most; the lowest node wins a tie.
+//! - `balance`: pages are distributed so that the nodes have about the same number of accesses. The most accessed page
+//!   comes first, each on the node with the fewest accesses so far (Graham, "Bounds on multiprocessing timing
+//!   anomalies", SIAM J. Appl. Math. 17, 1969, theorem 2). So two nodes differ by at most the accesses of one page.
 //!
-//! A page of which no access is known has no place of its own, and stays where it is.
+//! A page without known accesses stays where it is.
 
 use super::PageGoal;
 use super::runs::Runs;
@@ -14,7 +14,7 @@ use crate::{NodeId, NodeSet};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Accesses by page and thread. Threads have numbers, of which the caller knows what they mean.
+/// Accesses by page and thread. The caller defines the numbers of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessProfile {
     /// By first byte.
@@ -35,7 +35,7 @@ impl Page {
 }
 
 impl AccessProfile {
-    /// A thread has accessed the page of `bytes` at `address` so many times more. Pages do not overlap.
+    /// Adds accesses of a thread to the page of `bytes` at `address`. Pages do not overlap.
     pub fn add(&mut self, address: u64, bytes: u64, thread: u32, accesses: u64) {
         if accesses == 0 {
             return;
@@ -50,7 +50,7 @@ impl AccessProfile {
         }
     }
 
-    /// How many pages have accesses.
+    /// The number of pages with accesses.
     pub fn len(&self) -> usize {
         self.pages.len()
     }
@@ -70,8 +70,8 @@ impl AccessProfile {
         self.pages.values().map(Page::accesses).sum()
     }
 
-    /// Each page on that of `nodes` whose threads access it most; among equals on the lowest. Pages of which `nodes` has no
-    /// thread have no place. `node_of` is a thread's node, `None` where it is not known.
+    /// Each page on that of `nodes` whose threads access it most; the lowest wins a tie. Pages without accesses by
+    /// threads of `nodes` have no place. `node_of` is a thread's node, `None` where it is not known.
     pub fn by_locality(&self, nodes: &NodeSet, node_of: impl Fn(u32) -> Option<NodeId>) -> PagePlaces {
         let known: HashMap<u32, Option<NodeId>> = self
             .pages
@@ -112,7 +112,7 @@ impl AccessProfile {
     }
 }
 
-/// Pages, and the node where each belongs. All others stay where they are.
+/// Pages with the node where each belongs. All others stay where they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PagePlaces {
     nodes: Runs<NodeId>,
@@ -132,17 +132,17 @@ impl PagePlaces {
         }
     }
 
-    /// The node for what is at `address`, where that is known.
+    /// The node for the page at `address`, if it has one.
     pub fn node(&self, address: u64) -> Option<NodeId> {
         self.nodes.get(address)
     }
 
-    /// How many pages have a place.
+    /// The number of pages with a place.
     pub fn len(&self) -> usize {
         self.pages
     }
 
-    /// Whether no page has one.
+    /// Whether no page has a place.
     pub fn is_empty(&self) -> bool {
         self.pages == 0
     }
@@ -179,7 +179,7 @@ mod tests {
         profile
     }
 
-    /// Threads 0 and 1 on node 0, 2 and 3 on node 1, and so on; of thread 7 nobody knows.
+    /// Threads 0 and 1 are on node 0, 2 and 3 on node 1, and so on; the node of thread 7 is not known.
     fn node_of(thread: u32) -> Option<NodeId> {
         (thread < 7).then_some(NodeId(thread / 2))
     }

@@ -1,17 +1,19 @@
-//! Accesses of one run of a program, as a recording has them, brought to the addresses of another run.
+//! Maps accesses of a recorded run to the addresses of another run of the program.
 //!
-//! The kernel puts memory at other addresses in each run. So areas are matched by what backs them:
+//! The kernel places memory at other addresses in each run. So areas are matched by what backs them:
 //!
-//! - a file's by its name and the place in it, and the zeroed data behind it by their place there;
-//! - the heap by the distance from its begin, the first thread's stack by that from its end, where a program begins;
-//! - other memory by its length, and of equal lengths in the order in which it was mapped. The kernel maps from the highest address
-//!   down (mm/mmap.c, `arch_get_unmapped_area_topdown`) and makes one area of neighbours, so an area of the running program may
-//!   be several that were mapped one after the other, the first of them on top.
+//! - a file by its name and the offset in it, and the zeroed data behind it by their offset there;
+//! - the heap by the distance from its begin, the first thread's stack by the distance from its end, where a program
+//!   begins;
+//! - other memory by its length, and areas of equal length in the order in which they were mapped. The kernel maps from
+//!   the highest address down (mm/mmap.c, `arch_get_unmapped_area_topdown`) and merges neighbours. So an area of the
+//!   running program may be several that were mapped one after the other, the first of them on top.
 //!
-//! What has no counterpart is counted with its reason. Threads are matched by rank, in the order of their births.
+//! Memory without a counterpart is counted with the reason. Threads are matched by rank, in the order of their
+//! creation.
 //!
-//! Known limits: where the address space is laid out from the bottom (`ulimit -s unlimited`), neighbours are matched the
-//! wrong way round. Shared libraries must be the recorded ones.
+//! Known limits: where the address space is laid out from the bottom (`ulimit -s unlimited`), neighbours are matched in
+//! the wrong order. Shared libraries must be the recorded ones.
 
 use super::{AccessProfile, MemoryArea};
 use crate::code::codes;
@@ -24,20 +26,20 @@ use std::path::PathBuf;
 /// What backs an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MappedBacking {
-    /// Private memory: thread stacks, what allocators map.
+    /// Private memory: stacks of threads, memory of allocators.
     Anonymous,
-    /// Memory without a file that processes share.
+    /// Shared memory without a file.
     Shared,
     /// The heap (`brk`).
     Heap,
     /// The first thread's stack.
     Stack,
-    /// A file, from this place in it, in bytes.
+    /// A file, from this offset in bytes.
     File(PathBuf, u64),
-    /// The zeroed data behind a file's last mapping, from this place in them. In a recording alone: of a running program they
-    /// cannot be told from other memory.
+    /// The zeroed data behind a file's last mapping, from this offset. Only in a recording: in a running program they
+    /// look like other memory.
     BehindFile(PathBuf, u64),
-    /// What has no counterpart in another run.
+    /// Memory that has no counterpart in another run.
     Other,
 }
 
@@ -46,13 +48,13 @@ pub enum MappedBacking {
 pub struct MappedArea {
     /// Its first byte.
     pub start: u64,
-    /// The byte after its last.
+    /// The byte after its last one.
     pub end: u64,
     /// What backs it.
     pub backing: MappedBacking,
     /// Whether it may be written.
     pub writable: bool,
-    /// Whether anything may be done with it.
+    /// Whether it is accessible.
     pub accessible: bool,
 }
 
@@ -65,41 +67,41 @@ impl MappedArea {
 /// A part of the recorded program's address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedArea {
-    /// Where it was.
+    /// Its addresses.
     pub area: MappedArea,
-    /// What it is called in words.
+    /// Its name in messages.
     pub name: String,
-    /// Its place in the order in which areas were mapped.
+    /// Its position in the order in which areas were mapped.
     pub order: u64,
-    /// Whether its file is no longer the one that was recorded.
+    /// Whether its file has changed since the recording.
     pub changed: bool,
 }
 
-/// Accesses by page and thread, with what was mapped where.
+/// The recorded accesses by page and thread, and the recorded areas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedProfile {
     /// The recording.
     pub recording: String,
     /// The file that was run.
     pub program: PathBuf,
-    /// How many threads it had.
+    /// The number of threads.
     pub threads: usize,
-    /// What was mapped, by address, none twice.
+    /// The areas, by address, without overlap.
     pub areas: Vec<RecordedArea>,
-    /// The first bytes of pages, by address, and the threads' accesses.
+    /// The first bytes of pages, by address, and the accesses by thread.
     pub pages: Vec<(u64, Vec<(u32, u64)>)>,
 }
 
 codes! {
     /// Why accesses have no counterpart in the running program.
     pub enum Mismatch for "page_profiles.unmatched.why" {
-        /// The file is no longer the one that was recorded.
+        /// The file has changed since the recording.
         FileChanged = "file_changed",
         /// The running program has not mapped that part of the file, or its heap or stack is smaller.
         NotMapped = "not_mapped",
-        /// It has no memory of that length that is not another area's counterpart already.
+        /// It has no unmatched memory of that length.
         NoEqual = "no_equal",
-        /// It was not mapped at the moment at which the recording's address space is taken.
+        /// It was not mapped when the recording's address space was taken.
         GivenBack = "given_back",
     }
 }
@@ -115,23 +117,23 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What of a recording has no counterpart.
+/// A recorded area without a counterpart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmatchedArea {
-    /// What it is called in words.
+    /// Its name in messages.
     pub area: String,
-    /// Its bytes; `None` of memory that was given back.
+    /// Its bytes; `None` for memory that was unmapped.
     pub bytes: Option<u64>,
     /// The accesses without a counterpart.
     pub accesses: u64,
     /// Why.
     pub why: Mismatch,
-    /// The same in words.
+    /// The same as text.
     #[serde(default)]
     pub text: String,
 }
 
-/// What came of bringing a recording's accesses to a running program.
+/// The result of mapping a recording's accesses to a running program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profiled {
     /// The recording.
@@ -140,13 +142,13 @@ pub struct Profiled {
     pub threads: usize,
     /// All accesses that were recorded.
     pub accesses: u64,
-    /// Those whose memory the running program has.
+    /// Those that have a counterpart in the running program.
     pub matched: u64,
-    /// Pages of the running program with accesses, a huge page being one.
+    /// Pages of the running program with accesses; a huge page is one page.
     pub pages: u64,
     /// Areas with accesses that have a counterpart for all of them.
     pub areas: u64,
-    /// The others, those with the most accesses without a counterpart first.
+    /// The other areas, those with the most unmatched accesses first.
     pub unmatched: Vec<UnmatchedArea>,
 }
 
@@ -173,8 +175,9 @@ impl fmt::Display for Profiled {
 }
 
 impl RecordedProfile {
-    /// The accesses at the addresses of a run of which `running` is mapped, by address, and `areas` are in memory; pages are
-    /// those of `areas`, or have `page_size` bytes. Threads keep the recording's numbers, which are ranks.
+    /// The accesses at the addresses of another run. `running` are its mappings, by address, and `areas` are its areas
+    /// in memory. Pages are those of `areas`, or have `page_size` bytes. Threads keep the recording's numbers, which
+    /// are ranks.
     pub fn on(&self, running: &[MappedArea], areas: &[MemoryArea], page_size: u64) -> (AccessProfile, Profiled) {
         let matching = Matching::of(&self.areas, running);
         let mut profile = AccessProfile::default();
@@ -183,7 +186,7 @@ impl RecordedProfile {
             threads: self.threads,
             ..Profiled::default()
         };
-        // Accesses in all and without a counterpart, by the area's place; `None` where there was no area.
+        // All accesses and the unmatched ones, by the position of the area; `None` where there was no area.
         let mut by_area: BTreeMap<Option<usize>, (u64, u64)> = BTreeMap::new();
         for (address, threads) in &self.pages {
             let accesses: u64 = threads.iter().map(|&(_, accesses)| accesses).sum();
@@ -238,10 +241,11 @@ impl RecordedProfile {
     }
 }
 
-/// Which addresses of the recording are which of the running program.
+/// The counterparts of recorded addresses in the running program.
 #[derive(Debug, Default)]
 struct Matching {
-    /// By first byte: the byte after the last, and the first byte's counterpart. Where stretches overlap, the later begin counts.
+    /// By first byte: the byte after the last one, and the counterpart of the first byte. Where ranges overlap, the
+    /// later begin counts.
     stretches: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -274,11 +278,11 @@ impl Matching {
         (recorded < end).then_some(to + (recorded - start))
     }
 
-    /// Matches what has a place in something that both runs have.
+    /// Matches areas that have an offset in an object of both runs.
     fn by_place(&mut self, recorded: &MappedArea, running: &[MappedArea]) {
         match &recorded.backing {
             MappedBacking::File(path, offset) => {
-                // Where the other protection is all there is, it has changed since, or before.
+                // If only another protection is found, the protection has changed since, or before.
                 for same_protection in [false, true] {
                     for area in running {
                         let MappedBacking::File(its_path, its_offset) = &area.backing else {
@@ -316,7 +320,7 @@ impl Matching {
         }
     }
 
-    /// Matches what two areas have in common, which begin at these places of the same thing.
+    /// Matches the common part of two areas that begin at these offsets of the same object.
     fn overlap(&mut self, recorded: &MappedArea, place: u64, running: &MappedArea, its_place: u64) {
         let first = place.max(its_place);
         let end = (place + recorded.length()).min(its_place + running.length());
@@ -326,7 +330,7 @@ impl Matching {
         }
     }
 
-    /// Each area of `pool`, the longest first, is the first run of mappings that is as long.
+    /// Matches each area of `pool`, the longest first, with the first run of mappings of the same length.
     fn by_length(&mut self, mapped: &[&RecordedArea], mut pool: Vec<(u64, u64)>) {
         pool.sort_unstable_by_key(|&(start, end)| (Reverse(end - start), Reverse(start)));
         let mut taken = vec![false; mapped.len()];
@@ -383,7 +387,8 @@ fn behind<'a>(path: &PathBuf, running: &'a [MappedArea]) -> Option<&'a MappedAre
     (behind.backing == MappedBacking::Anonymous).then_some(behind)
 }
 
-/// The running program's memory that is matched by length: without what is behind a file, with which it may be one area.
+/// The running program's memory that is matched by length: without the zeroed data behind a file, with which it may
+/// form one area.
 fn by_length(recorded: &[&RecordedArea], running: &[MappedArea], shared: bool) -> Vec<(u64, u64)> {
     let mut behind_files: BTreeMap<u64, u64> = BTreeMap::new();
     for area in recorded {
@@ -404,7 +409,7 @@ fn by_length(recorded: &[&RecordedArea], running: &[MappedArea], shared: bool) -
     running.iter().filter_map(rest).collect()
 }
 
-/// The first run of lengths that has this sum; one length rather than several. `None` among them ends a run.
+/// The first run of lengths with this sum; one length is preferred to several. `None` ends a run.
 fn run_of(lengths: &[Option<u64>], sum: u64) -> Option<std::ops::RangeInclusive<usize>> {
     if let Some(one) = lengths.iter().position(|&length| length == Some(sum)) {
         return Some(one..=one);

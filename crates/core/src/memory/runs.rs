@@ -1,11 +1,11 @@
-//! A map from addresses to values that are alike for long stretches.
+//! A map from addresses to values that are equal over long ranges.
 
 use std::collections::BTreeMap;
 
-/// Stretches that do not overlap, each with a value. Neighbours with equal values are one stretch.
+/// Ranges that do not overlap, each with a value. Neighbours with equal values are one range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Runs<V> {
-    /// By first byte: the byte after the last, and the value.
+    /// By first byte: the byte after the last one, and the value.
     runs: BTreeMap<u64, (u64, V)>,
 }
 
@@ -22,13 +22,13 @@ impl<V: Copy + PartialEq> Runs<V> {
         (address < end).then_some(value)
     }
 
-    /// Gives the bytes from `start` to before `end` a value, whatever they had before.
+    /// Sets the value of the bytes from `start` to before `end`.
     pub(super) fn set(&mut self, start: u64, end: u64, value: V) {
         if start >= end {
             return;
         }
         let (mut first, mut last) = (start, end);
-        // A stretch that begins before is cut, or joined where it has the same value and touches.
+        // A range that begins before is cut, or joined where it is adjacent and has the same value.
         if let Some((&before, &(its_end, its_value))) = self.runs.range(..start).next_back()
             && its_end >= start
         {
@@ -42,7 +42,7 @@ impl<V: Copy + PartialEq> Runs<V> {
                 }
             }
         }
-        // Those that begin within, or where this one ends, are swallowed, and the rest of the last one stays.
+        // Ranges that begin within, or where this one ends, are removed; the rest of the last one stays.
         let within: Vec<u64> = self.runs.range(start..=end).map(|(&run, _)| run).collect();
         for run in within {
             let Some(&(its_end, its_value)) = self.runs.get(&run) else {
@@ -61,7 +61,7 @@ impl<V: Copy + PartialEq> Runs<V> {
         self.runs.insert(first, (last, value));
     }
 
-    /// The stretches between two addresses: their lengths within, and their values.
+    /// The ranges between two addresses: their lengths within, and their values.
     pub(super) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, V)> + '_ {
         let before = self.runs.range(..start).next_back();
         before
@@ -73,12 +73,12 @@ impl<V: Copy + PartialEq> Runs<V> {
             })
     }
 
-    /// The values of all stretches.
+    /// The values of all ranges.
     pub(super) fn values(&self) -> impl Iterator<Item = V> + '_ {
         self.runs.values().map(|&(_, value)| value)
     }
 
-    /// Forgets everything.
+    /// Removes all ranges.
     pub(super) fn clear(&mut self) {
         self.runs.clear();
     }

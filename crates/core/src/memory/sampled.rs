@@ -1,18 +1,18 @@
-//! What came of sampling a program's accesses, and what that cost.
+//! The result of sampling a program's accesses, and its cost.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, TryFromFloatSecsError};
 
-/// Why a page's next access is seen.
+/// Why an access of a page is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
-    /// pinfold has the kernel protect all pages against writing, each period anew: writes are seen.
+    /// pinfold makes the kernel protect all pages against writing in each period: writes are seen.
     WriteProtection,
-    /// Automatic NUMA balancing protects pages against any access, at a pace of its own: reads are seen, too.
+    /// Automatic NUMA balancing protects pages against any access, at its own rate: reads are seen, too.
     NumaHints,
-    /// The processor picks loads and stores as they retire, and tells their addresses (PEBS, IBS).
+    /// The processor samples loads and stores as they retire, and reports their addresses (PEBS, IBS).
     MemoryEvents,
 }
 
@@ -26,65 +26,67 @@ impl fmt::Display for Seen {
     }
 }
 
-/// What page faults as a source of samples did, and took.
+/// The activity and the cost of page faults as a source of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultSampling {
-    /// How far apart pages were to be protected.
+    /// The period of the protection.
     pub period: Duration,
-    /// How often pages were protected, of all processes together.
+    /// How often pages were protected, summed over all processes.
     pub rounds: u64,
-    /// The time that threads spent in page faults: in those that sampling made, and in those that they would have had anyway.
+    /// The time that threads spent in page faults: those that the sampling caused and those of the program.
     pub in_faults: Duration,
-    /// The time that the kernel took to protect pages, on our account.
+    /// The time that the kernel took to protect pages for pinfold.
     pub protecting: Duration,
 }
 
-/// What memory events as a source of samples did, and took.
+/// The activity and the cost of memory events as a source of samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventSampling {
-    /// The events as perf writes them, such as `cpu/mem-loads/`.
+    /// The events in perf's notation, such as `cpu/mem-loads/`.
     pub names: Vec<String>,
-    /// One sample was to be taken of so many events of each kind.
+    /// The sampling period: one sample per this many events of each kind.
     pub period: u64,
-    /// All samples of the processes' threads, those too that tell no address in the program's memory.
+    /// All samples of the processes' threads, including those without an address in the program's memory.
     pub taken: u64,
-    /// How often the kernel held samples back, because they took too much time.
+    /// How often the kernel throttled the sampling, because it took too much time.
     pub throttled: u64,
-    /// How long taking a sample held up the sampled thread, measured on a thread of ours; `None` where no difference showed.
+    /// The time that a sample costs the sampled thread, measured on a thread of pinfold; `None` where it was below the
+    /// noise.
     pub sample_cost: Option<Duration>,
 }
 
-/// What came of sampling the accesses of some processes.
+/// The result of sampling the accesses of some processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "SampledRecord", try_from = "SampledRecord")]
 pub struct Sampled {
-    /// What made accesses seen.
+    /// The source of the samples.
     pub by: Vec<Seen>,
-    /// Whether accesses by the kernel on behalf of a thread (`read(2)` into a buffer) are among the samples.
+    /// Whether the samples include accesses by the kernel for a thread (`read(2)` into a buffer).
     pub in_kernel: bool,
-    /// How long it took.
+    /// The duration.
     pub lasted: Duration,
-    /// How many processes were sampled.
+    /// The number of sampled processes.
     pub processes: usize,
-    /// Accesses that were seen; by page faults at most one for each page in each round.
+    /// The number of samples; with page faults at most one per page and round.
     pub samples: u64,
-    /// Records of the kernel for which there was no room.
+    /// Records that the kernel lost.
     pub lost: u64,
     /// Pages with samples.
     pub pages: u64,
-    /// Bytes in memory of which no access was seen.
+    /// Bytes in memory without samples.
     pub without_samples: u64,
     /// The processor time of the threads.
     pub ran: Duration,
-    /// Where samples came from page faults: what that took.
+    /// The cost of page faults, if they were the source.
     pub faults: Option<FaultSampling>,
-    /// Where samples came from memory events: what that took.
+    /// The cost of memory events, if they were the source.
     pub events: Option<EventSampling>,
 }
 
 impl Sampled {
-    /// The share of the threads' processor time that the sampling took: the time in page faults, which is measured, or by
-    /// estimate the samples times what one costs. `None` where the threads did not run, or that cost is not known.
+    /// The share of the threads' processor time that the sampling took: the measured time in page faults, or an
+    /// estimate, the number of samples times the cost of one. `None` where the threads did not run, or that cost is not
+    /// known.
     pub fn overhead(&self) -> Option<f64> {
         let faults = self.faults.as_ref().map(|faults| faults.in_faults.as_secs_f64());
         let events = self.events.as_ref().map(|events| {
@@ -100,7 +102,7 @@ impl Sampled {
         (!self.ran.is_zero()).then(|| took / self.ran.as_secs_f64())
     }
 
-    /// Another process, sampled at the same time.
+    /// Adds another process, sampled at the same time.
     pub fn add(&mut self, other: &Self) {
         self.by.extend(&other.by);
         self.by.sort_unstable();
@@ -166,7 +168,7 @@ impl fmt::Display for Sampled {
     }
 }
 
-/// What sampling looks like in JSON (docs/formats.md). Times are in seconds.
+/// The JSON form (docs/formats.md). Times are in seconds.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct SampledRecord {
@@ -179,7 +181,7 @@ struct SampledRecord {
     pages: u64,
     without_samples: u64,
     ran: f64,
-    /// Follows from the others; written for readers, and not read.
+    /// Derived from the others; it is written for readers, and not read.
     #[serde(skip_deserializing)]
     overhead: Option<f64>,
     period: Option<f64>,

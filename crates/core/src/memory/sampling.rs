@@ -1,35 +1,37 @@
 //! From samples of accesses to a profile of accesses.
 //!
-//! Pages are protected all at once, at the begin of a *round*, and the first access to each is seen: a page that is accessed
-//! a thousand times in a round gives one sample, like one that is accessed once. What tells them apart is how soon: the more
-//! often a page is accessed, the earlier its first access comes. So a page's *exposure* is how long it was protected before
-//! it was accessed, over all rounds; to the end of those in which it was not. The number of samples over the exposure is the
-//! maximum-likelihood estimate of the rate of accesses that come at random (Lawless, "Statistical Models and Methods for
-//! Lifetime Data", 2nd edition, section 4.1: exponential lifetimes, censored), and this rate times the time of all rounds is
-//! how many accesses the page has had. Accesses that come at equal distances are estimated at twice their number, whatever
-//! the distance, so that such pages are still right relative to each other.
+//! Pages are protected all at once, at the begin of a *round*, and the first access to each is seen. So a page with a
+//! thousand accesses in a round gives one sample, like a page with one access. The difference is the time of the first
+//! access: the more often a page is accessed, the earlier it comes. A page's *exposure* is the time for which it was
+//! protected before it was accessed, summed over all rounds; in a round without an access it is the whole round. The
+//! number of samples divided by the exposure is the maximum-likelihood estimate of the rate of accesses that come at
+//! random (Lawless, "Statistical Models and Methods for Lifetime Data", 2nd edition, section 4.1: exponential
+//! lifetimes, censored). This rate times the duration of all rounds is the page's number of accesses. Accesses at equal
+//! intervals are estimated at twice their number, for any interval, so that such pages are right relative to each
+//! other.
 //!
-//! The threads' shares of a page are their shares of its samples: which of two threads comes first is a matter of their rates.
+//! The threads' shares of a page are their shares of its samples: the probability of being first is proportional to the
+//! rate.
 //!
-//! Known limits: a page that is accessed again sooner than the clock and the fault tell apart counts as accessed once in
-//! `FINEST`. What entering and leaving a fault takes counts as the program's time.
+//! Known limits: a page that is accessed again sooner than the clock and the fault can resolve counts as accessed once
+//! in `FINEST`. The time to enter and leave a fault counts as the program's time.
 
 use super::AccessProfile;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The shortest time between two accesses that is told apart: about what a page fault takes. Assumed, for natively running
+/// The shortest resolved time between two accesses: about the duration of a page fault. Assumed, for natively running
 /// machines of the last ten years.
 const FINEST: Duration = Duration::from_micros(1);
 
-/// Samples, round by round. Times are on any clock that does not go back.
+/// Samples, round by round. Times are on any monotonic clock.
 #[derive(Clone, Debug, Default)]
 pub struct SampledAccesses {
     /// When the round began; `None` between rounds.
     began: Option<Duration>,
     /// The pages of the present round that were accessed, and when.
     accessed: HashMap<u64, Duration>,
-    /// How long all rounds have lasted.
+    /// The duration of all rounds.
     lasted: Duration,
     rounds: u64,
     pages: HashMap<u64, Page>,
@@ -38,7 +40,7 @@ pub struct SampledAccesses {
 #[derive(Clone, Debug)]
 struct Page {
     bytes: u64,
-    /// How long it was not protected any more, in all rounds.
+    /// The time after its first accesses, in all rounds.
     unprotected: Duration,
     /// Threads and their samples, each thread once.
     threads: Vec<(u32, u64)>,
@@ -51,8 +53,9 @@ impl SampledAccesses {
         self.began = Some(now);
     }
 
-    /// A thread has accessed the page of `bytes` at `address`. `now` is less by what the thread has spent in faults since the
-    /// round began, so that the cost of the sampling does not count as time in which it accessed nothing. Only the first access in a round counts. Whether it did.
+    /// A thread has accessed the page of `bytes` at `address`. `now` excludes the time that the thread spent in faults
+    /// since the round began, so that the cost of the sampling does not count as time without accesses. Only the first
+    /// access in a round counts. Returns whether it did.
     pub fn access(&mut self, thread: u32, address: u64, bytes: u64, now: Duration) -> bool {
         if self.began.is_none() || self.accessed.contains_key(&address) {
             return false;
@@ -70,7 +73,7 @@ impl SampledAccesses {
         true
     }
 
-    /// What comes from now on is not the round's.
+    /// Ends the round: later accesses do not count.
     pub fn end_round(&mut self, now: Duration) {
         let Some(began) = self.began.take() else { return };
         self.rounds += 1;
@@ -82,18 +85,18 @@ impl SampledAccesses {
         }
     }
 
-    /// How many rounds have ended.
+    /// The number of rounds that have ended.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub fn samples(&self) -> u64 {
         let threads = self.pages.values().flat_map(|page| &page.threads);
         threads.map(|&(_, samples)| samples).sum()
     }
 
-    /// How many accesses there were in the rounds that have ended, by estimate; at least as many as there are samples.
+    /// The estimated number of accesses in the rounds that have ended; at least the number of samples.
     pub fn profile(&self) -> AccessProfile {
         let mut profile = AccessProfile::default();
         for (&address, page) in &self.pages {
@@ -122,7 +125,7 @@ mod tests {
         Duration::from_micros(number)
     }
 
-    /// A thousand rounds of 10 ms, in which each of these pages is accessed every so many microseconds, at another phase in
+    /// A thousand rounds of 10 ms, in which each page is accessed at its interval in microseconds, at another phase in
     /// each round.
     fn sampled(every: &[u64]) -> SampledAccesses {
         let mut samples = SampledAccesses::default();
@@ -130,7 +133,7 @@ mod tests {
             let begin = round * 10_000;
             samples.begin_round(microseconds(begin));
             for (page, &every) in (0..).zip(every) {
-                // The golden ratio's multiples are spread evenly (Weyl).
+                // The multiples of the golden ratio are distributed evenly (Weyl).
                 let phase = (round * 618_034 + page * 100_000) % 1_000_000;
                 let at = phase * every / 1_000_000;
                 if at < 10_000 {

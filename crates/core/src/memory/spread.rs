@@ -3,7 +3,7 @@
 use super::PageGoal;
 use crate::{NodeId, NodeSet};
 
-/// Nodes that take turns, each for as many pages in a row as its weight says. There is one at least.
+/// Nodes in turn, each for as many consecutive pages as its weight says. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turns {
     turns: Vec<(NodeId, u32)>,
@@ -23,7 +23,7 @@ impl Turns {
         Self::weighted(nodes.iter().map(|node| (node, 1)))
     }
 
-    /// Whose turn it is at page `index`.
+    /// The node of page `index`.
     pub fn node(&self, index: u64) -> NodeId {
         let mut left = index % self.round;
         for &(node, weight) in &self.turns {
@@ -32,7 +32,7 @@ impl Turns {
             }
             left -= u64::from(weight);
         }
-        // The weights add up to a round, so the loop has returned.
+        // The weights sum to a round, so the loop has returned.
         self.turns[0].0
     }
 
@@ -47,7 +47,7 @@ impl Turns {
     }
 }
 
-/// Where pages belong, whoever uses them.
+/// The places of pages, independent of the threads that use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// All on one node.
@@ -59,7 +59,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// The nodes on which pages may be in the end.
+    /// The nodes on which pages may be at the end.
     pub fn nodes(&self) -> NodeSet {
         match self {
             Self::On(node) => (*node).into(),

@@ -1,4 +1,4 @@
-//! What can be measured of a running program, and how each kind is named on the command line.
+//! Metrics of a running program, and their names on the command line.
 
 pub mod sources;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 pub use sources::MetricSource;
 use std::fmt;
 
-/// What one count of an energy event is. The kernel counts in it, whatever unit the processor has, and gives `perf` the
-/// scale of 2.3283064365386962890625e-10 to multiply with.
+/// The unit of a count of an energy event. The kernel converts to it from the unit of the processor, and gives `perf`
+/// the scale 2.3283064365386962890625e-10.
 pub const ENERGY_UNIT: &str = "2^-32 joule";
 
-/// Counts of an energy event in a joule.
+/// Counts of an energy event per joule.
 pub const COUNTS_OF_A_JOULE: f64 = 4_294_967_296.0;
 
 /// A named count that grows as the program runs; its rate is what a policy compares.

@@ -1,15 +1,15 @@
-//! How many placements there are, by arithmetic.
+//! The number of placements, by arithmetic.
 //!
 //! 1. Each class of subtrees has a generating polynomial: its coefficient k is the number of placements of k threads in
 //!    one such subtree. A PU has 1 + x.
-//! 2. m interchangeable children with polynomial p hold a multiset of m placements. Of the placements with k threads
-//!    there are `p_k`, and j of the children hold such ones in C(`p_k` + j - 1, j) ways (multisets of size j). Going
-//!    through k, a table counts the ways by the number of children that are used and of threads that they hold.
+//! 2. m interchangeable children with polynomial p hold a multiset of m placements. There are `p_k` placements with k
+//!    threads, so j children hold such placements in C(`p_k` + j - 1, j) combinations (multisets of size j). A table
+//!    over k counts the combinations by the number of children in use and their threads.
 //! 3. Children of different classes are independent: their polynomials are multiplied.
 //!
-//! All polynomials are cut off at the number of threads asked for. With m children of capacity c a class costs
-//! O(m³ c log c) operations on big integers: some hundred thousand for a machine of 384 PUs, or a few milliseconds.
-//! The placements themselves are never looked at.
+//! All polynomials are truncated at the requested number of threads. With m children of capacity c a class costs O(m³ c
+//! log c) operations on big integers: some hundred thousand for a machine of 384 PUs, or a few milliseconds. The
+//! placements themselves are not enumerated.
 
 use super::symmetry::{ClassId, Tree};
 use num_bigint::BigUint;
@@ -28,7 +28,7 @@ pub(super) fn placements(tree: &Tree, threads: usize) -> BigUint {
     }
 }
 
-/// The polynomial of a class up to `most` threads. `known` has those that were computed before.
+/// The polynomial of a class up to `most` threads. `known` has those that were already computed.
 fn polynomial(tree: &Tree, class: ClassId, most: usize, known: &mut [Option<Polynomial>]) -> Polynomial {
     if let Some(polynomial) = &known[class] {
         return polynomial.clone();
@@ -48,35 +48,35 @@ fn polynomial(tree: &Tree, class: ClassId, most: usize, known: &mut [Option<Poly
     result
 }
 
-/// The polynomial of the multisets of `members` placements, each out of those that `one` counts.
+/// The polynomial of multisets of `members` placements, each one counted by `one`.
 fn multiset_power(one: &[BigUint], members: usize, most: usize) -> Polynomial {
     let degree = most.min(members * (one.len() - 1));
-    // ways[used][threads]: multisets of `used` placements, none of them empty, with `threads` threads in all.
-    let mut ways = vec![vec![BigUint::ZERO; degree + 1]; members + 1];
-    ways[0][0] = BigUint::from(1u8);
+    // combinations[used][threads]: multisets of `used` placements, none of them empty, with `threads` threads in all.
+    let mut combinations = vec![vec![BigUint::ZERO; degree + 1]; members + 1];
+    combinations[0][0] = BigUint::from(1u8);
     for (threads_each, kinds) in one.iter().enumerate().skip(1).take(degree) {
         let multisets = multisets_up_to(kinds, members.min(degree / threads_each));
-        // Downwards, so that what this number of threads adds is not added to again.
+        // Downwards, so that the terms of this number of threads are not added twice.
         for used in (0..members).rev() {
             for threads in 0..=degree {
-                if ways[used][threads] == BigUint::ZERO {
+                if combinations[used][threads] == BigUint::ZERO {
                     continue;
                 }
                 let fit = (members - used).min((degree - threads) / threads_each);
                 for more in 1..=fit {
-                    let added = &ways[used][threads] * &multisets[more];
-                    ways[used + more][threads + more * threads_each] += added;
+                    let added = &combinations[used][threads] * &multisets[more];
+                    combinations[used + more][threads + more * threads_each] += added;
                 }
             }
         }
     }
-    // The children that are not used are empty, in one way.
+    // The children that are not in use are empty: one combination.
     (0..=degree)
-        .map(|threads| ways.iter().map(|row| &row[threads]).sum())
+        .map(|threads| combinations.iter().map(|row| &row[threads]).sum())
         .collect()
 }
 
-/// The number of multisets of 0, 1 … `most` things out of `kinds`: C(kinds + size - 1, size).
+/// The numbers of multisets of size 0, 1 … `most` of `kinds` elements: C(kinds + size - 1, size).
 fn multisets_up_to(kinds: &BigUint, most: usize) -> Vec<BigUint> {
     let mut numbers = vec![BigUint::from(1u8)];
     for size in 1..=most {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn two_caches_of_two_cores_hold_two_threads_in_two_ways() {
+    fn two_caches_of_two_cores_have_two_placements_of_two_threads() {
         // {0,0}, {1,0}, {2,0} and {1,1}, {2,1}, {2,2}.
         let cache = numbers(&[1, 1, 1]);
         assert_eq!(multiset_power(&cache, 2, 9), numbers(&[1, 1, 2, 1, 1]));

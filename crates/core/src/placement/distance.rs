@@ -1,23 +1,22 @@
-//! How different two pinnings are.
+//! The distance of two pinnings.
 //!
-//! Two ranks are close in a pinning when they share much: the measure of a pair is the number of distinguishing levels
-//! (see `levels`) at which its two PUs are in the same domain, that is the depth of their lowest common ancestor when
-//! only levels are counted where the machine branches, and one more when both are the same PU. The distance of two
-//! pinnings is the sum over all pairs of ranks of the difference of these depths. On a machine with several kinds of
-//! cores each rank that runs on another kind adds one, without which a single thread on a fast core and on a slow one
-//! would be the same.
+//! The measure of a pair of ranks in a pinning is the number of distinguishing levels (see `levels`) at which its two
+//! PUs are in the same domain. This is the depth of their lowest common ancestor when only levels at which the machine
+//! branches count, plus one when both are the same PU. The distance of two pinnings is the sum over all pairs of ranks
+//! of the difference of these depths. On a machine with several kinds of cores each rank that runs on another kind adds
+//! one: otherwise a single thread on a fast core and on a slow one would have distance 0.
 //!
-//! An automorphism of the topology keeps levels, lowest common ancestors and kinds of cores, so the distance does not
-//! change when one is applied to either pinning. It is a pseudometric: symmetric, with the triangle inequality, zero
-//! for equal pinnings; but zero also for two placements that differ only in what no pair of ranks sees, such as which
-//! of two packages has the bigger cache.
+//! An automorphism of the topology preserves levels, lowest common ancestors and kinds of cores, so applying one to
+//! either pinning does not change the distance. It is a pseudometric: symmetric, with the triangle inequality, and zero
+//! for equal pinnings. It is also zero for two placements that differ only in what no pair of ranks shows, such as
+//! which of two packages has the bigger cache.
 //!
 //! N ranks cost O(N² levels) time, and N²/2 bytes for a profile.
 
 use super::Levels;
 use crate::{Pinning, PuId, Topology};
 
-/// What of a pinning its distance to others depends on.
+/// The data of a pinning that its distances depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The depths of the pairs of ranks (0,1), (0,2), (1,2), (0,3) …
@@ -26,9 +25,9 @@ pub struct Profile {
     core_kinds: Vec<Option<usize>>,
 }
 
-/// The distance between two pinnings of the same threads: 0 for pinnings that a symmetry of the machine carries into
-/// each other. Where one has fewer PUs than the other, its ranks start again at its first PU, as everywhere. A PU
-/// that is not allowed shares nothing with others.
+/// The distance between two pinnings of the same threads: 0 for pinnings that a symmetry of the machine maps to each
+/// other. Where a pinning has fewer PUs than the other, it repeats. A PU that is not allowed shares nothing with
+/// others.
 pub fn distance(topology: &Topology, a: &Pinning, b: &Pinning) -> u64 {
     let levels = Levels::new(topology);
     let ranks = a.pus().len().max(b.pus().len());

@@ -1,41 +1,41 @@
-//! The placements one after the other.
+//! Enumerates placements.
 //!
-//! A placement is written as an arrangement: for each child of a node its load (number of threads), and recursively
-//! the child's own arrangement. Interchangeable children are sorted: loads fall, and among equal loads the
-//! arrangements rise in the order of this enumeration. Each placement has exactly one arrangement of that form, so the
-//! sorted arrangements, gone through in lexicographic order, are the placements.
+//! A placement is written as a load distribution: for each child of a node its load (number of threads), and
+//! recursively the child's own load distribution. Interchangeable children are sorted: loads descend, and with equal
+//! loads the distributions ascend in the order of this enumeration. Each placement has exactly one sorted load
+//! distribution. So the sorted distributions in lexicographic order are the placements.
 //!
-//! 1. First: each child takes as many threads as it can, from the first on.
-//! 2. Next: the last child whose arrangement has a successor at the same load takes it; the children after it start
-//!    anew, those that are interchangeable with it and have the same load from where it stands.
-//! 3. Where no child has a successor, the loads step on: the last load that can fall by one, so that the children after
-//!    it can take what was left, does, and those take as many as they can.
+//! 1. First: each child gets as many threads as it can have, from the first child on.
+//! 2. Next: the last child whose distribution has a successor at the same load takes it. The children after it start
+//!    again; those that are interchangeable with it and have the same load start at its distribution.
+//! 3. Where no child has a successor, the loads step on: the last load that can decrease by one does, if the children
+//!    after it have room for that thread, and those get as many threads as they can have.
 //!
-//! Only the current arrangement is in memory. A step costs O(n) for n PUs where it touches few nodes, which nearly all
-//! do, and O(n · children of one node) at worst.
+//! Only the current distribution is in memory. A step costs O(n) for n PUs where it changes few nodes, as nearly all
+//! steps do, and O(n · children of one node) at worst.
 
 use super::symmetry::{Class, ClassId, Node, Tree};
 use crate::{Pinning, PuSet};
 use std::cmp::Ordering;
 
-/// How the threads in a node are spread over its children. A node that is empty or full has nothing to spread: both
+/// The distribution of the threads in a node over its children. In an empty or full node there is no choice: both
 /// vectors are empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Arrangement {
+struct LoadDistribution {
     /// Threads by child.
     loads: Vec<usize>,
-    /// The children's arrangements.
-    children: Vec<Arrangement>,
+    /// The children's distributions.
+    children: Vec<LoadDistribution>,
 }
 
-/// The order of the enumeration: high loads in front come first.
-impl Ord for Arrangement {
+/// The order of the enumeration: high loads at the front come first.
+impl Ord for LoadDistribution {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.loads.cmp(&self.loads)).then_with(|| self.children.cmp(&other.children))
     }
 }
 
-impl PartialOrd for Arrangement {
+impl PartialOrd for LoadDistribution {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -46,8 +46,8 @@ impl PartialOrd for Arrangement {
 pub struct Iter<'a> {
     tree: &'a Tree,
     threads: usize,
-    /// `None` when all have been visited.
-    current: Option<Arrangement>,
+    /// `None` after the last one.
+    current: Option<LoadDistribution>,
 }
 
 impl<'a> Iter<'a> {
@@ -64,23 +64,23 @@ impl Iterator for Iter<'_> {
     type Item = Pinning;
 
     fn next(&mut self) -> Option<Pinning> {
-        let arrangement = self.current.as_mut()?;
-        let pinning = pinning(self.tree, self.threads, arrangement);
-        if !advance(&self.tree.classes, self.tree.root.class, arrangement) {
+        let distribution = self.current.as_mut()?;
+        let pinning = pinning(self.tree, self.threads, distribution);
+        if !advance(&self.tree.classes, self.tree.root.class, distribution) {
             self.current = None;
         }
         pinning
     }
 }
 
-/// The number of allowed PUs in `pus` and the pinning that stands for their placement; `None` for no PU.
+/// The number of allowed PUs in `pus` and the pinning that represents their placement; `None` for no PU.
 pub(super) fn representative(tree: &Tree, pus: &PuSet) -> Option<(usize, Pinning)> {
-    let (threads, arrangement) = arrangement_of(tree, &tree.root, pus);
-    Some((threads, pinning(tree, threads, &arrangement)?))
+    let (threads, distribution) = distribution_of(tree, &tree.root, pus);
+    Some((threads, pinning(tree, threads, &distribution)?))
 }
 
-/// The first arrangement of `threads` threads.
-fn first(classes: &[Class], class: ClassId, threads: usize) -> Arrangement {
+/// The first distribution of `threads` threads.
+fn first(classes: &[Class], class: ClassId, threads: usize) -> LoadDistribution {
     let Class { capacity, children } = &classes[class];
     let mut loads = vec![];
     if threads > 0 && threads < *capacity {
@@ -90,19 +90,19 @@ fn first(classes: &[Class], class: ClassId, threads: usize) -> Arrangement {
     with_first_children(classes, children, loads)
 }
 
-fn with_first_children(classes: &[Class], slots: &[ClassId], loads: Vec<usize>) -> Arrangement {
+fn with_first_children(classes: &[Class], slots: &[ClassId], loads: Vec<usize>) -> LoadDistribution {
     let children = slots
         .iter()
         .zip(&loads)
         .map(|(&slot, &load)| first(classes, slot, load))
         .collect();
-    Arrangement { loads, children }
+    LoadDistribution { loads, children }
 }
 
-/// Steps to the next arrangement of as many threads; `false` where there is none.
-fn advance(classes: &[Class], class: ClassId, arrangement: &mut Arrangement) -> bool {
+/// Steps to the next distribution of equally many threads; `false` where there is none.
+fn advance(classes: &[Class], class: ClassId, distribution: &mut LoadDistribution) -> bool {
     let slots = &classes[class].children;
-    let Arrangement { loads, children } = arrangement;
+    let LoadDistribution { loads, children } = distribution;
     for slot in (0..loads.len()).rev() {
         if !advance(classes, slots[slot], &mut children[slot]) {
             continue;
@@ -120,7 +120,7 @@ fn advance(classes: &[Class], class: ClassId, arrangement: &mut Arrangement) -> 
     if !advance_loads(classes, slots, loads) {
         return false;
     }
-    *arrangement = with_first_children(classes, slots, std::mem::take(loads));
+    *distribution = with_first_children(classes, slots, std::mem::take(loads));
     true
 }
 
@@ -141,8 +141,8 @@ fn advance_loads(classes: &[Class], slots: &[ClassId], loads: &mut Vec<usize>) -
     false
 }
 
-/// Gives the children from `start` on as many of the `threads` as each can take; whether all found a place. A child
-/// takes no more than its capacity, and no more than the one before it that is interchangeable with it.
+/// Gives the children from `start` on as many of the `threads` as each can have; whether all threads found a place. A
+/// child gets no more than its capacity, and no more than the interchangeable one before it.
 fn fill(classes: &[Class], slots: &[ClassId], loads: &mut [usize], start: usize, mut threads: usize) -> bool {
     for slot in start..slots.len() {
         let mut room = classes[slots[slot]].capacity;
@@ -155,13 +155,13 @@ fn fill(classes: &[Class], slots: &[ClassId], loads: &mut [usize], start: usize,
     threads == 0
 }
 
-/// The number of PUs of `pus` below `node`, and their arrangement with interchangeable children sorted.
-fn arrangement_of(tree: &Tree, node: &Node, pus: &PuSet) -> (usize, Arrangement) {
+/// The number of PUs of `pus` below `node`, and their distribution with interchangeable children sorted.
+fn distribution_of(tree: &Tree, node: &Node, pus: &PuSet) -> (usize, LoadDistribution) {
     let leaves = &tree.pus[node.leaves.clone()];
     let threads = leaves.iter().filter(|&&pu| pus.contains(pu)).count();
-    let mut parts: Vec<(usize, Arrangement)> = vec![];
+    let mut parts: Vec<(usize, LoadDistribution)> = vec![];
     if threads > 0 && threads < leaves.len() {
-        parts.extend(node.children.iter().map(|child| arrangement_of(tree, child, pus)));
+        parts.extend(node.children.iter().map(|child| distribution_of(tree, child, pus)));
         let mut start = 0;
         for group in tree.classes[node.class].children.chunk_by(PartialEq::eq) {
             parts[start..start + group.len()].sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
@@ -169,23 +169,28 @@ fn arrangement_of(tree: &Tree, node: &Node, pus: &PuSet) -> (usize, Arrangement)
         }
     }
     let (loads, children) = parts.into_iter().unzip();
-    (threads, Arrangement { loads, children })
+    (threads, LoadDistribution { loads, children })
 }
 
-/// The pinning that an arrangement stands for, ranks in topology order; `None` for no thread.
-fn pinning(tree: &Tree, threads: usize, arrangement: &Arrangement) -> Option<Pinning> {
+/// The pinning of a load distribution, ranks in topology order; `None` for no thread.
+fn pinning(tree: &Tree, threads: usize, distribution: &LoadDistribution) -> Option<Pinning> {
     let mut leaves = Vec::with_capacity(threads);
-    collect(&tree.root, threads, arrangement, &mut leaves);
+    collect(&tree.root, threads, distribution, &mut leaves);
     leaves.sort_unstable();
     Pinning::new(leaves.into_iter().map(|leaf| tree.pus[leaf]).collect())
 }
 
-fn collect(node: &Node, threads: usize, arrangement: &Arrangement, leaves: &mut Vec<usize>) {
+fn collect(node: &Node, threads: usize, distribution: &LoadDistribution, leaves: &mut Vec<usize>) {
     if threads == node.leaves.len() {
         leaves.extend(node.leaves.clone());
         return;
     }
-    for ((child, &load), inner) in node.children.iter().zip(&arrangement.loads).zip(&arrangement.children) {
+    for ((child, &load), inner) in node
+        .children
+        .iter()
+        .zip(&distribution.loads)
+        .zip(&distribution.children)
+    {
         collect(child, load, inner, leaves);
     }
 }

@@ -1,25 +1,25 @@
-//! The levels of a machine at which it matters whether two threads share an object.
+//! The levels of a machine at which sharing an object makes a difference.
 //!
 //! 1. Objects are at the same level when they are of the same kind, caches also of the same cache level and type, and
-//!    have the same number of objects of that sort around them (groups nest).
-//! 2. A level distinguishes when one of its objects has two or more children with allowed PUs. The machine as a whole
-//!    does not: every thread is in it. A package with one cache has the same PUs as that cache, and only the cache,
+//!    when the same number of objects of that kind enclose them (groups nest).
+//! 2. A level is distinguishing when one of its objects has two or more children with allowed PUs. The machine as a
+//!    whole is not: all threads are in it. A package with one cache has the same PUs as that cache, and only the cache,
 //!    which branches into cores, is a level.
-//! 3. Each PU belongs to one domain at each level: the object of that level around it, and where a lopsided machine has
-//!    none there, a domain of its own, since it shares nothing at that level.
+//! 3. Each PU belongs to one domain at each level: the enclosing object of that level. Where an asymmetric machine has
+//!    none, the PU is a domain of its own, since it shares nothing at that level.
 //!
-//! Levels are ordered from the outermost inwards, by the greatest depth at which their objects are found.
+//! Levels are ordered from the outermost inwards, by the greatest depth of their objects.
 
 use super::symmetry::{children, core_kind};
 use crate::{CacheType, ObjectId, ObjectKind, PuId, Topology};
 use std::collections::HashMap;
 
-/// What makes two objects stand at the same level.
+/// The properties that objects of one level share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Sort {
     kind: ObjectKind,
     cache: Option<(u32, CacheType)>,
-    /// How many objects of the same kind and cache level are around it.
+    /// The number of enclosing objects of the same kind and cache level.
     nested_in: usize,
 }
 
@@ -35,14 +35,14 @@ pub struct Levels {
     domain_count: usize,
 }
 
-/// What the walk through the tree finds out about a level.
+/// The data of a level during the traversal.
 struct Found {
     sort: Sort,
     depth: usize,
     distinguishes: bool,
 }
 
-/// One walk through the tree, depth first.
+/// A depth-first traversal of the tree.
 struct Walk<'a> {
     topology: &'a Topology,
     found: Vec<Found>,
@@ -109,7 +109,8 @@ impl Levels {
         self.positions.get(&pu).copied()
     }
 
-    /// The kind of the core of a leaf, as position in `Topology::core_kinds`; `None` where the machine does not tell.
+    /// The kind of the core of a leaf, as position in `Topology::core_kinds`; `None` where the machine does not report
+    /// it.
     pub fn core_kind(&self, leaf: usize) -> Option<usize> {
         self.core_kinds[leaf]
     }
@@ -120,14 +121,14 @@ impl Levels {
         &self.domains[leaf * levels..(leaf + 1) * levels]
     }
 
-    /// How many domains there are at all levels together.
+    /// The number of domains at all levels together.
     pub fn domain_count(&self) -> usize {
         self.domain_count
     }
 }
 
 impl Walk<'_> {
-    /// Visits the objects below `object`, which has its place at the end of the path already.
+    /// Visits the objects below `object`, which is already the last one of the path.
     fn below(&mut self, object: ObjectId) {
         let children = children(self.topology, object);
         if let Some(&(_, level)) = self.path.last() {

@@ -1,21 +1,21 @@
-//! Placements: the pinnings of a number of threads, one to a PU, up to the symmetries of the machine.
+//! Placements: the pinnings of a number of threads, one per PU, up to the symmetries of the machine.
 //!
-//! Threads are not told apart here, so a placement is a set of allowed PUs, and two sets are the same placement when
-//! an automorphism of the topology tree carries one to the other. Sibling subtrees are interchangeable when they are
-//! isomorphic as labelled trees. A label says: the kind of object, the cache's attributes, the kind of core, and of the
-//! attached NUMA nodes how many there are, whether each has memory, may be used, and its subtype. A PU that is not
-//! allowed does not exist here, and a subtree without allowed PUs neither.
+//! Threads are not distinguished here, so a placement is a set of allowed PUs. Two sets are the same placement when an
+//! automorphism of the topology tree maps one to the other. Sibling subtrees are interchangeable when they are
+//! isomorphic as labelled trees. A label has: the kind of object, the cache's attributes, the kind of core, and the
+//! number of attached NUMA nodes with whether each has memory, is allowed, and its subtype. PUs that are not allowed
+//! are ignored, and so are subtrees without allowed PUs.
 //!
 //! 1. `symmetry` reduces the topology to a tree of the objects that branch, and gives isomorphic subtrees the same
 //!    class.
 //! 2. `count` counts placements by arithmetic on one polynomial per class.
-//! 3. `enumerate` walks through one representative of each placement, with one of them in memory at a time.
-//! 4. `levels` and `distance` say how different two pinnings are, again up to symmetry.
+//! 3. `enumerate` enumerates one representative of each placement, with one of them in memory at a time.
+//! 4. `levels` and `distance` measure the difference of two pinnings, again up to symmetry.
 //!
-//! Known limits: the distances between NUMA nodes are not looked at, so on a machine whose packages form a ring two
-//! neighbours and two opposites are the same placement. Nor are exact memory sizes, since node 0 always has a little
-//! less of it because of the kernel. A NUMA node that hangs below a package in one subtree and below that package's
-//! only cache in another makes the two look different.
+//! Known limits: the distances between NUMA nodes are ignored, so on a machine whose packages form a ring two
+//! neighbours and two opposites are the same placement. Exact memory sizes are ignored, too, since the kernel takes a
+//! part of node 0. A NUMA node that is attached to a package in one subtree and to that package's only cache in another
+//! makes the two different.
 
 mod count;
 mod distance;
@@ -41,14 +41,14 @@ pub struct Placements {
 /// Why there are no placements.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Nothing to place.
+    /// There is no thread.
     #[error(
         "0 threads have no placement: `{machine}` can take 1 to {allowed} threads, one for each PU that may be used"
     )]
     NoThreads {
         /// The machine's name.
         machine: String,
-        /// How many PUs may be used.
+        /// The number of allowed PUs.
         allowed: usize,
     },
     /// More threads than PUs.
@@ -61,13 +61,13 @@ pub enum PlacementError {
         threads: usize,
         /// The machine's name.
         machine: String,
-        /// How many PUs may be used.
+        /// The number of allowed PUs.
         allowed: usize,
     },
 }
 
 impl PlacementError {
-    /// Whether so many threads have placements: at least one, and no more than there are allowed PUs.
+    /// Whether this number of threads has placements: at least one, and at most the number of allowed PUs.
     pub(crate) fn check(topology: &Topology, threads: usize) -> Result<(), Self> {
         let allowed = topology.allowed_pus().len();
         let machine = topology.name().to_owned();
@@ -86,7 +86,7 @@ impl PlacementError {
 }
 
 impl Placements {
-    /// The placements of `threads` threads: at least one, and no more than there are allowed PUs.
+    /// The placements of `threads` threads: at least one, and at most the number of allowed PUs.
     pub fn new(topology: &Topology, threads: usize) -> Result<Self, PlacementError> {
         PlacementError::check(topology, threads)?;
         Ok(Self {
@@ -95,20 +95,20 @@ impl Placements {
         })
     }
 
-    /// How many placements there are, without enumerating them.
+    /// The number of placements, without enumerating them.
     pub fn count(&self) -> BigUint {
         count::placements(&self.tree, self.threads)
     }
 
     /// One pinning for each placement, in an order that depends on the topology only: the most packed first. Of
-    /// interchangeable objects those with the lowest-numbered PUs are taken first, and get the more threads. Ranks
-    /// follow the topology, depth first.
+    /// interchangeable objects those with the lowest-numbered PUs come first, and get more threads. Ranks follow the
+    /// topology, depth first.
     pub fn iter(&self) -> Iter<'_> {
         Iter::new(&self.tree, self.threads)
     }
 
-    /// The pinning with which `iter` represents the placement that `pus` belong to; `None` where these are not as many
-    /// allowed PUs as there are threads.
+    /// The pinning with which `iter` represents the placement of `pus`; `None` where these are not as many allowed PUs
+    /// as there are threads.
     pub fn representative(&self, pus: &PuSet) -> Option<Pinning> {
         let (threads, pinning) = enumerate::representative(&self.tree, pus)?;
         (threads == self.threads && threads == pus.len()).then_some(pinning)

@@ -1,12 +1,12 @@
 //! The symmetries of a machine: which subtrees of its topology are interchangeable.
 //!
-//! 1. From the leaves up, each object that has allowed PUs below gets a label and the sorted classes of its children.
-//! 2. Equal pairs of label and children's classes get the same class (hash-consing), so that two subtrees have the same
+//! 1. From the leaves up, each object with allowed PUs gets a label and the sorted classes of its children.
+//! 2. Equal pairs of label and children's classes get the same class (hash-consing). So two subtrees have the same
 //!    class exactly when they are isomorphic as labelled trees.
-//! 3. An object with one child adds its label to the class but no node to the tree: nothing is decided there.
+//! 3. An object with one child adds its label to the class but no node to the tree: it offers no choice.
 //!
-//! With n objects of bounded depth this takes O(n log n) look-ups. Nothing here depends on operating-system indices but
-//! the order of siblings, by their lowest allowed PU.
+//! With n objects of bounded depth this takes O(n log n) look-ups. Only the order of siblings, by their lowest allowed
+//! PU, depends on operating-system indices.
 
 use crate::{Cache, ObjectId, ObjectKind, PuId, Topology};
 use std::collections::HashMap;
@@ -37,30 +37,30 @@ pub(super) struct Node {
     pub(super) leaves: Range<usize>,
 }
 
-/// What interchangeable subtrees have in common.
+/// The common properties of interchangeable subtrees.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// How many PUs there are.
+    /// The number of PUs.
     pub(super) capacity: usize,
     /// The children's classes, equal ones side by side. None for a PU.
     pub(super) children: Vec<ClassId>,
 }
 
-/// What makes an object different from another of the same shape.
+/// The properties by which objects of the same shape differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Label {
     kind: ObjectKind,
     cache: Option<Cache>,
     /// Position in `Topology::core_kinds`; only PUs carry it.
     core_kind: Option<usize>,
-    /// The attached NUMA nodes, in no particular order and therefore sorted.
+    /// The attached NUMA nodes; they have no order and are sorted.
     nodes: Vec<NodeLabel>,
 }
 
-/// What makes a NUMA node different from another.
+/// The properties by which NUMA nodes differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct NodeLabel {
-    /// `None` where the machine does not tell.
+    /// `None` where the machine does not report it.
     has_memory: Option<bool>,
     allowed: bool,
     subtype: Option<String>,
@@ -176,8 +176,8 @@ impl Builder<'_> {
             });
             return Some(only);
         }
-        // Stable, so that the members of one class stay in topology order. Classes are numbered as they are met, so
-        // the class of the lowest-numbered PUs usually comes first too.
+        // Stable, so that the members of one class stay in topology order. Classes are numbered in the order of their
+        // first use, so the class of the lowest-numbered PUs usually comes first too.
         children.sort_by_key(|child| child.class);
         let classes: Vec<ClassId> = children.iter().map(|child| child.class).collect();
         let capacity = self.pus.len() - first_leaf;
@@ -192,7 +192,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The class of this label and these children's classes, made when it is met for the first time.
+    /// The class of this label and these children's classes, made at its first use.
     fn class(&mut self, label: Label, children: Vec<ClassId>, make: impl FnOnce() -> Class) -> ClassId {
         let classes = &mut self.classes;
         *self.known.entry((label, children)).or_insert_with(|| {

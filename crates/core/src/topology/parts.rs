@@ -1,11 +1,11 @@
-//! A topology from another process, which a damaged description may have led astray: it is built from its parts again, and
-//! parts that contradict each other are refused.
+//! A topology from another process, which may have read a damaged description. It is built again from its parts, and
+//! contradictory parts are refused.
 
 use super::{Cache, CoreKind, Distances, NumaNode, ObjectId, ObjectKind, Topology, TopologyBuilder};
 use crate::{NodeId, PuId, PuSet};
 use serde::Deserialize;
 
-/// The fields of a `Topology`, without those that follow from others.
+/// The fields of a `Topology`, without those that are derived from others.
 #[derive(Deserialize)]
 pub(super) struct Parts {
     name: String,
@@ -39,18 +39,18 @@ impl TryFrom<Parts> for Topology {
         for (index, part) in objects {
             let parent = part.parent.filter(|parent| parent.0 < index);
             let parent = parent.filter(|parent| parts.objects[parent.0].kind != ObjectKind::Pu);
-            let parent = parent.ok_or_else(|| format!("object {index} is in none before it"))?;
+            let parent = parent.ok_or_else(|| format!("object {index} has no parent before it"))?;
             match (part.kind, part.os_index, part.cache) {
                 (ObjectKind::Machine, _, _) => return Err(format!("object {index} is a second machine")),
                 (ObjectKind::Pu, Some(number), None) if number <= PuSet::HIGHEST.0 && pus.insert(PuId(number)) => {
                     builder.pu(parent, PuId(number));
                 }
-                (ObjectKind::Pu, _, _) => return Err(format!("object {index} is no PU that can be")),
+                (ObjectKind::Pu, _, _) => return Err(format!("object {index} is no valid PU")),
                 (ObjectKind::Cache, None, Some(cache)) => {
                     builder.cache(parent, cache);
                 }
                 (ObjectKind::Cache, _, _) | (_, _, Some(_)) => {
-                    return Err(format!("object {index} is no cache that can be"));
+                    return Err(format!("object {index} is no valid cache"));
                 }
                 (kind, os_index, None) => {
                     builder.object(parent, kind, os_index);
@@ -94,13 +94,13 @@ mod tests {
     fn parts_that_contradict_each_other_are_refused() {
         for (place, value, words) in [
             ("/objects/0/kind", json!("package"), "not the machine"),
-            ("/objects/1/parent", json!(1), "object 1 is in none before it"),
-            ("/objects/1/parent", json!(null), "object 1 is in none before it"),
+            ("/objects/1/parent", json!(1), "object 1 has no parent before it"),
+            ("/objects/1/parent", json!(null), "object 1 has no parent before it"),
             ("/objects/1/kind", json!("machine"), "second machine"),
-            ("/objects/2/cache", json!(null), "object 2 is no cache"),
-            ("/objects/4/os_index", json!(65536), "object 4 is no PU"),
-            ("/objects/5/os_index", json!(0), "object 5 is no PU"),
-            ("/objects/5/parent", json!(4), "object 5 is in none before it"),
+            ("/objects/2/cache", json!(null), "object 2 is no valid cache"),
+            ("/objects/4/os_index", json!(65536), "object 4 is no valid PU"),
+            ("/objects/5/os_index", json!(0), "object 5 is no valid PU"),
+            ("/objects/5/parent", json!(4), "object 5 has no parent before it"),
             ("/allowed_pus", json!(""), "no PU of"),
             (
                 "/distances",

@@ -31,7 +31,7 @@ fn behind_file(offset: u64) -> MappedBacking {
     MappedBacking::BehindFile("/bin/program".into(), offset)
 }
 
-/// Where each of these addresses is in the running program.
+/// The counterpart of each of these addresses in the running program.
 fn at(recorded: &[RecordedArea], running: &[MappedArea], addresses: &[u64]) -> Vec<Option<u64>> {
     let matching = Matching::of(recorded, running);
     addresses.iter().map(|&address| matching.address(address)).collect()
@@ -124,8 +124,8 @@ fn private_memory_is_no_counterpart_of_shared() {
 }
 
 proptest! {
-    /// A program maps these numbers of pages one after the other; the kernel puts each below the one before, some with a gap,
-    /// and makes one area of what adjoins. Of different lengths every byte is found.
+    /// A program maps these numbers of pages one after the other. The kernel places each below the one before, some
+    /// with a gap, and merges neighbours. With different lengths each byte is found.
     #[test]
     fn neighbours_are_found_in_one_area(
         mapped_pages in proptest::collection::btree_map(0u32..5, any::<bool>(), 1..6), offset in 0u64..PAGE,
@@ -157,7 +157,7 @@ proptest! {
         }
     }
 
-    /// Whatever is mapped, no byte of the running program is the counterpart of two, and none is outside its areas.
+    /// For any mappings, no byte of the running program is the counterpart of two, and none is outside its areas.
     #[test]
     fn no_byte_has_two_counterparts(
         lengths in proptest::collection::vec(1u64..6, 0..12), its in proptest::collection::vec((1u64..9, any::<bool>()), 0..12),
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn accesses_come_to_the_running_pages_and_the_rest_is_told_with_its_reason() {
+fn accesses_are_mapped_to_running_pages_and_the_rest_has_its_reason() {
     let mut changed = recorded(0x10_0000, 0x10_1000, file(0), 0);
     changed.changed = true;
     let profile = RecordedProfile {
