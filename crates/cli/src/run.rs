@@ -3,6 +3,7 @@
 //! Arguments become a resolved `plan`, the plan a machine and a policy, and the runtime's loop does the rest; `report`
 //! tells a person what happened, the runtime's record a machine.
 
+mod arguments;
 mod binding;
 mod dry_run;
 pub(crate) mod duration;
@@ -20,7 +21,7 @@ mod simulated;
 use crate::console;
 use crate::machine::{Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
-use clap::Args;
+pub(crate) use arguments::Arguments;
 use lines::Lines;
 use pinfold_core::Machine;
 use pinfold_linux::machine::LinuxMachine;
@@ -32,142 +33,11 @@ use plan::{Plan, executable};
 use policies::{Built, Program};
 use report::Report;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// Run a program, try pinnings while it runs, and keep the best.
-///
-/// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to
-/// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
-/// when it could not be executed, 125 when pinfold itself failed.
-#[derive(Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
-pub(crate) struct Arguments {
-    #[command(flatten)]
-    machine: crate::machine::Arguments,
-
-    #[command(flatten)]
-    policies: policies::Arguments,
-
-    /// Make candidates for N threads, instead of counting those that work.
-    #[arg(long, value_parser = number::parse_threads, value_name = "N")]
-    threads: Option<usize>,
-
-    /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
-    /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand
-    /// for SAM's activities, such as memory_bandwidth=page-faults, with commas between several.
-    #[arg(long, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
-    metric: String,
-
-    /// Compare pinnings by this event, a libpfm4 name; more of them are counted beside the first.
-    #[arg(short, long, value_name = "EVENT")]
-    event: Vec<String>,
-
-    /// List the events that can be counted, as `pinfold events` does.
-    #[arg(short = 'L')]
-    list_events: bool,
-
-    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7. Repeat for more; the variable SCHEDULE of autopin
-    /// is understood too. Without either, candidates come from the topology.
-    #[arg(long, value_name = "LIST")]
-    schedule: Vec<String>,
-
-    /// Measure each candidate for this long; after the choice report the rate once in this time.
-    #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
-    probe: Duration,
-
-    /// Let threads and caches settle for this long after each re-pinning [default: half of --probe].
-    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
-    warm_up: Option<Duration>,
-
-    /// Let the program initialise for this long before the first measurement [default: as --warm-up].
-    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
-    initialise: Option<Duration>,
-
-    /// Read the metric this often; with --policy sam, look at threads and move them this often.
-    #[arg(long, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
-    interval: Duration,
-
-    /// Leave these threads alone: positions in the order of creation, name patterns or both, such as 1,omp-monitor*.
-    #[arg(long, value_name = "LIST")]
-    skip: Option<String>,
-
-    /// Use only these CPUs, such as 0-3,8.
-    #[arg(long, value_name = "LIST")]
-    physcpubind: Option<String>,
-
-    /// Use only the CPUs of these NUMA nodes.
-    #[arg(long, value_name = "LIST")]
-    cpunodebind: Option<String>,
-
-    #[command(flatten)]
-    mapping: crate::page_mapping::Arguments,
-
-    #[command(flatten)]
-    migration: crate::page_mapping::Migration,
-
-    #[command(flatten)]
-    sampling: crate::sampling::Arguments,
-
-    /// What to do where the kernel's automatic NUMA balancing is on.
-    #[arg(long, value_enum, default_value_t = pages::BalancingName::Keep, value_name = "WHAT")]
-    numa_balancing: pages::BalancingName,
-
-    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself, and move pages
-    /// although the program has given them a memory policy.
-    #[arg(long = "override")]
-    overrides: bool,
-
-    /// If pinfold is killed, let the program run on without pinning; by default it ends with pinfold.
-    #[arg(long)]
-    outlive: bool,
-
-    /// Keep processes that outlive the program pinned after pinfold ends; by default they get their masks back.
-    #[arg(long)]
-    keep_pinned: bool,
-
-    /// Print the calls that would be made for the first candidate, and run nothing.
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` puts it in words.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the end while
-    /// the program draws on the whole terminal.
-    #[arg(long, value_name = "FILE", conflicts_with = "quiet")]
-    log: Option<PathBuf>,
-
-    /// Print nothing but errors.
-    #[arg(short, long)]
-    quiet: bool,
-
-    #[command(flatten)]
-    journals: crate::journals::Arguments,
-
-    #[command(flatten)]
-    behaviour: crate::behaviour::Arguments,
-
-    #[command(flatten)]
-    simulated: simulated::Arguments,
-
-    /// The program and its arguments.
-    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recordings"], value_name = "CMD")]
-    command: Vec<OsString>,
-}
-
-impl Arguments {
-    /// The first option that was given and that is about moving pages of a program that really runs.
-    fn about_real_pages(&self) -> Option<&'static str> {
-        let balancing = (self.numa_balancing != pages::BalancingName::Keep).then_some("--numa-balancing");
-        self.migration.given().or(self.sampling.given()).or(balancing)
-    }
-}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    if arguments.list_events {
+    if arguments.search.list_events {
         return crate::events::run(&crate::events::Arguments::default());
     }
     match arguments.machine.selected()? {
@@ -187,7 +57,7 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
     let mut plan = Plan::new(arguments, topology, &Where::Here)?;
     let built = plan.build(arguments, &Program::Command(&arguments.command))?;
     let pinning = built.first_pinning();
-    if arguments.dry_run {
+    if arguments.changes.dry_run {
         let policy = plan.page_options(arguments, pinning)?.policy;
         console::print(&dry_run::calls(&plan, pinning, policy))?;
         return Ok(ExitCode::SUCCESS);
@@ -220,15 +90,12 @@ fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
             command.display()
         );
     }
-    let given = [
-        (!arguments.event.is_empty(), "--event"),
-        (arguments.overrides, "--override"),
-        (arguments.outlive, "--outlive"),
-        (arguments.keep_pinned, "--keep-pinned"),
-        (arguments.dry_run, "--dry-run"),
-    ];
-    let given = given.iter().find(|(given, _)| *given).map(|&(_, option)| option);
-    match given.or(arguments.about_real_pages()).or(arguments.mapping.given()) {
+    let event = (!arguments.search.event.is_empty()).then_some("--event");
+    let given = event
+        .or(arguments.about_real_process())
+        .or(arguments.pages.about_real_programs())
+        .or(arguments.pages.mapping.given());
+    match given {
         Some(option) => bail!("{option} is about a real program, and a scripted machine runs none; leave it out"),
         None => Ok(()),
     }
@@ -243,8 +110,8 @@ struct Outputs {
 impl Outputs {
     fn open(arguments: &Arguments) -> Result<Self> {
         Ok(Self {
-            json: Output::optional("--json", arguments.json.as_deref())?,
-            lines: Lines::new(arguments.log.as_deref())?,
+            json: Output::optional("--json", arguments.reports.json.as_deref())?,
+            lines: Lines::new(arguments.reports.log.as_deref())?,
         })
     }
 }
@@ -297,7 +164,7 @@ fn drive_about<M: Machine>(
         ..
     } = built;
     let mut record = RecordBuilder::new(machine, policy.name());
-    let mut report = Report::new(plan, machine, arguments.quiet, outputs.lines, listener);
+    let mut report = Report::new(plan, machine, arguments.reports.quiet, outputs.lines, listener);
     if let Some(events) = about.events.take() {
         report.only(events);
     }

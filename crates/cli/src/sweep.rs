@@ -220,12 +220,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     summary.rows = data_set.rows.len();
     journal.remove()?;
     if let Some(file) = own_recording {
-        let failure = || format!("the recording {} cannot be moved", file.display());
-        if let Some(kept) = kept {
-            let mut recording = fs::File::open(&file).with_context(failure)?;
-            kept.write_with(|kept| io::copy(&mut recording, kept).map(drop))?;
-        }
-        fs::remove_file(&file).with_context(failure)?;
+        remove_recording(&file, kept)?;
     }
     for note in plan.notes_on(&outcomes) {
         arguments.say(note);
@@ -235,6 +230,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         json.write_json(&summary)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the recording of the program, after a copy to the file that the user named, if any.
+fn remove_recording(file: &Path, kept: Option<Output>) -> Result<()> {
+    let failure = || format!("the recording {} cannot be moved", file.display());
+    if let Some(kept) = kept {
+        let mut recording = fs::File::open(file).with_context(failure)?;
+        kept.write_with(|kept| io::copy(&mut recording, kept).map(drop))?;
+    }
+    fs::remove_file(file).with_context(failure)
 }
 
 /// The machine of this name.
@@ -310,14 +315,9 @@ fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
     Ok(None)
 }
 
-/// Does all jobs that are not among `known`. The results of all, in the order of the plan.
-fn simulate(
-    arguments: &Arguments,
-    plan: &Arc<Plan>,
-    journal: &mut Journal,
-    mut known: HashMap<Key, Outcome>,
-) -> Result<(Vec<Outcome>, Summary)> {
-    let mut outcomes: Vec<Option<Outcome>> = plan.jobs.iter().map(|job| known.remove(&job.key)).collect();
+/// The jobs of which no outcome is known, the longest first, and the outcome of each job that is known.
+fn pending(arguments: &Arguments, plan: &Plan, mut known: HashMap<Key, Outcome>) -> (Vec<usize>, Vec<Option<Outcome>>) {
+    let outcomes: Vec<Option<Outcome>> = plan.jobs.iter().map(|job| known.remove(&job.key)).collect();
     if !known.is_empty() {
         arguments.say(format!(
             "{} results of an earlier run are not used: they are of another recording, model or space, or of another build \
@@ -327,12 +327,27 @@ fn simulate(
     }
     let mut pending: Vec<usize> = (0..plan.jobs.len()).filter(|&job| outcomes[job].is_none()).collect();
     pending.sort_by_key(|&job| Reverse(plan.cost(job)));
+    let resumed = plan.jobs.len() - pending.len();
+    if resumed > 0 {
+        arguments.say(format!(
+            "{resumed} of {} configurations were done before",
+            plan.jobs.len()
+        ));
+    }
+    (pending, outcomes)
+}
+
+/// Does all jobs whose outcome is not in `known`. The outcomes of all, in the order of the plan.
+fn simulate(
+    arguments: &Arguments,
+    plan: &Arc<Plan>,
+    journal: &mut Journal,
+    known: HashMap<Key, Outcome>,
+) -> Result<(Vec<Outcome>, Summary)> {
+    let (pending, mut outcomes) = pending(arguments, plan, known);
     let workers = arguments.workers()?;
     let total = plan.jobs.len();
     let resumed = total - pending.len();
-    if resumed > 0 {
-        arguments.say(format!("{resumed} of {total} configurations were done before"));
-    }
     let progress = Progress::new(arguments.quiet, resumed, total);
     let anything = !pending.is_empty();
     let listener = Listener::new()?;

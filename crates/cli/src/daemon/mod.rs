@@ -3,6 +3,7 @@
 //! `run` reads the configuration, becomes the one daemon, undoes what a dead one has left, gives up what privileges it does not
 //! need, and then goes round the loop of `pinfold_runtime::daemon` until it is told to end or to read its configuration again.
 
+mod arguments;
 mod config;
 mod log;
 mod report;
@@ -11,12 +12,11 @@ mod sources;
 
 use crate::console;
 use anyhow::{Context, Result, bail};
-use clap::Args;
-use config::{
-    Cgroup, Config, Export, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, UserName,
-};
+pub(crate) use arguments::Arguments;
+use config::{Config, Export};
 use log::Log;
 use pinfold_core::{Children, HostNoteCode, Topology, Wake};
+use pinfold_linux::counters::Plan;
 use pinfold_linux::journal::{Directory, Found, RolledBack, Roots};
 use pinfold_linux::procfs::Procfs;
 use pinfold_linux::service::{self, Instance, Listeners, OnRequest, Signals};
@@ -30,146 +30,16 @@ use serde_json::{Value, json};
 use server::Pages;
 use sources::Sources;
 use std::env;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-
-/// Watch the tasks of this machine, bring those that share data together, and spread those that need memory.
-///
-/// Without a list all tasks are watched; with lists those that any of them names. When the daemon ends, all tasks may
-/// run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// The configuration [default: /etc/pinfold/daemon.toml, if it is there].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// Check the configuration, and end.
-    #[arg(long)]
-    check_config: bool,
-
-    /// Watch the processes of this control group and of those below it. This option and the next four can be
-    /// repeated.
-    #[arg(long, value_name = "PATH")]
-    cgroup: Vec<Cgroup>,
-
-    /// Watch the processes of this user.
-    #[arg(long, value_name = "NAME|UID")]
-    user: Vec<UserName>,
-
-    /// Watch this process, and those that it begins.
-    #[arg(short, long = "process", value_name = "PID")]
-    processes: Vec<ProcessNumber>,
-
-    /// Watch processes of this name; the shell's patterns are understood.
-    #[arg(long, value_name = "PATTERN")]
-    name: Vec<String>,
-
-    /// Do not watch processes of this name.
-    #[arg(long, value_name = "PATTERN")]
-    except: Vec<String>,
-
-    /// Read tasks and decide moves this often [default: 100ms].
-    #[arg(short, long, value_name = "TIME")]
-    interval: Option<Time>,
-
-    /// How it is known which threads share data: counters, sharing (threads of a process are taken to share; no
-    /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
-    /// as memory_bandwidth=page-faults [default: counters].
-    #[arg(long, value_name = "METRIC")]
-    metric: Option<MetricName>,
-
-    /// Thresholds that `pinfold calibrate --thresholds` wrote.
-    #[arg(long, value_name = "FILE")]
-    thresholds: Option<PathBuf>,
-
-    /// The rate of coherence events above which a task counts as sharing: events per unhalted cycle; with
-    /// sharing:EVENT, per second of processor time.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    threshold: Option<Rate>,
-
-    /// Decide and log, and move nothing.
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Write the log to this file instead of standard error.
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
-
-    /// How a line of the log looks.
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    log_format: Option<LogFormat>,
-
-    /// Answer `pinfold top` and Prometheus on this Unix socket [default: daemon.sock beside the journals].
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-
-    /// Answer on this address of this machine as well, such as 127.0.0.1:9798.
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<Loopback>,
-
-    #[command(flatten)]
-    journals: crate::journals::Arguments,
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.map(Rate).ok_or_else(|| "write a rate above zero".to_owned())
-}
 
 /// What a configuration names and what is not there.
 fn absent(config: &Config) -> Vec<Absent> {
     config
         .selection()
         .absent(&Procfs::new("/proc"), Path::new("/sys/fs/cgroup"))
-}
-
-impl Arguments {
-    /// Whether the lists of tasks are from the command line.
-    fn names_tasks(&self) -> bool {
-        !self.cgroup.is_empty() || !self.user.is_empty() || !self.processes.is_empty() || !self.name.is_empty()
-    }
-
-    /// The file, and over it what the command line says.
-    fn config(&self) -> Result<Config> {
-        let usual = Path::new(config::USUAL);
-        let mut config = match &self.config {
-            Some(file) => Config::read(file)?,
-            None if usual.exists() => Config::read(usual)?,
-            None => Config::default(),
-        };
-        if self.names_tasks() {
-            config.tasks.cgroups.clone_from(&self.cgroup);
-            config.tasks.users.clone_from(&self.user);
-            config.tasks.processes.clone_from(&self.processes);
-            config.tasks.names.clone_from(&self.name);
-        }
-        config.tasks.except.extend(self.except.iter().cloned());
-        if let Some(interval) = self.interval {
-            config.interval = interval;
-        }
-        if let Some(metric) = &self.metric {
-            config.metric.clone_from(metric);
-        }
-        if self.thresholds.is_some() {
-            config.thresholds.file.clone_from(&self.thresholds);
-        }
-        if self.threshold.is_some() {
-            config.thresholds.coherence = self.threshold;
-        }
-        config.dry_run |= self.dry_run;
-        config.log = LogConfig {
-            format: self.log_format.unwrap_or(config.log.format),
-            file: self.log.clone().or(config.log.file),
-        };
-        if self.socket.is_some() {
-            config.export.socket.clone_from(&self.socket);
-        }
-        if self.listen.is_some() {
-            config.export.listen = self.listen;
-        }
-        Ok(config)
-    }
 }
 
 /// The socket of a daemon whose journals are there.
@@ -210,35 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let forks = ForkEvents::open(topology.allowed_pus());
     let left = service::keep_only_what_is_needed(hides_processes())?;
     let sources = Sources::of(&config)?;
-    let mut watcher = Watcher::new(
-        Watching {
-            topology: topology.clone(),
-            selection: config.selection(),
-            plan: sources.plan,
-            release_after: config.release_after.0,
-        },
-        &directory,
-        signals,
-    )?;
+    let mut watcher = watcher(&config, &topology, sources.plan, &directory, signals)?;
     let at_birth = forks.and_then(|events| watcher.free_children_at_birth(events));
     let states = Arc::new(OnRequest::default());
     let _server = listeners
         .serve(Arc::new(Pages::new(Arc::clone(&states), config.interval.0)))
         .context("no thread can be started to answer `pinfold top`")?;
-    let children = at_birth.as_ref().map_or(Children::WhenMet, |()| Children::AtBirth);
-    let mut started = about(&config, &topology, &left);
-    started.push(("children", children.name().into()));
-    log.event("started", &started);
-    if let Err(error) = at_birth {
-        let text = format!(
-            "a child of a pinned task may run on its creator's PU until it is met, an interval after its birth: {error}"
-        );
-        let code = HostNoteCode::ChildrenWhenMet.name().into();
-        log.event("note", &[("code", code), ("text", text.into())]);
-    }
-    for named in absent {
-        log.event("not_there", &[("text", named.to_string().into())]);
-    }
+    log_start(&mut log, &about(&config, &topology, &left), at_birth, &absent);
     let machine = Machine::of(&topology);
     let mut daemon = Daemon {
         rates: sources.rates,
@@ -254,6 +102,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     daemon.report_rolled_back(&rolled_back);
     daemon.report.log.event("ended", &[("signal", signal.into())]);
     Ok(ExitCode::SUCCESS)
+}
+
+fn watcher(
+    config: &Config,
+    topology: &Topology,
+    plan: Option<Plan>,
+    directory: &Directory,
+    signals: Signals,
+) -> Result<Watcher> {
+    let watching = Watching {
+        topology: topology.clone(),
+        selection: config.selection(),
+        plan,
+        release_after: config.release_after.0,
+    };
+    Ok(Watcher::new(watching, directory, signals)?)
+}
+
+/// Logs that the daemon has started, and what it lacks.
+fn log_start(log: &mut Log, about: &[(&'static str, Value)], at_birth: Result<(), impl Display>, absent: &[Absent]) {
+    let mut fields = about.to_vec();
+    let children = at_birth.as_ref().map_or(Children::WhenMet, |()| Children::AtBirth);
+    fields.push(("children", children.name().into()));
+    log.event("started", &fields);
+    if let Err(error) = at_birth {
+        let text = format!(
+            "a child of a pinned task may run on its creator's PU for the first interval after its birth: {error}"
+        );
+        let code = HostNoteCode::ChildrenWhenMet.name().into();
+        log.event("note", &[("code", code), ("text", text.into())]);
+    }
+    for named in absent {
+        log.event("not_there", &[("text", named.to_string().into())]);
+    }
 }
 
 /// The daemon while it runs.

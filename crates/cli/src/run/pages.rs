@@ -1,13 +1,39 @@
 //! Where a program's pages are to be: what it begins with, and what the user should know of it.
 
-use super::Arguments;
+use crate::{page_mapping, run, sampling};
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use pinfold_core::memory::nodes_of_pus;
 use pinfold_core::{NodeSet, PageMapping, Pinning, Topology};
 use pinfold_linux::launch::PageOptions;
 use pinfold_linux::memory::{Balancing, MemoryPolicy, PolicyError, SampledMachine, System};
 use std::time::Duration;
+
+/// Where pages are to be, and how they are moved.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) mapping: page_mapping::Arguments,
+
+    #[command(flatten)]
+    migration: page_mapping::Migration,
+
+    #[command(flatten)]
+    sampling: sampling::Arguments,
+
+    /// What to do where the kernel's automatic NUMA balancing is on.
+    #[arg(long, value_enum, default_value_t = BalancingName::Keep, value_name = "WHAT")]
+    numa_balancing: BalancingName,
+}
+
+impl Arguments {
+    /// The first option that was given and that is about moving pages of a program that really runs.
+    pub(super) fn about_real_programs(&self) -> Option<&'static str> {
+        let balancing = (self.numa_balancing != BalancingName::Keep).then_some("--numa-balancing");
+        self.migration.given().or(self.sampling.given()).or(balancing)
+    }
+}
 
 /// What to do about automatic NUMA balancing.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,7 +47,7 @@ pub(super) enum BalancingName {
 /// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first, and
 /// `initialisation` how long what they do says nothing of what they will do.
 pub(super) fn options(
-    arguments: &Arguments,
+    arguments: &run::Arguments,
     mapping: Option<PageMapping>,
     topology: &Topology,
     initial: Option<&Pinning>,
@@ -32,14 +58,14 @@ pub(super) fn options(
         Some(pinning) => nodes_of_pus(topology, pinning.pus().iter().copied()),
         None => nodes_of_pus(topology, topology.allowed_pus().iter()),
     };
-    let sampling = arguments.sampling.sampling(mapping)?;
-    let profile = arguments.sampling.profile()?;
+    let sampling = arguments.pages.sampling.sampling(mapping)?;
+    let profile = arguments.pages.sampling.profile()?;
     if let Some(mapping) = mapping.filter(|mapping| mapping.needs_accesses() && profile.is_none()) {
         SampledMachine::here()
             .check(sampling)
             .with_context(|| format!("--page-map {mapping}"))?;
     }
-    let balancing = match arguments.numa_balancing {
+    let balancing = match arguments.pages.numa_balancing {
         BalancingName::Keep => Balancing::Keep,
         BalancingName::Off => Balancing::Off,
     };
@@ -61,12 +87,12 @@ pub(super) fn options(
         system: System::default(),
         mapping,
         policy,
-        selection: arguments.migration.selection(arguments.overrides)?,
-        rate: arguments.migration.rate(),
+        selection: arguments.pages.migration.selection(arguments.changes.overrides)?,
+        rate: arguments.pages.migration.rate(),
         sampling,
         profile,
         sampled_from: initialisation,
-        progress: Some(crate::page_mapping::progress(arguments.quiet)),
+        progress: Some(page_mapping::progress(arguments.reports.quiet)),
     })
 }
 

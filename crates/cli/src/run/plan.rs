@@ -40,23 +40,25 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(arguments: &Arguments, topology: Topology, place: &Where<'_>) -> Result<Self> {
         let topology = restricted(topology, arguments)?;
-        let pages = arguments.mapping.mapping(&topology)?;
+        let pages = arguments.pages.mapping.mapping(&topology)?;
         let mut notes = vec![];
         let mut policy = arguments.policies.chosen()?;
         let mut removed_environment = vec![];
         let mut requests = vec![];
         let mut without_counters = None;
-        let mut metric = match arguments.event.first() {
+        let mut metric = match arguments.search.event.first() {
             Some(event) => MetricRequest::Named(Request::Event(event.clone()).metric_name()),
-            None if arguments.metric == "auto" || policy.names_events(&arguments.metric) => MetricRequest::Auto,
-            None => MetricRequest::Named(arguments.metric.clone()),
+            None if arguments.search.metric == "auto" || policy.names_events(&arguments.search.metric) => {
+                MetricRequest::Auto
+            }
+            None => MetricRequest::Named(arguments.search.metric.clone()),
         };
         let here = matches!(place, Where::Here);
         if here {
             if policy.places_threads() {
                 let bound = binding::in_force(|name| env::var_os(name));
                 let shown: Vec<String> = bound.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                if !bound.is_empty() && arguments.overrides {
+                if !bound.is_empty() && arguments.changes.overrides {
                     removed_environment.extend(bound.iter().map(|(name, _)| OsString::from(name)));
                     notes.push(format!(
                         "{} is taken away from the program (--override).",
@@ -143,7 +145,7 @@ impl Plan {
         let plan = if self.requests.is_empty() {
             None
         } else {
-            Some(counters::Plan::new(&self.requests).map_err(|error| explained(error, &arguments.metric))?)
+            Some(counters::Plan::new(&self.requests).map_err(|error| explained(error, &arguments.search.metric))?)
         };
         let channel = Channel::create().context("the program cannot report its progress")?;
         let agent = match embedded::agent() {
@@ -162,10 +164,10 @@ impl Plan {
             initial: initial.cloned(),
             grace: self.common.times.initialise,
             skipped: self.common.skip.serials().clone(),
-            outlive: arguments.outlive,
-            keep_pinned: arguments.keep_pinned,
+            outlive: arguments.changes.outlive,
+            keep_pinned: arguments.changes.keep_pinned,
             // What ends with the program needs no journal.
-            journal: if arguments.outlive || arguments.keep_pinned || self.prefetchers.is_some() {
+            journal: if arguments.changes.outlive || arguments.changes.keep_pinned || self.prefetchers.is_some() {
                 Some(Directory::new(&arguments.journals.path())?)
             } else {
                 None
@@ -225,7 +227,7 @@ fn explained(error: CounterError, given: &str) -> anyhow::Error {
 /// The topology without the PUs that `--physcpubind` and `--cpunodebind` exclude.
 fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
     let mut pus = topology.allowed_pus().clone();
-    if let Some(list) = &arguments.physcpubind {
+    if let Some(list) = &arguments.limits.physcpubind {
         let asked: PuSet = list.parse().context("--physcpubind")?;
         let lacking = asked.difference(topology.allowed_pus());
         if !lacking.is_empty() {
@@ -236,7 +238,7 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
         }
         pus = pus.intersection(&asked);
     }
-    if let Some(list) = &arguments.cpunodebind {
+    if let Some(list) = &arguments.limits.cpunodebind {
         let numbers: PuSet = list.parse().context("--cpunodebind")?;
         if numbers.is_empty() {
             bail!(
@@ -271,8 +273,11 @@ fn nodes(topology: &Topology) -> String {
 
 /// What must be counted for each task so that the metric can be had, and the metric's full name.
 fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Request>, MetricRequest)> {
-    if !arguments.event.is_empty() {
-        return Ok((arguments.event.iter().cloned().map(Request::Event).collect(), metric));
+    if !arguments.search.event.is_empty() {
+        return Ok((
+            arguments.search.event.iter().cloned().map(Request::Event).collect(),
+            metric,
+        ));
     }
     let MetricRequest::Named(name) = &metric else {
         return Ok((vec![], metric));
@@ -316,11 +321,15 @@ pub(super) fn executable(command: &OsStr) -> Result<PathBuf, LaunchError> {
 
 /// The options that all policies have in common, checked.
 fn common(arguments: &Arguments, topology: &Topology, metric: MetricRequest) -> Result<Common> {
-    let mut times = Times::new(Some(arguments.probe), arguments.warm_up, arguments.initialise);
-    times.interval = arguments.interval.min(arguments.probe);
+    let mut times = Times::new(
+        Some(arguments.times.probe),
+        arguments.times.warm_up,
+        arguments.times.initialise,
+    );
+    times.interval = arguments.times.interval.min(arguments.times.probe);
     times.check()?;
-    let schedules = if !arguments.schedule.is_empty() {
-        schedule::from_lists(&arguments.schedule, topology)?
+    let schedules = if !arguments.search.schedule.is_empty() {
+        schedule::from_lists(&arguments.search.schedule, topology)?
     } else if let Some(value) = env::var_os("SCHEDULE").filter(|value| !value.is_empty()) {
         schedule::from_variable(&value.to_string_lossy(), topology)?
     } else {
@@ -329,12 +338,12 @@ fn common(arguments: &Arguments, topology: &Topology, metric: MetricRequest) -> 
     if !schedules.is_empty() {
         Candidates::Schedule(schedules.clone()).check(topology)?;
     }
-    let skip = arguments.skip.as_deref().map(str::parse::<Skip>);
+    let skip = arguments.limits.skip.as_deref().map(str::parse::<Skip>);
     Ok(Common {
         times,
         metric,
         skip: skip.transpose().context("--skip")?.unwrap_or_default(),
-        threads: arguments.threads,
+        threads: arguments.search.threads,
         schedules,
     })
 }

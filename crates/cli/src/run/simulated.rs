@@ -8,7 +8,7 @@ use super::{About, Outputs, drive_about, words};
 use crate::recorded::{self, Recorded};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::{Finding, Machine, Prefetchers, digits};
+use pinfold_core::{Finding, Machine, PageMapping, Prefetchers, digits};
 use pinfold_runtime::{Record, Recorder, SimulatedProgram, Simulation};
 use pinfold_sim::model::Model;
 use pinfold_sim::{EndSwitch, NamedProgram, RecordedProgram, Repeat, Run, SimulatedMachine};
@@ -55,12 +55,25 @@ pub(super) struct Arguments {
     pub(super) prefetch: Option<Prefetchers>,
 }
 
-/// How often the recorded piece is done.
+/// How often the region of interest is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Repetitions {
     #[default]
     Auto,
     Times(NonZeroU64),
+}
+
+impl Repetitions {
+    /// When the programs end, and the recorder that ends them.
+    fn repeat(self) -> (Repeat, Ending) {
+        match self {
+            Self::Times(times) => (Repeat::Times(times), Ending::default()),
+            Self::Auto => {
+                let switch = EndSwitch::default();
+                (Repeat::UntilAsked(switch.clone()), Ending(Some(switch)))
+            }
+        }
+    }
 }
 
 impl FromStr for Repetitions {
@@ -132,14 +145,7 @@ impl Part {
 }
 
 pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode> {
-    let given = [
-        (arguments.overrides, "--override"),
-        (arguments.outlive, "--outlive"),
-        (arguments.keep_pinned, "--keep-pinned"),
-        (arguments.dry_run, "--dry-run"),
-    ];
-    let given = given.iter().find(|(given, _)| *given).map(|&(_, option)| option);
-    if let Some(option) = given.or(arguments.about_real_pages()) {
+    if let Some(option) = arguments.about_real_process().or(arguments.pages.about_real_programs()) {
         bail!(
             "{option} is about a program that really runs, and on {} it is simulated; leave it out",
             model.name
@@ -151,13 +157,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         Ok(parts) => parts,
         Err(status) => return Ok(super::status(i32::from(status))),
     };
-    let command: Vec<String> = match arguments.command.as_slice() {
-        [] => parts
-            .iter()
-            .flat_map(|part| part.recorded.recording.header().command.clone())
-            .collect(),
-        command => words(command),
-    };
+    let command = command(arguments, &parts);
     let program = match (parts.as_slice(), arguments.simulated.recordings.as_slice()) {
         ([_], []) => Program::Command(&arguments.command),
         ([_], [file, ..]) => Program::File(file, &command),
@@ -166,50 +166,84 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     let built = plan.build(arguments, &program)?;
     let repetitions = arguments.simulated.repeat.unwrap_or_default();
     let seed = arguments.simulated.seed.unwrap_or(0);
-    let (repeat, ending) = match repetitions {
-        Repetitions::Times(times) => (Repeat::Times(times), Ending::default()),
-        Repetitions::Auto => {
-            let switch = EndSwitch::default();
-            (Repeat::UntilAsked(switch.clone()), Ending(Some(switch)))
-        }
-    };
+    let (repeat, ending) = repetitions.repeat();
     let run = Run {
         repeat,
         exit_status: parts.iter().map(|part| part.recorded.exit_status).max().unwrap_or(0),
         seed,
     };
     let files: Vec<(Option<PathBuf>, String)> = parts.iter().map(|part| (part.kept.clone(), part.name())).collect();
-    let model_name = model.name.clone();
+    let settings = Settings {
+        model: model.name.clone(),
+        files,
+        repetitions,
+        seed,
+        page_map: plan.pages(),
+        prefetch: arguments.simulated.prefetch,
+    };
     let mut machine = SimulatedMachine::new(model, plan.topology.clone(), programs(parts)?, run);
     check_events(arguments, &machine)?;
-    let simulation = |machine: &SimulatedMachine| {
-        let programs = sides(machine, &files);
-        Some(Simulation {
-            model: model_name.clone(),
-            recording: match files.as_slice() {
+    let mut about = About {
+        command,
+        events: Some(
+            arguments
+                .search
+                .event
+                .iter()
+                .map(|event| format!("event:{event}"))
+                .collect(),
+        ),
+        ending,
+        simulation: |machine: &SimulatedMachine| Some(settings.simulation(machine)),
+    };
+    drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
+}
+
+/// The command of the record: the user's, or those of the recordings.
+fn command(arguments: &super::Arguments, parts: &[Part]) -> Vec<String> {
+    match arguments.command.as_slice() {
+        [] => parts
+            .iter()
+            .flat_map(|part| part.recorded.recording.header().command.clone())
+            .collect(),
+        command => words(command),
+    }
+}
+
+/// The settings of a simulated run that its record names.
+struct Settings {
+    model: String,
+    /// The recording of each program, where it was kept, and the program's name.
+    files: Vec<(Option<PathBuf>, String)>,
+    repetitions: Repetitions,
+    seed: u64,
+    page_map: Option<PageMapping>,
+    prefetch: Option<Prefetchers>,
+}
+
+impl Settings {
+    /// The record of a simulation that has ended.
+    fn simulation(&self, machine: &SimulatedMachine) -> Simulation {
+        let programs = simulated_programs(machine, &self.files);
+        Simulation {
+            model: self.model.clone(),
+            recording: match self.files.as_slice() {
                 [(file, _)] => file.clone(),
                 _ => None,
             },
-            repeat: match repetitions {
+            repeat: match self.repetitions {
                 Repetitions::Auto => "auto".to_owned(),
                 Repetitions::Times(times) => times.to_string(),
             },
             repetitions: programs.iter().map(|program| program.repetitions).sum(),
-            seed,
-            page_map: plan.pages(),
-            prefetch: arguments.simulated.prefetch,
+            seed: self.seed,
+            page_map: self.page_map,
+            prefetch: self.prefetch,
             windows: machine.windows(),
             paused: programs.iter().map(|program| program.paused).sum(),
             programs,
-        })
-    };
-    let mut about = About {
-        command,
-        events: Some(arguments.event.iter().map(|event| format!("event:{event}")).collect()),
-        ending,
-        simulation,
-    };
-    drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
+        }
+    }
 }
 
 /// What is going to run: the recordings that were named, or the program, which is recorded; an exit status where it could
@@ -251,8 +285,8 @@ fn programs(parts: Vec<Part>) -> Result<Vec<NamedProgram>> {
         .collect()
 }
 
-/// What came of each program.
-fn sides(machine: &SimulatedMachine, files: &[(Option<PathBuf>, String)]) -> Vec<SimulatedProgram> {
+/// The record of each program.
+fn simulated_programs(machine: &SimulatedMachine, files: &[(Option<PathBuf>, String)]) -> Vec<SimulatedProgram> {
     let ran = machine.now().as_secs_f64();
     machine
         .programs()
@@ -273,7 +307,7 @@ fn sides(machine: &SimulatedMachine, files: &[(Option<PathBuf>, String)]) -> Vec
 
 /// Whether the machine counts all the events that were asked for.
 fn check_events(arguments: &super::Arguments, machine: &SimulatedMachine) -> Result<()> {
-    for event in &arguments.event {
+    for event in &arguments.search.event {
         pinfold_policy::MetricRequest::Named(format!("event:{event}")).check(machine.metrics())?;
     }
     Ok(())
@@ -288,5 +322,10 @@ fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> 
     let kept = arguments.simulated.keep_recording.clone();
     let file = kept.unwrap_or_else(|| directory.path().join("recording.pft"));
     // An open file is there until it is closed, wherever its name goes.
-    recorded::record(&file, &arguments.command, arguments.threads, arguments.quiet)
+    recorded::record(
+        &file,
+        &arguments.command,
+        arguments.search.threads,
+        arguments.reports.quiet,
+    )
 }

@@ -80,7 +80,7 @@ impl PolicyEntry for Sam {
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
         let (counted, requests) = match request.place {
-            Where::Here => flags.here(&request.arguments.metric)?,
+            Where::Here => flags.here(&request.arguments.search.metric)?,
             Where::Simulated(model) => {
                 let thresholds = flags.thresholds_or(Clock::Cycle, || thresholds_of_model(model))?;
                 let events = of_machine(&model.name)?;
@@ -96,7 +96,7 @@ impl PolicyEntry for Sam {
             build: Box::new(move |setting| {
                 let common = setting.common.clone();
                 let policy = pinfold_policy::sam::Sam::new(SamOptions {
-                    interval: setting.arguments.interval,
+                    interval: setting.arguments.times.interval,
                     thresholds: counted.thresholds.clone(),
                     mapper: flags.mapper(),
                     pages_follow: flags.with(Ability::PagesFollow),

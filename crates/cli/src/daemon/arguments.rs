@@ -1,0 +1,174 @@
+//! The command line of `pinfold daemon`. Options that belong together are one structure.
+
+use super::config::{
+    Cgroup, Config, Log as LogConfig, LogFormat, Loopback, MetricName, ProcessNumber, Rate, Time, USUAL, UserName,
+};
+use anyhow::Result;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Watch the tasks of this machine, bring those that share data together, and spread those that need memory.
+///
+/// Without a list all tasks are watched; with lists those that any of them names. When the daemon ends, all tasks may
+/// run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The configuration [default: /etc/pinfold/daemon.toml, if it is there].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Check the configuration, and end.
+    #[arg(long)]
+    pub(super) check_config: bool,
+
+    #[command(flatten)]
+    tasks: Tasks,
+
+    /// Read tasks and decide moves this often [default: 100ms].
+    #[arg(short, long, value_name = "TIME")]
+    interval: Option<Time>,
+
+    /// How it is known which threads share data: counters, sharing (threads of a process are taken to share; no
+    /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
+    /// as memory_bandwidth=page-faults [default: counters].
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<MetricName>,
+
+    #[command(flatten)]
+    rates: Thresholds,
+
+    /// Decide and log, and move nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    log: Log,
+
+    #[command(flatten)]
+    export: Export,
+
+    #[command(flatten)]
+    pub(super) journals: crate::journals::Arguments,
+}
+
+/// Which tasks are watched.
+#[derive(Args)]
+#[group(skip)]
+struct Tasks {
+    /// Watch the processes of this control group and of those below it. This option and the next four can be
+    /// repeated.
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<Cgroup>,
+
+    /// Watch the processes of this user.
+    #[arg(long, value_name = "NAME|UID")]
+    user: Vec<UserName>,
+
+    /// Watch this process, and those that it begins.
+    #[arg(short, long = "process", value_name = "PID")]
+    processes: Vec<ProcessNumber>,
+
+    /// Watch processes of this name; the shell's patterns are understood.
+    #[arg(long, value_name = "PATTERN")]
+    name: Vec<String>,
+
+    /// Do not watch processes of this name.
+    #[arg(long, value_name = "PATTERN")]
+    except: Vec<String>,
+}
+
+/// Above which rates an activity is a bottleneck.
+#[derive(Args)]
+#[group(skip)]
+struct Thresholds {
+    /// Thresholds that `pinfold calibrate --thresholds` wrote.
+    #[arg(long, value_name = "FILE")]
+    thresholds: Option<PathBuf>,
+
+    /// The rate of coherence events above which a task counts as sharing: events per unhalted cycle; with
+    /// sharing:EVENT, per second of processor time.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    threshold: Option<Rate>,
+}
+
+/// Where the log goes.
+#[derive(Args)]
+#[group(skip)]
+struct Log {
+    /// Write the log to this file instead of standard error.
+    #[arg(id = "log", long = "log", value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// How a line of the log looks.
+    #[arg(id = "log_format", long = "log-format", value_enum, value_name = "FORMAT")]
+    format: Option<LogFormat>,
+}
+
+/// Where the daemon answers.
+#[derive(Args)]
+#[group(skip)]
+struct Export {
+    /// Answer `pinfold top` and Prometheus on this Unix socket [default: daemon.sock beside the journals].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Answer on this address of this machine as well, such as 127.0.0.1:9798.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Loopback>,
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.map(Rate).ok_or_else(|| "write a rate above zero".to_owned())
+}
+
+impl Arguments {
+    /// Whether the lists of tasks are from the command line.
+    pub(super) fn names_tasks(&self) -> bool {
+        !self.tasks.cgroup.is_empty()
+            || !self.tasks.user.is_empty()
+            || !self.tasks.processes.is_empty()
+            || !self.tasks.name.is_empty()
+    }
+
+    /// The configuration of the file, in which the options of the command line replace keys.
+    pub(super) fn config(&self) -> Result<Config> {
+        let usual = Path::new(USUAL);
+        let mut config = match &self.config {
+            Some(file) => Config::read(file)?,
+            None if usual.exists() => Config::read(usual)?,
+            None => Config::default(),
+        };
+        if self.names_tasks() {
+            config.tasks.cgroups.clone_from(&self.tasks.cgroup);
+            config.tasks.users.clone_from(&self.tasks.user);
+            config.tasks.processes.clone_from(&self.tasks.processes);
+            config.tasks.names.clone_from(&self.tasks.name);
+        }
+        config.tasks.except.extend(self.tasks.except.iter().cloned());
+        if let Some(interval) = self.interval {
+            config.interval = interval;
+        }
+        if let Some(metric) = &self.metric {
+            config.metric.clone_from(metric);
+        }
+        if self.rates.thresholds.is_some() {
+            config.thresholds.file.clone_from(&self.rates.thresholds);
+        }
+        if self.rates.threshold.is_some() {
+            config.thresholds.coherence = self.rates.threshold;
+        }
+        config.dry_run |= self.dry_run;
+        config.log = LogConfig {
+            format: self.log.format.unwrap_or(config.log.format),
+            file: self.log.file.clone().or(config.log.file),
+        };
+        if self.export.socket.is_some() {
+            config.export.socket.clone_from(&self.export.socket);
+        }
+        if self.export.listen.is_some() {
+            config.export.listen = self.export.listen;
+        }
+        Ok(config)
+    }
+}

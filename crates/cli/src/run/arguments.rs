@@ -1,0 +1,172 @@
+//! The command line of `pinfold run`. Options that belong together are one structure.
+
+use super::{duration, number, pages, policies, simulated};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run a program, try pinnings while it runs, and keep the best.
+///
+/// Threads get ranks in the order of their creation. Standard output belongs to the program; pinfold writes to
+/// standard error. The exit status is the program's, 128+n when signal n killed it, 127 when it was not found, 126
+/// when it could not be executed, 125 when pinfold itself failed.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(super) machine: crate::machine::Arguments,
+
+    #[command(flatten)]
+    pub(super) policies: policies::Arguments,
+
+    #[command(flatten)]
+    pub(super) search: Search,
+
+    #[command(flatten)]
+    pub(super) times: Timing,
+
+    #[command(flatten)]
+    pub(super) limits: Limits,
+
+    #[command(flatten)]
+    pub(super) pages: pages::Arguments,
+
+    #[command(flatten)]
+    pub(super) changes: Changes,
+
+    #[command(flatten)]
+    pub(super) reports: Reports,
+
+    #[command(flatten)]
+    pub(super) journals: crate::journals::Arguments,
+
+    #[command(flatten)]
+    pub(super) behaviour: crate::behaviour::Arguments,
+
+    #[command(flatten)]
+    pub(super) simulated: simulated::Arguments,
+
+    /// The program and its arguments.
+    #[arg(last = true, required_unless_present_any = ["list_events", "machine", "recordings"], value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// What pinnings are compared by, and which.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Search {
+    /// Make candidates for N threads, instead of counting those that work.
+    #[arg(long, value_parser = number::parse_threads, value_name = "N")]
+    pub(super) threads: Option<usize>,
+
+    /// What to compare pinnings by: auto, heartbeat, regions, barriers, uprobe:SYMBOL, uprobe:PATH:SYMBOL or
+    /// event:NAME (docs/metrics.md). With --policy sam and without hardware counters: which events of the kernel stand
+    /// for SAM's activities, such as memory_bandwidth=page-faults, with commas between several.
+    #[arg(long, default_value = "auto", value_name = "METRIC", conflicts_with = "event")]
+    pub(super) metric: String,
+
+    /// Compare pinnings by this event, a libpfm4 name; more of them are counted beside the first.
+    #[arg(short, long, value_name = "EVENT")]
+    pub(super) event: Vec<String>,
+
+    /// List the events that can be counted, as `pinfold events` does.
+    #[arg(short = 'L')]
+    pub(super) list_events: bool,
+
+    /// A candidate: the CPU of each rank in turn, such as 0,1,6,7. Repeat for more; the variable SCHEDULE of autopin
+    /// is understood too. Without either, candidates come from the topology.
+    #[arg(long, value_name = "LIST")]
+    pub(super) schedule: Vec<String>,
+}
+
+/// How long each step of a search takes.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Timing {
+    /// Measure each candidate for this long; after the choice report the rate once in this time.
+    #[arg(short = 't', long, default_value = "30s", value_parser = duration::parse_probe, value_name = "TIME")]
+    pub(super) probe: Duration,
+
+    /// Let threads and caches settle for this long after each re-pinning [default: half of --probe].
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    pub(super) warm_up: Option<Duration>,
+
+    /// Let the program initialise for this long before the first measurement [default: as --warm-up].
+    #[arg(short, long, value_parser = duration::parse, value_name = "TIME")]
+    pub(super) initialise: Option<Duration>,
+
+    /// Read the metric this often; with --policy sam, look at threads and move them this often.
+    #[arg(long, default_value = "100ms", value_parser = duration::parse_probe, value_name = "TIME")]
+    pub(super) interval: Duration,
+}
+
+/// Which threads are placed, and where they may run.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Limits {
+    /// Leave these threads alone: positions in the order of creation, name patterns or both, such as 1,omp-monitor*.
+    #[arg(long, value_name = "LIST")]
+    pub(super) skip: Option<String>,
+
+    /// Use only these CPUs, such as 0-3,8.
+    #[arg(long, value_name = "LIST")]
+    pub(super) physcpubind: Option<String>,
+
+    /// Use only the CPUs of these NUMA nodes.
+    #[arg(long, value_name = "LIST")]
+    pub(super) cpunodebind: Option<String>,
+}
+
+/// What pinfold changes of the program, and for how long.
+#[derive(Args)]
+#[group(skip)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(super) struct Changes {
+    /// Place threads although variables such as OMP_PROC_BIND tell the program to bind them itself, and move pages
+    /// although the program has given them a memory policy.
+    #[arg(long = "override")]
+    pub(super) overrides: bool,
+
+    /// If pinfold is killed, let the program run on without pinning; by default it ends with pinfold.
+    #[arg(long)]
+    pub(super) outlive: bool,
+
+    /// Keep processes that outlive the program pinned after pinfold ends; by default they get their masks back.
+    #[arg(long)]
+    pub(super) keep_pinned: bool,
+
+    /// Print the calls that would be made for the first candidate, and run nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// Where the run is reported.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Reports {
+    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` puts it in words.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+
+    /// Write pinfold's lines to the end of this file, and not to standard error. Without this, lines are kept until the end while
+    /// the program draws on the whole terminal.
+    #[arg(long, value_name = "FILE", conflicts_with = "quiet")]
+    pub(super) log: Option<PathBuf>,
+
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+impl Arguments {
+    /// The first option that was given and that is about the process of a program that really runs.
+    pub(super) fn about_real_process(&self) -> Option<&'static str> {
+        let given = [
+            (self.changes.overrides, "--override"),
+            (self.changes.outlive, "--outlive"),
+            (self.changes.keep_pinned, "--keep-pinned"),
+            (self.changes.dry_run, "--dry-run"),
+        ];
+        given.iter().find(|(given, _)| *given).map(|&(_, option)| option)
+    }
+}
