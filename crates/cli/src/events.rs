@@ -11,8 +11,9 @@ use crate::console;
 use anyhow::Result;
 use clap::Args;
 use pinfold_core::sources::SOURCES;
-use pinfold_linux::counters::{self, Availability};
-use pinfold_linux::pfm::{self, Attribute, AttributeKind, Event, Library, Pmu, PmuKind};
+use pinfold_linux::counters;
+use pinfold_linux::counters::listing::{EventListing, Named, PmuListing, contains};
+use pinfold_linux::pfm;
 use serde::Serialize;
 use sets::SetListing;
 use std::fmt::Write as _;
@@ -50,36 +51,6 @@ struct Listing {
     pmus: Vec<PmuListing>,
 }
 
-/// A name with its explanation.
-#[derive(Serialize)]
-struct Named {
-    name: String,
-    description: String,
-}
-
-#[derive(Serialize)]
-struct PmuListing {
-    name: String,
-    description: String,
-    present: bool,
-    per_task: bool,
-    counters: u32,
-    fixed_counters: u32,
-    events: Vec<EventListing>,
-}
-
-#[derive(Serialize)]
-struct EventListing {
-    name: String,
-    aliases: Vec<String>,
-    description: String,
-    can_be_counted: bool,
-    /// Why it cannot be counted.
-    why_not: Option<String>,
-    unit_masks: Vec<Named>,
-    modifiers: Vec<Named>,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let library = pfm::library()?;
     let pattern = arguments.pattern.as_deref().unwrap_or("");
@@ -91,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .pmus()
             .iter()
             .filter(|pmu| pmu.present || arguments.all)
-            .map(|pmu| list(library, pmu, pattern))
+            .map(|pmu| PmuListing::of(library, pmu, pattern))
             .filter(|pmu| !pmu.events.is_empty())
             .collect(),
     };
@@ -131,78 +102,6 @@ fn own_metrics(pattern: &str) -> Vec<Named> {
             description: listed.about.to_owned(),
         })
         .collect()
-}
-
-/// The events of `pmu` that match, each with its other names.
-fn list(library: &Library, pmu: &Pmu, pattern: &str) -> PmuListing {
-    let events = library.events(pmu);
-    let is_alias = |event: &Event| {
-        let target = event.alias_of.as_deref();
-        target.is_some_and(|target| events.iter().any(|other| other.name == target))
-    };
-    let listed = events.iter().filter(|event| !is_alias(event)).filter_map(|event| {
-        let other_names = events
-            .iter()
-            .filter(|other| other.alias_of.as_ref() == Some(&event.name));
-        let aliases: Vec<String> = other_names.map(|other| other.name.clone()).collect();
-        matches(pmu, event, &aliases, pattern).then(|| event_listing(pmu, event, aliases))
-    });
-    PmuListing {
-        name: pmu.name.clone(),
-        description: pmu.description.clone(),
-        present: pmu.present,
-        per_task: pmu.kind != PmuKind::Uncore,
-        counters: pmu.counters,
-        fixed_counters: pmu.fixed_counters,
-        events: listed.collect(),
-    }
-}
-
-fn matches(pmu: &Pmu, event: &Event, aliases: &[String], pattern: &str) -> bool {
-    let is_unit_mask = |attribute: &&Attribute| attribute.kind == AttributeKind::UnitMask;
-    contains(&format!("{}::{}", pmu.name, event.name), pattern)
-        || contains(&event.description, pattern)
-        || aliases.iter().any(|alias| contains(alias, pattern))
-        || event
-            .attributes
-            .iter()
-            .filter(is_unit_mask)
-            .any(|mask| contains(&mask.name, pattern) || contains(&mask.description, pattern))
-}
-
-fn contains(text: &str, pattern: &str) -> bool {
-    text.to_lowercase().contains(&pattern.to_lowercase())
-}
-
-fn event_listing(pmu: &Pmu, event: &Event, aliases: Vec<String>) -> EventListing {
-    let why_not = if pmu.present {
-        match counters::availability(pmu, event) {
-            Availability::Available => None,
-            Availability::Absent { why } | Availability::Forbidden { why } => Some(why),
-        }
-    } else {
-        Some("this machine has another processor".to_owned())
-    };
-    let named = |attribute: &Attribute| Named {
-        name: match attribute.kind {
-            AttributeKind::UnitMask | AttributeKind::Switch => format!(":{}", attribute.name),
-            AttributeKind::Number => format!(":{}=N", attribute.name),
-        },
-        description: attribute.description.clone(),
-    };
-    let (unit_masks, modifiers): (Vec<&Attribute>, Vec<&Attribute>) = event
-        .attributes
-        .iter()
-        .partition(|attribute| attribute.kind == AttributeKind::UnitMask);
-    EventListing {
-        name: event.name.clone(),
-        aliases,
-        description: event.description.clone(),
-        can_be_counted: why_not.is_none(),
-        why_not,
-        unit_masks: unit_masks.into_iter().map(named).collect(),
-        modifiers: modifiers.into_iter().map(named).collect(),
-    }
 }
 
 /// The list for a person.
@@ -248,49 +147,53 @@ fn display_pmu(text: &mut String, pmu: &PmuListing, explained: bool) {
     if let Some(why_not) = pmu.events.iter().find_map(|event| event.why_not.as_deref()) {
         wrap(text, "  ", &format!("not the others (-): {why_not}"));
     }
-    // Nearly all events of a PMU have the same modifiers, so that they are said once and then only where they differ.
-    let names = |attributes: &[Named]| {
-        let names: Vec<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
-        names.join(" ")
-    };
-    let usual_modifiers = pmu
+    // Nearly all events of a PMU have the same modifiers: they are listed once, and then only where they differ.
+    let usual = pmu
         .events
         .first()
         .map(|event| names(&event.modifiers))
         .unwrap_or_default();
-    if !explained && !usual_modifiers.is_empty() {
-        wrap(
-            text,
-            "  ",
-            &format!("modifiers, where an event has no others: {usual_modifiers}"),
-        );
+    if !explained && !usual.is_empty() {
+        let words = format!("modifiers, where an event has no others: {usual}");
+        wrap(text, "  ", &words);
     }
     for event in &pmu.events {
-        let mark = if event.can_be_counted { '+' } else { '-' };
-        let _ = write!(text, "  {mark} {}", event.name);
-        for alias in &event.aliases {
-            let _ = write!(text, ", {alias}");
+        display_event(text, event, (!explained).then_some(usual.as_str()));
+    }
+}
+
+/// The names of unit masks or modifiers, on one line.
+fn names(attributes: &[Named]) -> String {
+    let names: Vec<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+    names.join(" ")
+}
+
+/// An event with its unit masks and modifiers: each with its explanation, or where the `usual` modifiers are given their
+/// names only, without these modifiers.
+fn display_event(text: &mut String, event: &EventListing, usual: Option<&str>) {
+    let mark = if event.can_be_counted { '+' } else { '-' };
+    let _ = write!(text, "  {mark} {}", event.name);
+    for alias in &event.aliases {
+        let _ = write!(text, ", {alias}");
+    }
+    text.push('\n');
+    if event.description != event.name {
+        wrap(text, "      ", &event.description);
+    }
+    for (title, attributes) in [("unit masks", &event.unit_masks), ("modifiers", &event.modifiers)] {
+        if attributes.is_empty() {
+            continue;
         }
-        text.push('\n');
-        if event.description != event.name {
-            wrap(text, "      ", &event.description);
-        }
-        for (title, attributes) in [("unit masks", &event.unit_masks), ("modifiers", &event.modifiers)] {
-            let folded = names(attributes);
-            if attributes.is_empty() || (!explained && folded == usual_modifiers) {
-                continue;
-            }
-            if explained {
+        let folded = names(attributes);
+        match usual {
+            Some(usual) if folded == usual => {}
+            Some(_) => wrap(text, "      ", &format!("{title}: {folded}")),
+            None => {
                 let _ = writeln!(text, "      {title}:");
                 for attribute in attributes {
-                    wrap(
-                        text,
-                        "        ",
-                        &format!("{}  {}", attribute.name, attribute.description),
-                    );
+                    let words = format!("{}  {}", attribute.name, attribute.description);
+                    wrap(text, "        ", &words);
                 }
-            } else {
-                wrap(text, "      ", &format!("{title}: {folded}"));
             }
         }
     }

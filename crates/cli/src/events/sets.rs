@@ -1,6 +1,7 @@
 //! The metrics that event sets make of a processor's events, for `pinfold events`.
 
-use super::{contains, wrap};
+use super::wrap;
+use pinfold_linux::counters::listing::contains;
 use pinfold_sim::{EventSet, MetricDefinition};
 use serde::Serialize;
 use std::fmt::Write as _;

@@ -18,6 +18,7 @@
 mod error;
 mod event;
 mod group;
+pub mod listing;
 
 pub use error::CounterError;
 pub(crate) use error::forbidden;
