@@ -20,6 +20,7 @@ mod page_mapping;
 pub mod placement;
 mod prefetchers;
 mod pu_set;
+pub mod random;
 mod sample;
 mod summary;
 mod task_move;

@@ -26,6 +26,7 @@
 //! of a level are alike, and nearly optimal elsewhere.
 
 use pinfold_core::placement::{Levels, Placements, Profile};
+use pinfold_core::random::Random;
 use pinfold_core::{ObjectKind, Pinning, PuId, PuSet, Topology};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -63,12 +64,83 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
         return vec![];
     };
     let machine = Machine::new(topology);
+    farthest_first(profiled_pool(topology, &machine, &placements, threads), most)
+}
+
+/// As [`from_topology`], but exactly `most` pinnings where the machine has as many placements: where the extremes are fewer, other
+/// placements complete the pool. These are all of them, or a sample of many, which is always the same.
+pub fn most_different(topology: &Topology, threads: usize, most: usize) -> Vec<Pinning> {
+    let threads = threads.min(topology.allowed_pus().len());
+    let Ok(placements) = Placements::new(topology, threads) else {
+        return vec![];
+    };
+    let machine = Machine::new(topology);
+    let mut pool = profiled_pool(topology, &machine, &placements, threads);
+    if pool.len() < most {
+        let placement_of = |pinning: &Pinning| placements.representative(&pinning.pus().iter().copied().collect());
+        let mut seen: HashSet<Pinning> = pool.iter().filter_map(|(pinning, _)| placement_of(pinning)).collect();
+        let more: Vec<Pinning> = if placements.count() <= ENUMERATED.into() {
+            placements.iter().collect()
+        } else {
+            sample(&machine, &placements, threads, POOL_PER_PINNING * most)
+        };
+        let new = more.into_iter().filter(|pinning| seen.insert(pinning.clone()));
+        pool.extend(new.map(|pinning| {
+            let profile = Profile::new(&machine.levels, &pinning, threads);
+            (pinning, profile)
+        }));
+    }
+    farthest_first(pool, most)
+}
+
+/// Up to this many placements, all of them are in the pool of [`most_different`].
+const ENUMERATED: u32 = 4096;
+/// Where the placements are sampled: the size of the sample for each pinning that is wanted.
+const POOL_PER_PINNING: usize = 8;
+
+/// At most `size` placements, each once. Each draw weighs every level at random: by a heavy level, threads are packed into few of its
+/// objects; by one without weight, they are spread at random.
+fn sample(machine: &Machine, placements: &Placements, threads: usize, size: usize) -> Vec<Pinning> {
+    const WEIGHTS: [f64; 3] = [0.0, 1.0, 8.0];
+    let mut random = Random::new(threads as u64);
+    let mut seen = HashSet::new();
+    let mut sampled = vec![];
+    for _ in 0..4 * size {
+        let levels: Vec<f64> = (machine.levels.kinds().iter())
+            .map(|_| WEIGHTS[random.below(WEIGHTS.len())])
+            .collect();
+        let domains: Vec<f64> = (0..machine.levels.domain_count()).map(|_| random.uniform()).collect();
+        let key = |leaf: usize| {
+            let weighed = machine.levels.domains(leaf).iter().zip(&levels);
+            weighed.map(|(&domain, weight)| weight * domains[domain]).sum::<f64>()
+        };
+        let mut leaves: Vec<(f64, usize)> = (0..machine.preferred.len())
+            .map(|leaf| (key(leaf) + random.uniform(), leaf))
+            .collect();
+        leaves.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let leaves: Vec<usize> = leaves[..threads].iter().map(|&(_, leaf)| leaf).collect();
+        let placement = placements.representative(&machine.pus(&leaves).into_iter().collect());
+        sampled.extend(placement.filter(|pinning| seen.insert(pinning.clone())));
+        if sampled.len() >= size {
+            break;
+        }
+    }
+    sampled
+}
+
+/// The pool of [`from_topology`]: placements in both orders of ranks.
+fn profiled_pool(
+    topology: &Topology,
+    machine: &Machine,
+    placements: &Placements,
+    threads: usize,
+) -> Vec<(Pinning, Profile)> {
     let spread = machine.spread();
 
     // The first candidate is the pinning that runs already, not the representative of its placement.
     let first = machine.fill(&spread, threads, &machine.preferred);
     let first_placement = placements.representative(&machine.pus(&first).into_iter().collect());
-    let mut others = pool(&machine, &placements, threads);
+    let mut others = pool(machine, placements, threads);
     if !topology.core_kinds().is_empty() {
         others = on_the_fastest_cores(topology, threads, first_placement.iter().cloned().chain(others));
     }
@@ -95,7 +167,7 @@ pub fn from_topology(topology: &Topology, threads: usize, most: usize) -> Vec<Pi
         pool.extend(one);
         pool.extend(other.filter(|_| differ));
     }
-    farthest_first(pool, most)
+    pool
 }
 
 /// The allowed PUs in an order of which each prefix is distributed: over packages, then over NUMA groups, caches and

@@ -13,7 +13,6 @@ mod machine;
 pub mod microbenchmarks;
 pub mod misses;
 pub mod model;
-mod random;
 mod recorded;
 mod script;
 mod scripted;

@@ -7,8 +7,8 @@
 //!
 //! Limits: the noise is the whole program's, not each thread's; an unpinned thread always finds a PU of its own.
 
-use crate::random::Random;
 use crate::script::{Counter, Phase, Script, ScriptError};
+use pinfold_core::random::Random;
 use pinfold_core::{
     Applied, Configuration, Count, Machine, MachineError, Metric, PuId, PuSet, Refusal, Sample, Scope, TaskId,
     TaskSample, Topology, Wait,

@@ -12,7 +12,7 @@
 //! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs.
 
 use crate::model::Model;
-use crate::random::Random;
+use pinfold_core::random::Random;
 use pinfold_core::{PuId, PuSet};
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 
 use super::stream::{Batch, Event, EventKind, Generated, Stream};
 use crate::model::LINE_BYTES;
-use crate::random::Random;
+use pinfold_core::random::Random;
 use std::collections::VecDeque;
 
 /// Reads `bytes` from `base` on, eight at a time, `passes` times; every `writes_every`-th access is a store (0 for none).
@@ -29,7 +29,7 @@ pub fn random(base: u64, bytes: u64, number: u64, seed: u64) -> Box<dyn Stream> 
     Box::new(Generated::new(move || {
         (left > 0).then(|| {
             left -= 1;
-            Event::read(base + random.next() % (bytes / 8) * 8, 8, 12)
+            Event::read(base + random.next_bits() % (bytes / 8) * 8, 8, 12)
         })
     }))
 }
@@ -46,7 +46,7 @@ pub fn shared_updates(shared: u64, bytes: u64, own: u64, number: u64, seed: u64)
             match next % 32 {
                 0 => Event::write(address, 8, 1),
                 31 => {
-                    address = shared + random.next() % (bytes / 8) * 8;
+                    address = shared + random.next_bits() % (bytes / 8) * 8;
                     Event::read(address, 8, 10)
                 }
                 _ => Event::read(own + next * 8 % (16 << 10), 8, 3),
@@ -63,7 +63,7 @@ pub fn pointer_chase(base: u64, bytes: u64, number: u64, seed: u64) -> Box<dyn S
     let mut order: Vec<u64> = (0..bytes / LINE_BYTES).collect();
     for page in order.chunks_mut(PAGE) {
         for last in (1..page.len()).rev() {
-            page.swap(last, (random.next() % (last as u64 + 1)) as usize);
+            page.swap(last, (random.next_bits() % (last as u64 + 1)) as usize);
         }
     }
     let mut next = 0;

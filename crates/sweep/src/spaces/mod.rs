@@ -138,6 +138,22 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_gives_exactly_as_many_placements_and_always_the_same() {
+        for machine in ["e5-4650x4", "platinum-8168x2", "epyc-9654x2"] {
+            for (count, limit) in [(8, 16), (16, 16), (24, 40)] {
+                let pinnings = || -> Vec<String> {
+                    let points = threads(machine, count, Some(limit)).unwrap();
+                    let pinning = |point: &Point| point.configuration.pinning.to_string();
+                    points.iter().map(pinning).collect()
+                };
+                let first = pinnings();
+                assert_eq!(first.len(), limit, "{count} threads on {machine}");
+                assert_eq!(first, pinnings());
+            }
+        }
+    }
+
+    #[test]
     fn too_many_placements_are_counted_and_refused() {
         let error = threads("epyc-9654x2", 64, None).unwrap_err().to_string();
         assert!(

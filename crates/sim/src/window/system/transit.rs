@@ -1,7 +1,7 @@
 //! Lines on their way between caches: cores that compete for a line get it one after the other.
 
-use crate::random::Random;
 use crate::window::time::Ticks;
+use pinfold_core::random::Random;
 
 /// Lines that are remembered as handed on. A line whose entry another line overwrites counts as arrived.
 const TRANSIT: usize = 4096;
@@ -58,7 +58,7 @@ impl Transit {
     #[inline]
     fn varied(&mut self, latency: Ticks) -> Ticks {
         let most = latency / SCATTER;
-        latency - most + self.random.next() % (2 * most + 1)
+        latency - most + self.random.next_bits() % (2 * most + 1)
     }
 
     /// When the last transfer of a line between caches ended, or will end; 0 where none is known of.

@@ -3,14 +3,17 @@
 
 /// `SplitMix64` (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A generator whose numbers follow from `seed`.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next 64 random bits.
+    #[inline]
+    pub fn next_bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,17 +22,19 @@ impl Random {
     }
 
     /// Uniform in the open interval from 0 to 1, with 53 bits.
-    pub(crate) fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    #[inline]
+    pub fn uniform(&mut self) -> f64 {
+        ((self.next_bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
     /// A whole number below `bound`, which is above 0; as good as uniform for bounds far below 2^64.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    #[inline]
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next_bits() % bound as u64).expect("below a usize")
     }
 
     /// Normal with mean 0 and variance 1, by the method of Box and Muller.
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
@@ -43,8 +48,8 @@ mod tests {
     #[test]
     fn the_sequence_is_the_published_one() {
         let mut random = Random::new(1_234_567);
-        assert_eq!(random.next(), 6_457_827_717_110_365_317);
-        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+        assert_eq!(random.next_bits(), 6_457_827_717_110_365_317);
+        assert_eq!(random.next_bits(), 3_203_168_211_198_807_973);
     }
 
     #[test]
