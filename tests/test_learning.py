@@ -14,7 +14,7 @@ from conftest import PATIENCE, Sweep
 
 from pinfold.learn.action_table import build_action_table, rules_on_values, thresholds, training_rows
 from pinfold.learn.hints import HINTS, Hint, LlcDomains, Loads
-from pinfold.learn.observations import read_observations, relative_to_slowest, sensitive
+from pinfold.learn.observations import read_observations, read_table, relative_to_slowest, sensitive
 from pinfold.learn.ripper import RipperClassifier, first_that_holds
 from pinfold.learn.rule_policy import Trained, rule_policy
 
@@ -62,7 +62,7 @@ def swept(binary: Path, sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_a_policy_is_learned_from_a_sweep(swept: Swept) -> None:
-    observations, metrics = read_observations(swept.data, METRICS, {MACHINE: swept.domains})
+    observations, metrics = read_observations(read_table([swept.data]), METRICS, {MACHINE: swept.domains})
     assert len(observations) == len(PROGRAMS) * len(swept.placements)
     observations = relative_to_slowest(sensitive(observations))
     assert min(one.performance for one in observations) == 1
@@ -84,20 +84,24 @@ def test_a_policy_is_learned_from_a_sweep(swept: Swept) -> None:
 
 
 def test_every_placement_of_the_sweep_is_one_that_pinfold_lists(swept: Swept) -> None:
-    observations, _ = read_observations(swept.data, METRICS, {MACHINE: swept.domains})
+    observations, _ = read_observations(read_table([swept.data]), METRICS, {MACHINE: swept.domains})
     assert {one.loads for one in observations} == set(swept.placements)
 
 
 def test_rates_of_all_threads_are_told_per_thread(swept: Swept) -> None:
-    whole, _ = read_observations(swept.data, ["ipc"], {MACHINE: swept.domains}, performance="memory_bytes_per_s")
-    each, metrics = read_observations(swept.data, ["memory_bytes_per_s"], {MACHINE: swept.domains})
+    table = read_table([swept.data])
+    whole, _ = read_observations(table, ["ipc"], {MACHINE: swept.domains}, performance="memory_bytes_per_s")
+    each, metrics = read_observations(table, ["memory_bytes_per_s"], {MACHINE: swept.domains})
     assert [one.counters[0] * THREADS for one in each] == pytest.approx([one.performance for one in whole])
     assert (metrics[0].unit, metrics[0].normalised) == ("byte per thread and second", "per_thread_and_second")
 
 
 def test_regions_are_sample_periods_of_their_program(swept: Swept) -> None:
-    regions, _ = read_observations(swept.data, METRICS, {MACHINE: swept.domains}, periods="region", performance="speed")
-    programs, _ = read_observations(swept.data, METRICS, {MACHINE: swept.domains}, performance="speed")
+    table = read_table([swept.data])
+    regions, _ = read_observations(
+        read_table([swept.data]), METRICS, {MACHINE: swept.domains}, periods="region", performance="speed"
+    )
+    programs, _ = read_observations(table, METRICS, {MACHINE: swept.domains}, performance="speed")
     seconds = {(one.program, one.loads): one.seconds for one in programs}
     assert len(regions) > len(programs)
     assert all(one.period.startswith("0x") for one in regions)
@@ -118,4 +122,4 @@ def test_regions_are_sample_periods_of_their_program(swept: Swept) -> None:
 def test_what_the_data_set_does_not_have_is_named(swept: Swept, options: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"metrics": METRICS, "machines": {MACHINE: swept.domains}, **options}
     with pytest.raises(ValueError, match=message):
-        read_observations(swept.data, **arguments)
+        read_observations(read_table([swept.data]), **arguments)

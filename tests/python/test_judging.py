@@ -193,7 +193,7 @@ def test_a_policy_is_asked_again_where_it_sent_the_program() -> None:
         TOGETHER: Observation(program, "", TOGETHER, (STREAMING, 1e3), 1.0, 1.0),
         APART: Observation(program, "", APART, (2 * SHARING, 1e3), 1.0, 1.0),
     }
-    case = Case(program, "flip", MATCHES, places)
+    case = Case(program, "flip", MATCHES, places, fastest=1.0)
     assert [several(best_matches, EXACT, samples)(flips)(case) for samples in (1, 2, 3)] == [
         PACKED,
         DISTRIBUTED,

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from pinfold.learn.discretize import Floats
 from pinfold.learn.judging import Case, cases
 from pinfold.learn.machines import Machines
-from pinfold.learn.observations import Observation, behaviour_metrics, read_observations
+from pinfold.learn.observations import Observation, behaviour_metrics, read_observations, read_table
 from pinfold.learn.rule_policy import RuleMetric
 
 EVENT = "event:"
@@ -84,7 +84,7 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     """Read data sets of ``pinfold sweep``.
 
     Args:
-        files: Parquet files (docs/formats.md); metrics that one of them lacks are left out.
+        files: Parquet files (docs/formats.md). Which file has which rows makes no difference.
         binary: pinfold, which knows the machines.
         models: of machines that are not pinfold's own.
         incomplete: programs may have been observed in some placements only.
@@ -94,17 +94,11 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     """
     for file in files:
         _require_data_set(file)
-    columns = [behaviour_metrics(file) for file in files]
-    names = [name for name in columns[0] if all(name in others for others in columns[1:])]
-    found = {
-        name for file in files for name in pyarrow.parquet.read_table(file, columns=["machine"])["machine"].to_pylist()
-    }
-    machines = Machines(binary, sorted(found), models)
-    read_files = [read_observations(file, names, machines.domains) for file in files]
-    observations = [one for of_file, _ in read_files for one in of_file]
-    metrics = tuple(read_files[0][1])
+    table = read_table(files)
+    machines = Machines(binary, sorted(set(table["machine"].to_pylist())), models)
+    observations, metrics = read_observations(table, behaviour_metrics(table), machines.domains)
     simulated = any(_metadata(file)[b"pinfold.simulated"] == b"true" for file in files)
-    return DataSet(tuple(cases(observations, machines.best_matches, incomplete)), metrics, simulated, machines)
+    return DataSet(tuple(cases(observations, machines.best_matches, incomplete)), tuple(metrics), simulated, machines)
 
 
 def _metadata(file: Path) -> dict[bytes, bytes]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow
 import pyarrow.parquet
 
 from pinfold.learn.hints import LlcDomains, Loads, cpu_list
@@ -54,10 +55,45 @@ class Observation:
     """The more, the better; NaN is missing."""
     seconds: float
     """How long the whole program takes in this placement."""
+    pinning: tuple[int, ...] = ()
+    """The PU of each rank. Pinnings of one placement differ in the order of the ranks."""
+
+
+#: What tells a row of a data set from all others.
+KEY = ("machine", "command", "num_threads", "page_map", "prefetch", "pinning", "region")
+
+
+def read_table(files: Sequence[Path]) -> pyarrow.Table:
+    """Read data sets of ``pinfold sweep`` as one table.
+
+    The table depends on the rows only, not on which file has which rows or on the order of the files. A column that a
+    file lacks is missing in its rows.
+
+    Args:
+        files: Parquet files as docs/formats.md describes them.
+
+    Returns:
+        The rows in the order of ``KEY``. The schema's metadata has the metrics of all files.
+
+    Raises:
+        ValueError: if a metric has another unit in another file.
+    """
+    tables = [pyarrow.parquet.read_table(file) for file in files]
+    units: dict[str, str] = {}
+    for file, table in zip(files, tables, strict=True):
+        for metric in json.loads(table.schema.metadata[b"pinfold.metrics"]):
+            unit = units.setdefault(metric["name"], metric["unit"])
+            if unit != metric["unit"]:
+                raise ValueError(f"{file} has {metric['name']} in {metric['unit']}, another data set in {unit}")
+    table = pyarrow.concat_tables(tables, promote_options="permissive")
+    table = table.select([name for name in table.column_names if name not in units] + sorted(units))
+    metrics = [{"name": name, "unit": unit} for name, unit in sorted(units.items())]
+    table = table.replace_schema_metadata({b"pinfold.metrics": json.dumps(metrics).encode()})
+    return table.sort_by([(column, "ascending") for column in KEY])
 
 
 def read_observations(  # noqa: PLR0913 - each says which rows and columns are meant
-    file: Path,
+    table: pyarrow.Table,
     metrics: Sequence[str],
     machines: Mapping[str, LlcDomains],
     *,
@@ -66,52 +102,40 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
     page_map: str = "first_touch",
     prefetch: str = "0000",
 ) -> tuple[list[Observation], list[RuleMetric]]:
-    """Read the data set of ``pinfold sweep``.
+    """Read the observations of data sets.
 
     Args:
-        file: a Parquet file as docs/formats.md describes it.
+        table: what ``read_table`` returns.
         metrics: the columns that stand for behaviour. Rates of the whole program are divided by its threads.
-        machines: where the PUs of each machine in the file are.
+        machines: where the PUs of each machine in the table are.
         performance: a column of which more is better, or ``speed`` for repetitions a second.
         periods: what a sample period is: all of the program, or each of its parallel regions.
         page_map: rows with another page mapping are left out: the hint is about threads.
         prefetch: rows with another setting of the prefetchers are left out.
 
     Returns:
-        The observations in the file's order, and the metrics with their units.
+        The observations in the table's order, and the metrics with their units.
 
     Raises:
         ValueError: if a column or machine is missing, or nothing is left.
     """
-    schema = pyarrow.parquet.read_schema(file)
     for column in (*metrics, *([] if performance == SPEED else [performance])):
-        _require(column, schema.names, file)
+        _require(column, table.column_names)
     if performance == "time_s":
         raise ValueError(f"performance is time_s, of which less is better: take {SPEED!r}, repetitions a second")
-    rule_metrics = [_rule_metric(name, schema.metadata) for name in metrics]
-    columns = {
-        "machine",
-        "program",
-        "command",
-        "num_threads",
-        "region",
-        "pinning",
-        "page_map",
-        "prefetch",
-        "time_s",
-        *metrics,
-    }
-    columns |= {performance} - {SPEED}
-    rows = pyarrow.parquet.read_table(file, columns=sorted(columns)).to_pylist()
+    rule_metrics = [_rule_metric(name, table.schema.metadata) for name in metrics]
+    rows = table.select(sorted({*KEY, "program", "time_s", *metrics} | ({performance} - {SPEED}))).to_pylist()
     rows = [row for row in rows if row["page_map"] == page_map and row["prefetch"] == prefetch]
     if missing := sorted({row["machine"] for row in rows} - set(machines)):
         raise ValueError(
-            f"{file} has machine {missing[0]!r}, of which no LLC domains are given: see `pinfold topo --json`"
+            f"the data set has machine {missing[0]!r}, of which no LLC domains are given: see `pinfold topo --json`"
         )
     seconds = {_place(row): row["time_s"] for row in rows if row["region"] is None}
     wanted = [row for row in rows if (row["region"] is None) == (periods == "program")]
     if not wanted:
-        raise ValueError(f"{file} has no {periods} with page_map {page_map!r} and prefetch {prefetch!r}: sweep these")
+        raise ValueError(
+            f"the data set has no {periods} with page_map {page_map!r} and prefetch {prefetch!r}: sweep these"
+        )
     observations = [
         Observation(
             program=Program(row["machine"], row["program"], row["command"], row["num_threads"]),
@@ -122,23 +146,24 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
             ),
             performance=1 / row["time_s"] if performance == SPEED else _number(row[performance]),
             seconds=seconds[_place(row)],
+            pinning=tuple(_pus(row)),
         )
         for row in wanted
     ]
     return observations, rule_metrics
 
 
-def behaviour_metrics(file: Path) -> list[str]:
-    """Return the columns of a data set that can stand for behaviour: events and ratios that have a value somewhere.
+def behaviour_metrics(table: pyarrow.Table) -> list[str]:
+    """Return the columns of data sets that can stand for behaviour: events and ratios that have a value somewhere.
 
-    An event that has the values of another one in every row is that one by another name, and is left out.
+    Of events that have equal values in every row of the table, which are one event by several names, the one with the
+    shortest name is returned; of equally short names, the first in the alphabet.
     """
-    table = pyarrow.parquet.read_table(file)
     names = [name for name in table.column_names if _normalised(name) and table[name].null_count < table.num_rows]
     seen: dict[bytes, str] = {}
-    for name in names:
+    for name in sorted(names, key=lambda name: (len(name), name)):
         seen.setdefault(np.array(table[name].to_pylist(), dtype=np.float64).tobytes(), name)
-    return list(seen.values())
+    return sorted(seen.values())
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -154,11 +179,11 @@ def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def _require(column: str, columns: Sequence[str], file: Path) -> None:
+def _require(column: str, columns: Sequence[str]) -> None:
     if column not in columns:
         near = difflib.get_close_matches(column, columns, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(columns)}"
-        raise ValueError(f"{file} has no column {column!r}: {hint}")
+        raise ValueError(f"the data set has no column {column!r}: {hint}")
 
 
 def _of_all_threads(name: str) -> bool:
