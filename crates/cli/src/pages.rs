@@ -4,22 +4,18 @@ use crate::console;
 use crate::run::number;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use pinfold_core::memory::{
-    AccessProfile, MemoryArea, PageGoal, PageMoves, Profiled, Sampled, memory_nodes, node_of_pu, nodes_of_pus, spread,
-};
-use pinfold_core::{NodeId, NodeSet, PageMapping, PuId, Topology, size_text};
-use pinfold_linux::affinity::CpuMask;
+use pinfold_core::memory::{MemoryArea, PageGoal, PageMoves, Profiled, Sampled};
+use pinfold_core::{NodeId, NodeSet, PageMapping, size_text};
 use pinfold_linux::memory::{
-    Accesses, Areas, Calls, Limits, OtherProcess, SampledMachine, Sampling, System, Target, move_pages, on_process,
-    page_size,
+    Accesses, Areas, Calls, Limits, OtherProcess, ProcessThreads, SampledMachine, Sampling, System, Target, move_pages,
+    on_process, page_size,
 };
 use pinfold_linux::output::Output;
-use pinfold_linux::procfs::Procfs;
 use pinfold_linux::topology::{self, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show on which NUMA nodes the pages of a running process are, and move them.
@@ -56,8 +52,6 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-const PROCFS: &str = "/proc";
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let topology = topology::read(&Source::Live)?;
     let mapping = arguments.mapping.mapping(&topology)?;
@@ -66,37 +60,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let profile = arguments.sampling.profile()?;
     let json = Output::optional("--json", arguments.json.as_deref())?;
     let process = OtherProcess::hold(arguments.process)?;
-    let mut areas = areas(&process)?;
+    let system = System::default();
+    let mut areas = areas(&process, &system)?;
     let before = on_nodes(&areas);
     let mut moves = None;
     let mut sampled = None;
     let mut profiled = None;
     if let Some(mapping) = mapping {
+        let threads = ProcessThreads::new(&topology, &system, arguments.process);
         let mut goal: Box<dyn PageGoal> = if let Some(profile) = &profile {
-            let (accesses, told) = on_process(Path::new(PROCFS), profile, arguments.process, &areas, page_size())?;
+            let (accesses, told) = on_process(system.procfs(), profile, arguments.process, &areas, page_size())?;
             if accesses.is_empty() {
                 bail!("no memory of the process is that of the recording, so the pages stay where they are: {told}");
             }
             profiled = Some(told);
-            by_recorded(mapping, &accesses, &topology, arguments.process)
+            Box::new(threads.by_recorded(mapping, &accesses))
         } else if mapping.needs_accesses() {
             let accesses = accesses(&process, &areas, sampling)?;
             sampled = Some(accesses.sampled.clone());
-            by_accesses(mapping, &accesses, &topology, arguments.process)
+            Box::new(threads.by_accesses(mapping, &accesses))
         } else {
-            by_address(mapping, &topology, arguments.process)?
+            by_address(mapping, &threads)?
         };
         let limits = Limits {
             selection,
             rate: arguments.migration.rate(),
             page_size: page_size(),
         };
-        let mut calls = Calls::new(&process, Path::new(PROCFS), page_size());
+        let mut calls = Calls::new(&process, system.procfs(), page_size());
         let mut progress = crate::page_mapping::progress(arguments.quiet);
         let moved = moves.insert(PageMoves::towards(mapping.to_string()));
         move_pages(&mut calls, &areas, goal.as_mut(), limits, moved, &mut progress);
         if moved.broken_off.is_none() {
-            areas = self::areas(&process)?;
+            areas = self::areas(&process, &system)?;
         }
     }
     let after = on_nodes(&areas);
@@ -131,12 +127,10 @@ struct Document<'a> {
 }
 
 /// Where a mapping puts pages that does not depend on who accesses them.
-fn by_address(mapping: PageMapping, topology: &Topology, process: i32) -> Result<Box<dyn PageGoal>> {
-    let threads = nodes_of_threads(topology, process);
-    let weights = System::default();
-    match spread(mapping, topology, &threads, |node| weights.weight(node))? {
+fn by_address(mapping: PageMapping, threads: &ProcessThreads<'_>) -> Result<Box<dyn PageGoal>> {
+    match threads.spread(mapping)? {
         Some(spread) => Ok(Box::new(spread)),
-        None => bail!("{}", nowhere(mapping, &threads)),
+        None => bail!("{}", nowhere(mapping, &threads.nodes())),
     }
 }
 
@@ -155,64 +149,10 @@ fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) ->
     Ok(accesses)
 }
 
-/// Where a mapping puts pages that depends on who accesses them, as was sampled. A thread is on the node on which it may run,
-/// or on which it was seen last where there are several.
-fn by_accesses(mapping: PageMapping, accesses: &Accesses, topology: &Topology, process: i32) -> Box<dyn PageGoal> {
-    let threads = Procfs::default().threads(process).into_iter();
-    let bound: BTreeMap<u32, NodeId> = threads
-        .filter_map(|thread| Some((thread.cast_unsigned(), bound_to(thread, topology)?)))
-        .collect();
-    let node_of = |thread: u32| {
-        let seen = || node_of_pu(topology, *accesses.last_pus.get(&thread)?);
-        bound.get(&thread).copied().or_else(seen)
-    };
-    placed(mapping, &accesses.profile, topology, node_of)
-}
-
-/// The same for accesses that were recorded, by the threads' ranks: the order of their births. A thread is on the node on which
-/// it may run, or has run last where there are several.
-fn by_recorded(mapping: PageMapping, profile: &AccessProfile, topology: &Topology, process: i32) -> Box<dyn PageGoal> {
-    let procfs = Procfs::default();
-    let mut threads: Vec<(u64, i32, Option<PuId>)> = procfs
-        .threads(process)
-        .into_iter()
-        .filter_map(|thread| {
-            let stat = procfs.stat(process, thread)?;
-            Some((stat.start, thread, stat.last_pu))
-        })
-        .collect();
-    // Of births within the same clock tick the numbers tell.
-    threads.sort_unstable();
-    let node_of = |rank: u32| {
-        let &(_, thread, last_pu) = threads.get(usize::try_from(rank).ok()?)?;
-        bound_to(thread, topology).or_else(|| node_of_pu(topology, last_pu?))
-    };
-    placed(mapping, profile, topology, node_of)
-}
-
-fn placed(
-    mapping: PageMapping,
-    profile: &AccessProfile,
-    topology: &Topology,
-    node_of: impl Fn(u32) -> Option<NodeId>,
-) -> Box<dyn PageGoal> {
-    let nodes = memory_nodes(topology);
-    Box::new(match mapping {
-        PageMapping::Balance => profile.by_balance(&nodes),
-        _ => profile.by_locality(&nodes, node_of),
-    })
-}
-
-/// The only node on which a thread may run.
-fn bound_to(thread: i32, topology: &Topology) -> Option<NodeId> {
-    let mask = CpuMask::of_thread(thread).ok()?;
-    nodes_of_pus(topology, mask.pus()).only()
-}
-
-fn areas(process: &OtherProcess) -> Result<Vec<MemoryArea>> {
+fn areas(process: &OtherProcess, system: &System) -> Result<Vec<MemoryArea>> {
     let mut areas = None;
     process
-        .held(&mut |process| areas = Some(Areas::read(Path::new(PROCFS), process, page_size())))
+        .held(&mut |process| areas = Some(Areas::read(system.procfs(), process, page_size())))
         .with_context(|| format!("process {}", process.process()))?;
     Ok(areas.context("the process was not looked at")??.into())
 }
@@ -224,14 +164,6 @@ fn on_nodes(areas: &[MemoryArea]) -> BTreeMap<NodeId, u64> {
         *nodes.entry(node).or_default() += bytes;
     }
     nodes
-}
-
-/// The nodes on which the process's threads may run.
-fn nodes_of_threads(topology: &Topology, process: i32) -> NodeSet {
-    let threads = Procfs::default().threads(process);
-    let masks = threads.iter().filter_map(|&thread| CpuMask::of_thread(thread).ok());
-    let pus: Vec<PuId> = masks.flat_map(|mask| mask.pus().collect::<Vec<_>>()).collect();
-    nodes_of_pus(topology, pus)
 }
 
 /// Why a page mapping moves nothing.

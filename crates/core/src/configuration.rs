@@ -2,7 +2,7 @@
 
 use crate::memory::{PageMoves, Profiled, Sampled};
 use crate::{PageMapping, Prefetchers, PuId, RefusalCode, TaskId};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl fmt::Display for Pinning {
 }
 
 /// All that a policy sets for a program at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// The PUs of the ranks; `None` for the unpinned program.
     pub pinning: Option<Pinning>,
@@ -70,7 +70,6 @@ pub struct Configuration {
     pub left_alone: BTreeSet<TaskId>,
     /// Tasks that run on this PU, with or without a rank. The fields above hold for all other tasks: without a pinning
     /// they are unpinned.
-    #[serde(serialize_with = "as_pairs")]
     pub tasks: BTreeMap<TaskId, PuId>,
     /// Where the pages are; `None` leaves them to the operating system, whose default is `FirstTouch`.
     pub pages: Option<PageMapping>,
@@ -79,11 +78,6 @@ pub struct Configuration {
     /// The longest time for moving pages after threads that changed their node; if it would take longer, pages stay.
     /// `None` for no limit.
     pub following_within: Option<Duration>,
-}
-
-/// A map whose keys are no strings, as a list for JSON.
-fn as_pairs<S: Serializer>(tasks: &BTreeMap<TaskId, PuId>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(tasks)
 }
 
 impl Configuration {
@@ -121,7 +115,7 @@ impl Configuration {
 }
 
 /// What `Machine::apply` did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The tasks whose mask has changed.
     pub moved: Vec<TaskId>,
@@ -205,7 +199,6 @@ mod tests {
         assert_eq!(configuration.pu_of(task(1), Some(1)), Some(PuId(7)));
         assert_eq!(configuration.pu_of(task(1), None), Some(PuId(7)));
         assert_eq!(configuration.pu_of(task(2), None), None);
-        assert!(serde_json::to_string(&configuration).is_ok(), "keys that are no texts");
     }
 
     #[test]

@@ -33,8 +33,7 @@ pub struct Observed {
 /// One finding of a policy. Rates are in the metric's unit per second. `spread` is the coefficient of variation: the
 /// sample standard deviation of the rates of the readings within one probe, divided by their mean. It is `None` for
 /// fewer than two readings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "finding", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
     /// The initialisation of the program begins; nothing is compared yet.
     Initialising {

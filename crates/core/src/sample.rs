@@ -1,12 +1,11 @@
 //! An observation at one time. A value that is not available is `None`, never zero.
 
 use crate::{PuId, TaskId};
-use serde::Serialize;
 use std::time::Duration;
 
 /// One reading of a program. Counts are totals since the task or the program began, so that any two samples give a
 /// rate.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The machine's clock when it was taken, since the start of the run.
     pub at: Duration,
@@ -18,7 +17,7 @@ pub struct Sample {
 }
 
 /// The observation of one task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TaskSample {
     /// Which task.
     pub id: TaskId,
@@ -35,7 +34,7 @@ pub struct TaskSample {
 }
 
 /// A total, with the times that scale it if its counter was multiplexed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     /// What was counted while the counter ran.
     pub value: u64,

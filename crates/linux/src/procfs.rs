@@ -64,6 +64,11 @@ impl Procfs {
         Self { root: root.into() }
     }
 
+    /// Where it is mounted.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A file of a process, which is its number or `self`.
     pub(crate) fn file(&self, process: &str, name: &str) -> PathBuf {
         self.root.join(process).join(name)

@@ -2,11 +2,11 @@
 
 use object::Object;
 use pinfold_core::{Topology, content_hash};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::path::Path;
 
 /// A machine as it is told from others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// A hash of its shape, or of its model where it is simulated.
     pub fingerprint: String,
@@ -17,7 +17,7 @@ pub struct Machine {
 }
 
 /// A program with arguments of some shape, on a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgramKey {
     /// The build id of its binary as `build-id:HEX`, or a hash of the file as `xxh3:HEX`.
     pub identity: String,

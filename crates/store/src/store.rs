@@ -20,7 +20,7 @@ pub struct Store {
 }
 
 /// What was observed of a program in a placement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleRow {
     /// How many threads had ranks.
     pub threads: usize,
@@ -72,7 +72,7 @@ impl From<&Observed> for ObservedRow {
 }
 
 /// The hint that a program was given, and what came of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
     /// How many threads had ranks.
     pub threads: usize,
@@ -105,7 +105,7 @@ pub struct KnownHint {
 }
 
 /// A program and all that is known of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Program {
     /// The number by which it is shown and forgotten.
     pub id: i64,

@@ -6,8 +6,7 @@ use crate::journal::Row as SweptRow;
 use crate::parquet_table::{self, Values};
 use crate::plan::{Job, Plan};
 use anyhow::Result;
-use pinfold_sim::sweep::page_map_name;
-use serde::Serialize;
+use pinfold_sim::sweep::{MetricColumn, page_map_name};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -52,15 +51,6 @@ pub struct Layout {
     pub thread_map: Option<String>,
 }
 
-/// A metric of the data set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MetricColumn {
-    /// The column's name.
-    pub name: String,
-    /// The unit of its values.
-    pub unit: String,
-}
-
 /// A data set.
 pub struct DataSet {
     /// The name of the table's schema.
@@ -76,11 +66,7 @@ pub struct DataSet {
 impl DataSet {
     /// The results of all jobs of a plan, in the order of its jobs.
     pub fn of_sweep(plan: &Plan, outcomes: &[&[SweptRow]]) -> Self {
-        let metrics = plan
-            .metric_columns()
-            .into_iter()
-            .map(|(name, unit)| MetricColumn { name, unit });
-        let metrics: Vec<MetricColumn> = metrics.collect();
+        let metrics = plan.metric_columns();
         // By machine: the place of each metric among its own.
         let places: Vec<Vec<Option<usize>>> = plan
             .machines

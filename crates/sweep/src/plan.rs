@@ -156,12 +156,12 @@ impl Plan {
         })
     }
 
-    /// The metrics of all machines with their units: those of the first machine first.
-    pub fn metric_columns(&self) -> Vec<(String, String)> {
-        let mut columns: Vec<(String, String)> = vec![];
+    /// The metrics of all machines: those of the first machine first.
+    pub fn metric_columns(&self) -> Vec<MetricColumn> {
+        let mut columns: Vec<MetricColumn> = vec![];
         for column in self.machines.iter().flat_map(|machine| &machine.columns) {
-            if columns.iter().all(|(name, _)| *name != column.name) {
-                columns.push((column.name.clone(), column.unit.clone()));
+            if columns.iter().all(|known| known.name != column.name) {
+                columns.push(column.clone());
             }
         }
         columns

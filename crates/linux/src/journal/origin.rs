@@ -68,10 +68,10 @@ pub(super) enum Relation {
 impl Origin {
     /// That of this process.
     pub(super) fn here(procfs: &Procfs) -> Result<Self, JournalError> {
-        let boot = Path::new("/proc/sys/kernel/random/boot_id");
-        let boot = fs::read_to_string(boot).map_err(failure(boot, "read"))?;
-        let this = Path::new("/proc/self");
-        let number = fs::read_link(this).map_err(failure(this, "read"))?;
+        let boot = procfs.root().join("sys/kernel/random/boot_id");
+        let boot = fs::read_to_string(&boot).map_err(failure(&boot, "read"))?;
+        let this = procfs.root().join("self");
+        let number = fs::read_link(&this).map_err(failure(&this, "read"))?;
         if number.to_str() != Some(&process::id().to_string()) {
             return Err(JournalError::AnotherProc);
         }
@@ -205,6 +205,41 @@ mod tests {
     fn this_process_is_here() {
         let here = Origin::here(&Procfs::default()).unwrap();
         assert_eq!(here.relation(&here.clone()), Relation::Here);
+    }
+
+    /// A `/proc` in which `self` is the process with this number.
+    fn fake(process: &str) -> (tempfile::TempDir, Procfs) {
+        let root = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("sys/kernel/random/boot_id", "4711-0815\n");
+        file(&format!("{process}/ns/pid"), "");
+        file(&format!("{process}/timens_offsets"), "boottime           2        5\n");
+        std::os::unix::fs::symlink(process, root.path().join("self")).unwrap();
+        let procfs = Procfs::new(root.path());
+        (root, procfs)
+    }
+
+    #[test]
+    fn boot_and_namespaces_are_read_from_the_given_proc() {
+        let (root, procfs) = fake(&process::id().to_string());
+        let here = Origin::here(&procfs).unwrap();
+        let namespaces = here.namespaces.unwrap();
+        let pid = fs::metadata(root.path().join("self/ns/pid")).unwrap();
+        assert_eq!(
+            (here.boot.as_str(), namespaces.boot_offset),
+            ("4711-0815", 2 * SECOND + 5)
+        );
+        assert_eq!(namespaces.pid.inode, pid.ino());
+    }
+
+    #[test]
+    fn a_proc_of_other_namespaces_is_refused() {
+        let (_root, procfs) = fake("2000000000");
+        assert!(matches!(Origin::here(&procfs), Err(JournalError::AnotherProc)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Memory on NUMA nodes, by the kernel's calls: the memory policy that a program begins with (`policy`), what a running
-//! process's memory looks like (`maps`, `page_map`, `mapped`), who accesses what (`sampling`), and moving pages (`mover`, `calls`). Where each page belongs is
-//! decided in `pinfold_core::memory`.
+//! process's memory looks like (`maps`, `page_map`, `mapped`), who accesses what (`sampling`), on which nodes the threads of
+//! a process are (`threads`), and moving pages (`mover`, `calls`). `pinfold_core::memory` decides where each page belongs.
 
 mod calls;
 mod mapped;
@@ -12,6 +12,7 @@ mod process;
 mod run;
 mod sampling;
 mod system;
+mod threads;
 
 pub use calls::{Calls, MoveCalls, StopReason, Target, may_move_shared, page_size};
 pub use mapped::{ProfileError, on_process};
@@ -22,3 +23,4 @@ pub use policy::{Balancing, MemoryPolicy, Mode, PolicyError};
 pub use process::{OtherProcess, ProcessError};
 pub use sampling::{Accesses, NoMemoryEvents, SampleBy, SampledMachine, Sampling, SamplingError};
 pub use system::System;
+pub use threads::ProcessThreads;

@@ -6,9 +6,10 @@ use crate::events::{EventDefinition, EventSet};
 use crate::model::{LINE_BYTES, Model};
 use crate::timeline::Counter;
 use crate::window::{LevelCounters, Served};
+use serde::Serialize;
 
-/// One metric, as a column of a data set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One metric, as a column of a data set, whose metadata has it as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MetricColumn {
     /// Its name. An event has the name by which `pinfold run` knows its metric.
     pub name: String,
