@@ -1,4 +1,4 @@
-//! Lists the machine models and the event sets, so that one more is a file of its folder and nothing else.
+//! Lists the machine models and the event sets. To add one, add its file to the folder.
 
 #![expect(
     clippy::disallowed_macros,

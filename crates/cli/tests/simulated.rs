@@ -244,7 +244,7 @@ fn threads_that_outnumber_the_processors_take_turns_and_that_is_said_once() {
     ]);
     let shown = text(&output.stderr);
     assert!(output.status.success(), "{shown}");
-    assert_eq!(shown.matches("12 threads at once").count(), 1, "{shown}");
+    assert_eq!(shown.matches("12 threads at the same time").count(), 1, "{shown}");
 }
 
 #[test]

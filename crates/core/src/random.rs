@@ -1,5 +1,5 @@
-//! Random numbers that are the same on every machine and with every version of every library, so that a simulated run
-//! can be repeated from its seed alone.
+//! Random numbers that depend only on the seed: they are the same on every machine and with every version of every
+//! library. So the seed is enough to repeat a simulated run.
 
 /// `SplitMix64` (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl Random {
         ((self.next_bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// A whole number below `bound`, which is above 0; as good as uniform for bounds far below 2^64.
+    /// A whole number below `bound`, which is above 0. The distribution is nearly uniform for bounds far below 2^64.
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next_bits() % bound as u64).expect("below a usize")
@@ -44,7 +44,7 @@ impl Random {
 mod tests {
     use super::Random;
 
-    /// The first numbers of the generator that its authors published, for the seed 1234567.
+    /// The first numbers that the generator's authors published, for the seed 1234567.
     #[test]
     fn the_sequence_is_the_published_one() {
         let mut random = Random::new(1_234_567);

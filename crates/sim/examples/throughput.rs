@@ -1,8 +1,9 @@
-//! How many data accesses a second the window engine simulates, on one core of the host.
+//! Measures how many data accesses per second the window engine simulates, on one core of the host.
 //!
-//! Each row has a number of threads on a model with that number of cores, which stream through their own memory, read random words
-//! of it, now and then update words that they share, sweep a stencil together, or do one of these each (mixed); all with
-//! coherence, prefetchers and NUMA. The processor time counts, with the making of the accesses. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
+//! Each row has a number of threads on a model with that number of cores. The threads stream through their own memory,
+//! read random words of it, sometimes update shared words, sweep a stencil together, or each do one of these (mixed),
+//! all with coherence, prefetchers and NUMA. The figures use the processor time, including the generation of the
+//! accesses. `cargo run --release -p pinfold-sim --example throughput [ACCESSES [ROW]]`
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of threads and PUs are small")]
 #![expect(
@@ -17,7 +18,7 @@ use pinfold_sim::window::{Options, PageMapping, Prefetchers, Stream, WindowConfi
 
 const MIB: u64 = 1 << 20;
 
-/// One thread's share of the mix.
+/// The part of one thread in the mix.
 fn mixed(thread: u64, threads: u64, accesses: u64, kind: u64) -> Box<dyn Stream> {
     let own = (thread * 4 + kind + 1) << 32;
     match kind {
@@ -33,7 +34,7 @@ fn mixed(thread: u64, threads: u64, accesses: u64, kind: u64) -> Box<dyn Stream>
     }
 }
 
-/// The Opteron with `packages` packages in place of its four.
+/// The Opteron with `packages` packages instead of four.
 fn opteron(packages: usize) -> Model {
     let nodes = packages * 2;
     let text = include_str!("../../../machines/opteron-6164x4.toml");
@@ -58,10 +59,10 @@ fn opteron(packages: usize) -> Model {
             }
         })
         .collect();
-    Model::parse("opteron", &text.join("\n")).expect("the model stays sound")
+    Model::parse("opteron", &text.join("\n")).expect("the model stays valid")
 }
 
-/// The processor time that this program has used: wall time would measure the host's other programs too.
+/// The processor time that this program has used. Wall time would include the host's other programs.
 fn processor_seconds() -> f64 {
     let statistics = std::fs::read_to_string("/proc/self/schedstat").expect("the kernel keeps schedstat");
     let nanoseconds: f64 = statistics

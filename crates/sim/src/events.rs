@@ -1,15 +1,16 @@
-//! Event sets: under which names a processor's counters are known, and which of a simulated machine's counters stand for
-//! them. One file a microarchitecture in events/, with the events' names in libpfm4, what each is made of, and what it
-//! tells; `generic.toml` has the events that the kernel names alike on every processor. What is counted of the whole
-//! machine and not of a thread, its energy, has the names of Linux's PMU `power`, as `perf` takes them.
+//! Event sets: the names of a processor's events, and the counters of a simulated machine that give their counts.
+//! events/ has one file for each microarchitecture, with the names of the events in libpfm4, the counters behind each
+//! event, and what it shows. `generic.toml` has the events that the kernel names alike on every processor. Energy is
+//! counted for the whole machine and not for a thread; its events have the names of Linux's PMU `power`, as `perf`
+//! takes them.
 //!
-//! A set can say as well which sums and differences of its events make the metrics that SAM looks at, and how many can be counted at
-//! a time; `EventSet::groups` arranges them in groups that take turns.
+//! A set can also define metrics of SAM as sums and differences of its events, and say how many events can be counted
+//! at the same time. `EventSet::groups` arranges the events in groups that take turns.
 
 use crate::timeline::{Counter, Energy};
 use serde::Deserialize;
 
-// `SETS`: the name and the text of each file of events/.
+// `SETS`: the name and the text of each file in events/.
 include!(concat!(env!("OUT_DIR"), "/events.rs"));
 
 /// The events of a processor.
@@ -20,30 +21,31 @@ pub struct EventSet {
     pub name: String,
     /// libpfm4's name of its PMU; `None` for the kernel's generic events.
     pub pmu: Option<String>,
-    /// The machine models that have it.
+    /// The machine models with this processor.
     #[serde(default)]
     pub machines: Vec<String>,
     /// The energy that the processor meters (RAPL) and Linux shows as the PMU `power`.
     #[serde(default)]
     pub energy: Vec<Energy>,
-    /// How many counters a PU has that can count any of `events`; 0 where that is not known.
+    /// How many counters of a PU can count any of `events`; 0 where that is not known.
     #[serde(default)]
     pub programmable: usize,
-    /// How many unit masks of one event can be counted at a time; `None` for as many as there are counters.
+    /// How many unit masks of one event can be counted at the same time; `None` where only the number of counters
+    /// limits it.
     #[serde(default)]
     pub unit_masks: Option<usize>,
-    /// The events that have a counter of their own.
+    /// The events that have a fixed counter of their own.
     #[serde(default)]
     pub fixed: Vec<String>,
     /// The events.
     #[serde(rename = "event")]
     pub events: Vec<EventDefinition>,
-    /// What is made of them.
+    /// The metrics that the events make.
     #[serde(default, rename = "metric")]
     pub metrics: Vec<MetricDefinition>,
 }
 
-/// A rate that events make: the sum of some, less the sum of others.
+/// A rate made of events: the sum of `add`, less the sum of `subtract`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricDefinition {
@@ -52,7 +54,7 @@ pub struct MetricDefinition {
     pub name: String,
     /// The events that are added.
     pub add: Vec<String>,
-    /// The events that are taken away.
+    /// The events that are subtracted.
     #[serde(default)]
     pub subtract: Vec<String>,
     /// What it approximates, and what it leaves out.
@@ -60,7 +62,7 @@ pub struct MetricDefinition {
 }
 
 impl MetricDefinition {
-    /// Its events, those that are added first.
+    /// Its events, first those that are added.
     pub fn events(&self) -> impl Iterator<Item = &str> {
         self.add.iter().chain(&self.subtract).map(String::as_str)
     }
@@ -72,13 +74,13 @@ impl MetricDefinition {
 pub struct EventDefinition {
     /// Its name in libpfm4, as `--event` takes it.
     pub name: String,
-    /// Its number, for a processor whose tables libpfm4 has only where it is built for that architecture.
+    /// Its code, for a processor whose tables libpfm4 has only in a build for that architecture.
     pub code: Option<u64>,
     /// What one count is, in the singular.
     pub unit: String,
-    /// A simulated machine shows the sum of these.
+    /// A simulated machine shows the sum of these counters.
     pub counters: Vec<Counter>,
-    /// What it tells, and where simulated and real counts differ.
+    /// What it shows, and where simulated and real counts differ.
     pub explanation: String,
 }
 
@@ -93,7 +95,8 @@ impl EventSet {
         sets
     }
 
-    /// The events that the machine of this name shows: the generic ones, and those of its processor where a set is known.
+    /// The events that the machine with this name shows: the generic ones, and those of its processor where a set is
+    /// known.
     pub fn of_machine(machine: &str) -> Vec<EventDefinition> {
         Self::all()
             .into_iter()
@@ -109,12 +112,12 @@ impl EventSet {
             .find(|set| set.machines.iter().any(|name| name == machine))
     }
 
-    /// The set of libpfm4's PMU of this name.
+    /// The set for libpfm4's PMU with this name.
     pub fn of_pmu(pmu: &str) -> Option<Self> {
         Self::all().into_iter().find(|set| set.pmu.as_deref() == Some(pmu))
     }
 
-    /// Whether the metric of this name has prefetched lines in it.
+    /// Whether the metric with this name includes prefetched lines.
     pub fn counts_prefetches(&self, metric: &str) -> bool {
         let events: Vec<&str> = self.metric(metric).map_or(vec![], |metric| metric.events().collect());
         let counted = self.events.iter().filter(|event| events.contains(&event.name.as_str()));
@@ -123,17 +126,17 @@ impl EventSet {
             .any(|&counter| counter == Counter::PrefetchesFromMemory)
     }
 
-    /// The metric of this name.
+    /// The metric with this name.
     pub fn metric(&self, name: &str) -> Option<&MetricDefinition> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The events of all metrics, in groups of which each fits the counters at once; the groups take turns. The events of one
-    /// metric are in one group wherever they fit, so that a difference is one of counts of the same time. Fixed events are in
-    /// none: they are always counted.
+    /// The events of all metrics, in groups that take turns; each group fits the counters at the same time. The events
+    /// of one metric are in one group wherever they fit, so that a difference is one of counts of the same time. Fixed
+    /// events are in no group: they are always counted.
     pub fn groups(&self) -> Vec<Vec<&str>> {
         let mut groups: Vec<Vec<&str>> = vec![];
-        // What needs most room first.
+        // The metrics with the most events come first.
         let mut metrics: Vec<&MetricDefinition> = self.metrics.iter().collect();
         metrics.sort_by_key(|metric| std::cmp::Reverse(metric.events().count()));
         for metric in metrics {
@@ -158,7 +161,7 @@ impl EventSet {
         groups
     }
 
-    /// Whether these can be counted at a time.
+    /// Whether these events can be counted at the same time.
     fn fits(&self, events: &[&str]) -> bool {
         let base = |event: &str| event.split(':').next().unwrap_or_default().to_owned();
         let most = self.unit_masks.unwrap_or(usize::MAX);
@@ -170,7 +173,7 @@ impl EventSet {
         self.fixed.iter().any(|fixed| fixed == event)
     }
 
-    /// The energy that the machine of this name meters; none where no set is known.
+    /// The energy that the machine with this name meters; empty where no set is known.
     pub fn energy_of_machine(machine: &str) -> Vec<Energy> {
         Self::all()
             .into_iter()
@@ -181,7 +184,7 @@ impl EventSet {
 }
 
 impl Energy {
-    /// The event's name as `perf` and `--event` take it. Linux has one for each package; this is their sum.
+    /// The event's name as `perf` and `--event` take it. Linux has one such event for each package; this is their sum.
     pub fn event_name(self) -> &'static str {
         match self {
             Self::Package => "power/energy-pkg/",
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
     use crate::model::builtin_names;
 
-    /// Those with metrics.
+    /// The sets with metrics.
     fn sets() -> Vec<EventSet> {
         EventSet::all()
             .into_iter()
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_machine_without_odd_constraints_a_metrics_events_are_counted_at_the_same_time() {
+    fn the_events_of_a_metric_are_counted_at_the_same_time_unless_the_machine_has_constraints() {
         for set in sets().into_iter().filter(|set| set.unit_masks.is_none()) {
             let groups = set.groups();
             for metric in &set.metrics {
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_made_of_something_and_its_name_is_there_once() {
+    fn every_event_has_counters_and_a_name_of_its_own() {
         for name in builtin_names() {
             let events = EventSet::of_machine(name);
             for event in &events {

@@ -1,9 +1,9 @@
-//! Simulated machines: those of a model, on which a recording runs with the counters that a real machine would show, and
-//! the scripted one, whose rates are given, for tests of the loop and of policies.
+//! Simulated machines. A modelled machine runs a recording and shows the counters that a real machine would show. A
+//! scripted machine has given rates and tests the loop and the policies.
 //!
 //! - [`model`] describes a machine; [`window`] simulates a region of interest of a program on it in detail;
 //! - [`RecordedProgram`] makes a program of a recording;
-//! - `timeline` strings repetitions of the pieces of one program, or of several side by side, together at the rates of windows;
+//! - `timeline` advances the repetitions of one program, or of several side by side, at the rates of windows;
 //! - [`sweep`] simulates a program in many configurations, one at a time;
 //! - [`thresholds`] has the microbenchmarks of SAM;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].

@@ -1,9 +1,9 @@
-//! The simulated machine as a `Machine`: the run of a program, or of several side by side, on a model, with the counters that a
-//! real one would show.
+//! The simulated machine as a `Machine`: one program, or several side by side, runs on a model, and the machine shows
+//! the counters that a real one would show.
 
 use crate::events::{EventDefinition, EventSet};
 use crate::model::Model;
-use crate::timeline::{Energy, Program, Timeline, Wanted};
+use crate::timeline::{Energy, Program, Requested, Timeline};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeSet, PageMapping,
     PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample, Topology, Wait, sources,
@@ -14,12 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Asks simulated programs to end. Each does the repetition that is going on to its end, and goes on until all have.
+/// Asks simulated programs to end. Each completes its current repetition, and continues until all have completed
+/// theirs.
 #[derive(Clone, Debug, Default)]
 pub struct EndSwitch(Rc<Cell<bool>>);
 
 impl EndSwitch {
-    /// The programs shall end.
+    /// Asks the programs to end.
     pub fn end(&self) {
         self.0.set(true);
     }
@@ -28,29 +29,28 @@ impl EndSwitch {
 /// How often a program repeats its region of interest.
 #[derive(Clone, Debug)]
 pub enum Repeat {
-    /// This number of times. Of several programs side by side each does at least this number, and none ends before the
-    /// others.
+    /// This number of times. Of several programs side by side each does at least this number, and all end together.
     Times(NonZeroU64),
-    /// Until somebody asks it to end, or a virtual day has passed.
+    /// Until the programs are asked to end, or a virtual day has passed.
     UntilAsked(EndSwitch),
 }
 
-/// Programs end after this time whatever is asked, in seconds: a policy that never comes to its end shall not keep
-/// the user waiting for ever.
+/// Programs end after a virtual day in any case, in seconds. A policy that never finishes must not keep the user
+/// waiting.
 const LONGEST: f64 = 86_400.0;
 
-/// What of a run may be set.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How often programs do their pieces.
+    /// How often programs repeat their regions of interest.
     pub repeat: Repeat,
-    /// What they end with.
+    /// The exit status of the programs.
     pub exit_status: i32,
-    /// Where the random numbers of the run begin: those of the scheduler and of the latency of transfers between caches.
+    /// The seed of the run's random numbers: those of the scheduler and of the latency of transfers between caches.
     pub seed: u64,
 }
 
-/// One of the programs that run.
+/// One of the programs of a run.
 #[derive(Clone)]
 pub struct NamedProgram {
     /// Its tasks' name.
@@ -59,42 +59,94 @@ pub struct NamedProgram {
     pub program: Arc<dyn Program>,
 }
 
-/// What came of one of the programs that run.
+/// The progress of one program of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramProgress {
     /// Its process.
     pub process: i32,
     /// How many tasks it has.
     pub tasks: usize,
-    /// Repetitions that are done, with the part that is done of the present one.
+    /// Completed repetitions, with the completed part of the current one.
     pub repetitions: f64,
-    /// For how long it stood still because its pages were moved.
+    /// How long it stood still because its pages were moved.
     pub paused: Duration,
-    /// Each event that tasks count, by its name, and what all of the program's have counted.
+    /// The name of each event that tasks count, with the count of all tasks of the program.
     pub events: Vec<(String, f64)>,
 }
 
-/// The process id of the first simulated program. Threads count on from it, program by program.
+/// The process id of the first simulated program. The ids of threads follow, program by program.
 const FIRST: i32 = 1000;
 
-/// The number of a task as the kernel would give it.
+/// The id of a task as the kernel would give it.
 fn number(task: usize) -> i32 {
     FIRST.saturating_add(i32::try_from(task).unwrap_or(i32::MAX))
 }
 
-/// The run of programs on a model.
+/// The metrics of a run, with `regions` where every program marks regions.
+fn metrics(regions: bool, events: &[EventDefinition], energy: &[Energy]) -> Vec<Metric> {
+    let mut metrics = vec![];
+    if regions {
+        metrics.push(sources::REGIONS.metric(Scope::Program));
+    }
+    metrics.push(sources::ITERATIONS.metric(Scope::Program));
+    metrics.extend(events.iter().map(|event| Metric {
+        name: format!("event:{}", event.name),
+        unit: event.unit.clone(),
+        source: &sources::EVENT,
+        scope: Scope::Task,
+    }));
+    metrics.extend(energy.iter().map(|energy| Metric {
+        name: format!("event:{}", energy.event_name()),
+        unit: ENERGY_UNIT.to_owned(),
+        source: &sources::EVENT,
+        scope: Scope::Program,
+    }));
+    metrics
+}
+
+/// The note that threads share PUs, where the programs have more threads than the machine has allowed PUs.
+fn shared_pus(programs: &[NamedProgram], pus: usize) -> Option<String> {
+    let threads: usize = programs.iter().map(|named| named.program.threads_at_once()).sum();
+    let what = match programs.len() {
+        1 => "recording has",
+        _ => "recordings have",
+    };
+    (threads > pus).then(|| {
+        format!(
+            "The {what} {threads} threads at the same time, and the machine has {pus} CPUs. The threads take turns, in \
+             time slices of 3 ms."
+        )
+    })
+}
+
+/// The ids of all tasks, program by program.
+fn task_ids(timeline: &Timeline, programs: usize) -> Vec<TaskId> {
+    (0..programs)
+        .flat_map(|program| {
+            let tasks = timeline.tasks(program);
+            let process = number(tasks.start);
+            tasks.map(move |task| TaskId {
+                serial: task as u64,
+                process,
+                thread: number(task),
+            })
+        })
+        .collect()
+}
+
+/// Programs that run on a model.
 pub struct SimulatedMachine {
     topology: Topology,
     timeline: Timeline,
     events: Vec<EventDefinition>,
     energy: Vec<Energy>,
-    /// By program: regions of a repetition. Empty where not all of them mark any.
+    /// By program: regions of a repetition. Empty where some program marks none.
     regions: Vec<u64>,
     metrics: Vec<Metric>,
     tasks: Vec<TaskId>,
     programs: Vec<NamedProgram>,
     run: Run,
-    /// By program: the repetition with which it ends, once it was asked to.
+    /// By program: the repetition with which it ends, once it has been asked to end.
     last: Option<Vec<f64>>,
     notes: Vec<String>,
     reported_released: bool,
@@ -104,7 +156,7 @@ pub struct SimulatedMachine {
 }
 
 impl SimulatedMachine {
-    /// A run that has not begun, of at least one program. `topology` is the model's, restricted to the PUs that may be used.
+    /// A run that has not begun, of at least one program. `topology` is the model's, restricted to the allowed PUs.
     pub fn new(model: Model, topology: Topology, programs: Vec<NamedProgram>, run: Run) -> Self {
         let events = EventSet::of_machine(&model.name);
         let energy = EventSet::energy_of_machine(&model.name);
@@ -113,48 +165,13 @@ impl SimulatedMachine {
             .map(|named| named.program.regions().filter(|&regions| regions > 0))
             .collect();
         let regions = regions.unwrap_or_default();
-        let mut metrics = vec![];
-        if !regions.is_empty() {
-            metrics.push(sources::REGIONS.metric(Scope::Program));
-        }
-        metrics.push(sources::ITERATIONS.metric(Scope::Program));
-        metrics.extend(events.iter().map(|event| Metric {
-            name: format!("event:{}", event.name),
-            unit: event.unit.clone(),
-            source: &sources::EVENT,
-            scope: Scope::Task,
-        }));
-        metrics.extend(energy.iter().map(|energy| Metric {
-            name: format!("event:{}", energy.event_name()),
-            unit: ENERGY_UNIT.to_owned(),
-            source: &sources::EVENT,
-            scope: Scope::Program,
-        }));
-        let mut notes = vec![];
-        let pus = topology.allowed_pus().len();
-        let at_once: usize = programs.iter().map(|named| named.program.threads_at_once()).sum();
-        if at_once > pus {
-            let what = match programs.len() {
-                1 => "recording has",
-                _ => "recordings have",
-            };
-            notes.push(format!(
-                "The {what} {at_once} threads at once and the machine {pus} CPUs: they take turns, in time slices of 3 ms."
-            ));
-        }
+        let metrics = metrics(!regions.is_empty(), &events, &energy);
+        let notes = shared_pus(&programs, topology.allowed_pus().len())
+            .into_iter()
+            .collect();
         let parts = programs.iter().map(|named| Arc::clone(&named.program)).collect();
         let timeline = Timeline::new(model, parts, topology.allowed_pus(), run.seed);
-        let tasks = (0..programs.len())
-            .flat_map(|program| {
-                let tasks = timeline.tasks(program);
-                let process = number(tasks.start);
-                tasks.map(move |task| TaskId {
-                    serial: task as u64,
-                    process,
-                    thread: number(task),
-                })
-            })
-            .collect();
+        let tasks = task_ids(&timeline, programs.len());
         Self {
             timeline,
             topology,
@@ -173,7 +190,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// What came of each program.
+    /// The progress of each program.
     pub fn programs(&self) -> Vec<ProgramProgress> {
         (0..self.programs.len())
             .map(|program| {
@@ -216,13 +233,13 @@ impl SimulatedMachine {
         }
     }
 
-    /// What a task has counted of an event.
+    /// The count of an event for a task.
     fn event(&self, task: usize, event: &EventDefinition) -> f64 {
         let counters = event.counters.iter();
         counters.map(|&counter| self.timeline.count(task, counter)).sum()
     }
 
-    /// Where the events of tasks begin among the metrics, and those of the machine's energy.
+    /// The positions of the first event of tasks and of the first event of the machine's energy among the metrics.
     fn first_event(&self) -> (usize, usize) {
         let energy = self.metrics.len() - self.energy.len();
         (energy - self.events.len(), energy)
@@ -262,8 +279,8 @@ impl SimulatedMachine {
             .collect()
     }
 
-    /// Why pages cannot be so; `None` where they can.
-    fn not_so(&self, pages: PageMapping) -> Option<Refusal> {
+    /// Why pages cannot be mapped so; `None` where they can.
+    fn mapping_refusal(&self, pages: PageMapping) -> Option<Refusal> {
         let nodes: NodeSet = self.topology.nodes().iter().map(|there| there.id).collect();
         let lacking = pages.named().difference(&nodes);
         if !lacking.is_empty() {
@@ -290,12 +307,12 @@ impl SimulatedMachine {
     }
 }
 
-/// A counter's whole counts.
+/// A count as a whole number, as a counter shows it.
 fn whole(count: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a counter shows whole counts, and they are never negative; the last digits are rounding"
+        reason = "a counter shows whole counts that are never negative; fractions are rounding errors"
     )]
     let value = (count * (1.0 + 1e-12)) as u64;
     value
@@ -359,12 +376,12 @@ impl Machine for SimulatedMachine {
             pins.push(pin);
         }
         let pages = configuration.pages.filter(|&pages| {
-            let refusal = self.not_so(pages);
+            let refusal = self.mapping_refusal(pages);
             let possible = refusal.is_none();
             applied.refused.extend(refusal);
             possible
         });
-        self.timeline.configure(Wanted {
+        self.timeline.configure(Requested {
             pins,
             mapping: pages.unwrap_or(self.timeline.mapping()),
             prefetchers: configuration.prefetchers.unwrap_or(self.timeline.prefetchers()),

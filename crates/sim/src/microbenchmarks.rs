@@ -1,15 +1,16 @@
-//! Microbenchmarks on a simulated machine, as Intel's Memory Latency Checker, lmbench and STREAM do them on a real one. They
-//! run through the same caches, directory, memory and links as a recording.
+//! Microbenchmarks on a simulated machine, like those of Intel's Memory Latency Checker, lmbench and STREAM on a real
+//! one. They use the same caches, directory, memory and links as a recording.
 //!
 //! - **Latency of a cache**: follows a pointer chain through half of the cache, in random order within each page, often
-//!   enough that the first, cold pass does not count.
-//! - **Latency of memory**: follows such a chain through memory that no thread has touched, placed on one node.
-//! - **Latency of another core's cache**: that core reads or writes a quarter of its private caches; then core 0 follows a
-//!   chain through it. The memory behind it is on the other core's node.
-//! - **Exchange**: two cores write the same word in turn, as with compare-and-swap; half the time of a round.
-//! - **Bandwidth**: every core goes through its own arrays. Where there are stores, the cores first fill the caches in the
-//!   same manner, so that as many modified lines leave them as come in. How large the caches are does not matter to arrays
-//!   that nobody goes through twice, only how long that takes; so they are taken to be small here.
+//!   enough that the first, cold pass does not matter.
+//! - **Latency of memory**: follows such a chain through untouched memory on one node.
+//! - **Latency of another core's cache**: that core reads or writes a quarter of its private caches. Then core 0
+//!   follows a chain through these lines. Their memory is on the other core's node.
+//! - **Exchange**: two cores write the same word in turn, as with compare-and-swap. The result is half the time of a
+//!   round.
+//! - **Bandwidth**: every core goes through its own arrays. With stores, the cores first fill the caches in the same
+//!   manner, so that as many modified lines leave the caches as enter them. No array is read twice, so the size of the
+//!   caches changes only how long the filling takes. Small caches are used here.
 //!
 //! Prefetchers are off for latencies, as the tools switch them off, and on for bandwidths. One PU of each core runs.
 
@@ -27,44 +28,44 @@ pub use compare::{Comparison, MeasureError, none_found};
 
 /// The region that is timed.
 const TIMED: u64 = 1;
-/// A token by which one core tells another that the lines are in its cache.
+/// The token with which one core signals to another that the lines are in its cache.
 const READY: u64 = 1 << 40;
-/// Where arrays begin; each is on pages of its own.
+/// Base address of the arrays. Each array has its own pages.
 const BASE: u64 = 1 << 30;
-/// Loads of a chain that are timed at least.
+/// The least number of timed loads of a chain.
 const LOADS: u64 = 1 << 16;
-/// Bytes that a bandwidth's timed part moves through all cores at least, and through each of them.
+/// The least number of bytes that the timed part of a bandwidth moves, through all cores and through each core.
 const MOVED: u64 = 32 << 20;
 const MOVED_BY_CORE: u64 = 512 << 10;
-/// What a core has at most of a cache beyond the first level where arrays are stored to, doubled for each further level.
+/// The largest capacity of a core in the second level where arrays are stored to. It doubles for each further level.
 const SMALL_CACHE: u64 = 128 << 10;
-/// By how much more than their size the caches are filled before a bandwidth with stores is timed.
+/// The caches are filled with this multiple of their size before a bandwidth with stores is timed.
 const FILL: f64 = 1.25;
 /// Rounds of an exchange.
 const ROUNDS: u64 = 1000;
-/// The order of every chain.
+/// The seed of the order of every chain.
 const SEED: u64 = 7;
 
-/// A measured figure, beside what was published of it.
+/// A measured figure beside the published one.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     /// What was measured.
     pub measure: Measure,
-    /// What came out, in seconds or bytes a second.
+    /// The simulated result, in seconds or bytes per second.
     pub simulated: f64,
-    /// What was published, where something was.
+    /// The published figure, where there is one.
     pub published: Option<&'a Published>,
 }
 
 impl Row<'_> {
-    /// By how much the simulated figure is above the published one, in percent of the published one.
+    /// How much the simulated figure exceeds the published one, in percent of the published one.
     pub fn difference_percent(&self, model: &Model) -> Option<f64> {
         let published = self.published?.value(model);
         Some((self.simulated / published - 1.0) * 100.0)
     }
 }
 
-/// What can be measured on every machine of this shape, and what else was published of this one.
+/// The measures that exist on every machine of this shape, and the others that were published for this one.
 pub fn measures(model: &Model) -> Vec<Measure> {
     let there = |target: &&Target| model.has(**target);
     let latencies = Target::ALL.iter().filter(there).map(|&of| Measure::Latency(of));
@@ -86,7 +87,7 @@ pub fn measures(model: &Model) -> Vec<Measure> {
     all.into_iter().collect()
 }
 
-/// Measures `measure`, which the machine must have; in seconds or bytes a second.
+/// Simulates `measure`, which the machine must have. The result is in seconds or bytes per second.
 pub fn measure(model: &Model, measure: Measure) -> Result<f64, WindowError> {
     let cycles_a_second = model.frequency().0;
     match measure {
@@ -104,14 +105,14 @@ pub fn measure(model: &Model, measure: Measure) -> Result<f64, WindowError> {
     }
 }
 
-/// The PU that stands for a core: its first.
+/// The PU that represents a core: its first.
 pub(crate) fn pu_of_core(model: &Model, core: usize) -> PuId {
     let pus = u32::try_from(model.pus()).unwrap_or(u32::MAX);
     let pu = (0..pus).find(|&pu| model.core_of_pu(pu) == Some((core, 0)));
     PuId(pu.expect("every core has a first PU"))
 }
 
-/// Runs one stream on each of `cores`, with pages on the nodes of `placed` and else where they are touched first.
+/// Runs one stream on each of `cores`. Pages in `placed` are on the given nodes, all others are placed by first touch.
 fn run(
     model: &Model,
     cores: &[usize],
@@ -132,7 +133,7 @@ fn marks(events: Vec<Event>) -> Box<dyn Stream> {
     Box::new(Recorded::new(events))
 }
 
-/// `stream` within the region that is timed.
+/// `stream` within the timed region.
 fn timed(stream: Box<dyn Stream>) -> Vec<Box<dyn Stream>> {
     vec![
         marks(vec![Event::mark(EventKind::RegionBegin, TIMED)]),
@@ -141,7 +142,7 @@ fn timed(stream: Box<dyn Stream>) -> Vec<Box<dyn Stream>> {
     ]
 }
 
-/// Cycles from when the first thread began what is timed to when the last one ended it.
+/// Cycles from the first thread's begin of the timed region to the last thread's end of it.
 fn elapsed(result: &WindowResult) -> f64 {
     let begin = result
         .regions
@@ -152,7 +153,7 @@ fn elapsed(result: &WindowResult) -> f64 {
     end - begin
 }
 
-/// All pages of `bytes` from `base` on, on `node`.
+/// Puts all pages of `bytes` from `base` on `node`.
 pub(crate) fn place(placed: &mut HashMap<u64, u8>, base: u64, bytes: u64, node: usize) {
     let node = u8::try_from(node).expect("there are at most 64 nodes");
     let pages = base / PAGE_BYTES..=(base + bytes) / PAGE_BYTES;
@@ -178,7 +179,7 @@ fn cache_latency(model: &Model, level: usize) -> Result<f64, WindowError> {
 fn memory_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
     let node = model
         .target_node(&model.routes(), of, 0)
-        .expect("the caller asks for what is there");
+        .expect("the caller asks for an existing target");
     let mut placed = HashMap::new();
     place(&mut placed, BASE, LOADS * LINE_BYTES, node);
     let chain = synthetic::pointer_chase(BASE, LOADS * LINE_BYTES, LOADS, SEED);
@@ -190,7 +191,7 @@ fn memory_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
 fn core_latency(model: &Model, of: Target) -> Result<f64, WindowError> {
     let core = model
         .target_core(&model.routes(), of)
-        .expect("the caller asks for what is there");
+        .expect("the caller asks for an existing target");
     let run = |streams| run(model, &[0, core], &HashMap::new(), Prefetchers::NONE, streams);
     let write = match of {
         Target::SameDomainExchange | Target::SamePackageExchange | Target::OtherPackageExchange => {
@@ -231,7 +232,7 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
             Cores::Machine => true,
         })
         .collect();
-    // Arrays; how many of them, from the first, are read; which one is written; how many arrays' bytes count.
+    // The arrays: how many are read, counted from the first; which one is written; how many arrays' bytes count.
     let (arrays, reads, written, counted) = match mix {
         Mix::Reads => (1, 1, None, 1),
         Mix::Copy => (2, 1, Some(1), 2),
@@ -249,9 +250,9 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
     for (thread, &core) in cores.iter().enumerate() {
         let node = model
             .target_node(&routes, of, model.node_of_core(core))
-            .expect("the caller asks for what is there");
-        // Three pages more than a multiple of sixteen, so that no two arrays are in the same sets of the caches at once,
-        // nor in the same slot of what follows strides.
+            .expect("the caller asks for an existing target");
+        // The distance is three pages more than a multiple of sixteen pages. So no two arrays use the same sets of the
+        // caches or the same slot of the stride tracker at the same time.
         let length = (fill + bytes).next_multiple_of(16 * PAGE_BYTES) + 3 * PAGE_BYTES;
         let base = BASE + thread as u64 * arrays * length;
         place(&mut placed, base, arrays * length, node);
@@ -270,7 +271,7 @@ fn bandwidth(model: &Model, of: Target, by: Cores, mix: Mix) -> Result<f64, Wind
     Ok(moved / elapsed(&result) * model.frequency().0)
 }
 
-/// How many bytes fill a cache.
+/// The number of bytes that fill a cache.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -280,7 +281,7 @@ pub(crate) fn filled(cache: u64) -> u64 {
     (cache as f64 * FILL) as u64
 }
 
-/// What a core has of all caches, when `cores` share them.
+/// A core's part of the capacity of all caches, when `cores` share them.
 pub(crate) fn cache_of_core(model: &Model, cores: &[usize]) -> u64 {
     let last = model.caches.len() - 1;
     let domains: BTreeSet<usize> = cores.iter().map(|&core| model.domain_of_core(core)).collect();

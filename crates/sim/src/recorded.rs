@@ -1,14 +1,14 @@
 //! A recording as a program that a simulated machine runs.
 //!
-//! A recording holds what the threads did under QEMU, on some other machine. How they waited there is no part of the
-//! program, so waiting is taken out and replaced by what ended it (`order`). What is left are accesses, instructions
-//! between them, and events that order threads.
+//! A recording holds what the threads did under QEMU, on some other machine. How they waited there is not part of the
+//! program. So waiting is removed and replaced by its cause (`order`). Accesses, the instructions between them, and the
+//! events that order threads remain.
 //!
-//! 1. Once, the whole recording is read for its events and for who touches each page first.
-//! 2. `order` decides, event by event, what the simulation does in its place.
-//! 3. Every stream reads its thread's part of the file again and puts these in.
+//! 1. The whole recording is read once, for its events and for the thread that touches each page first.
+//! 2. `order` decides for each event what the simulation does in its place.
+//! 3. Every stream reads its thread's part of the file again and inserts these events.
 //!
-//! Of a recording with windows, what lies between them takes no time.
+//! In a recording with windows, the parts between the windows take no time.
 
 mod order;
 mod owners;
@@ -21,7 +21,7 @@ use owners::owners;
 use pinfold_trace::{Access, EventKind as RecordedKind, FromAccess, Recording, ThreadReader, TraceError};
 use std::sync::{Mutex, PoisonError};
 
-/// A recording that can be run on simulated machines.
+/// A recording that runs on simulated machines.
 pub struct RecordedProgram {
     recording: Recording,
     orders: Vec<Orders>,
@@ -31,14 +31,14 @@ pub struct RecordedProgram {
     error: Mutex<Option<String>>,
 }
 
-/// A recording cannot be run.
+/// Why a recording cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordedError {
     /// It cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// There is nothing in it.
-    #[error("the recording holds no thread: nothing can be run; record a program that runs until its end")]
+    /// It is empty.
+    #[error("the recording has no thread that can run; record a program that runs until its end")]
     Empty,
 }
 
@@ -93,7 +93,7 @@ impl RecordedProgram {
     }
 }
 
-/// How many threads live at the same time at most.
+/// The highest number of threads that live at the same time.
 fn threads_at_once(threads: &[ThreadEvents]) -> usize {
     let mut changes: Vec<(u64, bool)> = threads
         .iter()
@@ -158,7 +158,7 @@ struct RecordedStream<'a> {
 impl Stream for RecordedStream<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> bool {
         batch.events.clear();
-        // A batch of the recording may hold nothing that the simulation needs.
+        // A batch of the recording may contain nothing that the simulation needs.
         while batch.events.is_empty() {
             match self.reader.next_batch(&mut self.batch) {
                 Ok(true) => self.translate(&mut batch.events),
@@ -197,7 +197,7 @@ impl RecordedStream<'_> {
 }
 
 /// A hash of an instruction's address and of whether it stores, from 1 (Fibonacci hashing: Knuth, The Art of Computer
-/// Programming 3, section 6.4). An instruction that copies has a stride for what it reads and one for what it writes.
+/// Programming 3, section 6.4). A copy instruction has one stride for its loads and one for its stores.
 fn site(pc: u64, write: bool) -> u8 {
     let [.., highest] = (pc << 1 | u64::from(write))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -213,7 +213,7 @@ impl FromAccess for Event {
             instructions: access.instructions,
             size: u16::from(access.size),
             kind: match (access.write, access.locked) {
-                // The store of an atomic instruction whose load is there; QEMU tells some as one access.
+                // The store of an atomic instruction, after its load. QEMU reports some of them as one access.
                 (_, true) if access.instructions > 0 => EventKind::Locked,
                 (true, _) => EventKind::Write,
                 (false, _) => EventKind::Read,
@@ -231,7 +231,7 @@ impl FromAccess for Event {
     }
 }
 
-/// The instructions before a recorded event, and what is done in its place.
+/// Adds the instructions before a recorded event, and what the simulation does in the event's place.
 fn put_event(orders: &Orders, next: &mut usize, instructions: u64, into: &mut Vec<Event>) {
     if !orders.silent(*next) {
         put_instructions(instructions, into);
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_instruction_reads_and_what_it_writes_are_followed_apart() {
+    fn loads_and_stores_of_an_instruction_have_separate_strides() {
         let sites = [0x40_1000, 0x40_1004].map(|pc| [site(pc, false), site(pc, true)]);
         let [[a, b], [c, d]] = sites;
         assert!(a != b && c != d && a != c, "{sites:?}");

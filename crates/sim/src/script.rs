@@ -1,4 +1,5 @@
-//! The script of a scripted machine: a TOML file in which the user says how fast a program would run how placed.
+//! The script of a scripted machine: a TOML file in which the user says at which rate a program runs under each
+//! placement.
 //!
 //! ```
 //! let script: pinfold_sim::Script = r#"
@@ -63,22 +64,22 @@ pub struct Script {
     pub(crate) later: Vec<Thread>,
 }
 
-/// A stretch of the program until the next phase.
+/// A phase of the program, until the next one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Phase {
     pub(crate) start: Seconds,
-    /// Steps a second of each working thread where no pinning below applies.
+    /// Steps per second of each working thread where none of the pinnings applies.
     pub(crate) rate: Amount,
-    /// Steps a second of each working thread that is not pinned; `rate` where it is absent.
+    /// Steps per second of each working thread that is not pinned; `rate` where it is absent.
     pub(crate) unpinned: Option<Amount>,
-    /// The factor on that rate for each other working thread in the same last-level-cache domain.
+    /// The factor on `unpinned` for each other working thread in the same last-level-cache domain.
     #[serde(default = "one")]
     pub(crate) llc_sharing: Amount,
-    /// No thread runs.
+    /// Whether all threads are idle.
     #[serde(default)]
     pub(crate) idle: bool,
-    /// The share of the time for which a working thread runs to make its steps; it sleeps for the rest.
+    /// The share of time in which a working thread runs to make its steps; it sleeps for the rest.
     #[serde(default = "all")]
     pub(crate) busy: Share,
     #[serde(default, rename = "pinning")]
@@ -89,12 +90,14 @@ pub(crate) struct Phase {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinnedRate {
-    /// The PUs of the working threads in the order of their creation; beyond the last they start again.
+    /// The PUs of the working threads in the order of their creation. Further threads use the list again from its
+    /// begin.
     pub(crate) pus: OrderedPus,
     pub(crate) rate: Amount,
 }
 
-/// A task that begins later, or ends before the program does. Serials go on after `threads` in the order of `begins`.
+/// A task that begins later, or ends before the program does. Serials continue after `threads` in the order of
+/// `begins`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Thread {
@@ -102,12 +105,12 @@ pub(crate) struct Thread {
     pub(crate) begins: Seconds,
     pub(crate) ends: Option<Seconds>,
     pub(crate) name: Option<String>,
-    /// From when on it uses processor time.
+    /// When it starts to use processor time.
     #[serde(default)]
     pub(crate) works_from: Seconds,
 }
 
-/// What can be counted; without any the machine has one metric, `scripted`, of which each task counts its steps.
+/// What can be counted. By default the machine has one metric, `scripted`, of which each task counts its steps.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptMetric {
@@ -115,15 +118,15 @@ struct ScriptMetric {
     unit: String,
     source: &'static MetricSource,
     scope: Scope,
-    /// Counts a step.
+    /// Counts per step.
     #[serde(default = "one")]
     per_step: Amount,
-    /// Times, from and to, between which it cannot be read.
+    /// The time ranges in which it cannot be read.
     #[serde(default)]
     missing: Vec<(Seconds, Seconds)>,
 }
 
-/// A metric and how it follows from the program's steps.
+/// A metric and its relation to the program's steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     pub(crate) metric: Metric,
@@ -131,13 +134,13 @@ pub(crate) struct Counter {
     pub(crate) missing: Vec<(Duration, Duration)>,
 }
 
-/// The most tasks of a script: as many as a recording has at one time.
+/// The limit of the tasks of a script, the same as that of a recording's threads at one time.
 const MOST_TASKS: u64 = 4096;
 
-/// The longest time, in seconds: 30 years. It keeps sums of times in range.
+/// The limit of a time, in seconds: 30 years. It keeps sums of times in range.
 const LONGEST: f64 = 1e9;
 
-/// The greatest amount. What follows from it by products and sums is finite.
+/// The limit of an amount. It keeps products and sums finite.
 const GREATEST: f64 = 1e15;
 
 /// A time from 0 on.
@@ -188,7 +191,7 @@ impl TryFrom<f64> for Amount {
             Ok(Self(value))
         } else {
             Err(format!(
-                "{value} cannot be: give a number from 0 to {GREATEST:e}, such as 120.0"
+                "{value} is out of range: give a number from 0 to {GREATEST:e}, such as 120.0"
             ))
         }
     }
@@ -220,13 +223,13 @@ impl TryFrom<String> for OrderedPus {
     }
 }
 
-/// Why a script cannot be played.
+/// Why a script is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScriptError {
     /// It is not TOML, or a key is unknown, missing or has a wrong value.
     #[error("line {line}: {why}")]
     Syntax {
-        /// Where, counted from 1.
+        /// The line, from 1.
         line: usize,
         /// What is wrong.
         why: String,
@@ -236,7 +239,7 @@ pub enum ScriptError {
     Endless,
     /// Phases are missing or out of order.
     #[error(
-        "the script's [[phase]] number {0}, counted from 1, does not begin after the one before: the first `start` is 0, and each is later than the last"
+        "the script's [[phase]] number {0}, counted from 1, does not begin after the one before: set the first `start` to 0, and each further one to a later time"
     )]
     Phases(usize),
     /// No phase at all.
@@ -245,23 +248,23 @@ pub enum ScriptError {
     /// A thread that ends before it begins.
     #[error("the script's [[thread]] number {0}, counted from 1, ends before it begins")]
     Thread(usize),
-    /// More tasks than can be played.
-    #[error("the script has {0} tasks, `threads` and each [[thread]]: there may be {MOST_TASKS} at most")]
+    /// There are more tasks than allowed.
+    #[error("the script has {0} tasks, `threads` and each [[thread]]: the limit is {MOST_TASKS}")]
     Tasks(u64),
-    /// A helper that there is not.
-    #[error("the script's `helpers` name task {serial}, but there are only the tasks 0 to {last}")]
+    /// `helpers` names a task that does not exist.
+    #[error("the script's `helpers` name task {serial}, but the tasks are 0 to {last}")]
     Helper {
-        /// What it names.
+        /// The serial in `helpers`.
         serial: u64,
-        /// The last there is.
+        /// The last serial.
         last: u64,
     },
     /// A PU that the topology does not have.
-    #[error("the script names PU {pu}, but its machine has only {pus}")]
+    #[error("the script names PU {pu}, but its machine has {pus}")]
     Pu {
-        /// What it names.
+        /// The PU in the script.
         pu: PuId,
-        /// What there is.
+        /// The PUs of the machine.
         pus: PuSet,
     },
 }
@@ -284,7 +287,7 @@ impl FromStr for Script {
 }
 
 impl Script {
-    /// The machine's shape, as `--machine` takes it; the caller makes a `Topology` of it.
+    /// The machine's shape, as `--machine` takes it. The caller makes a `Topology` of it.
     pub fn topology(&self) -> &str {
         &self.topology
     }

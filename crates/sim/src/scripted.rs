@@ -1,11 +1,11 @@
-//! A machine with scripted rates and a clock of its own: a run takes no time and comes out the same every time.
+//! A machine with scripted rates and its own clock: a run takes no time and gives the same result every time.
 //!
-//! Time advances in stretches within which nothing changes: to the next tenth of a second (when the noise changes), to
-//! the next phase, to a thread's beginning or end, to the end of the program or of the wait, whichever comes first.
-//! Over a stretch each working thread makes `rate * (1 + noise) * time` steps. After threads were moved, the rate
-//! recovers as `1 - cold * exp(-time / warm_up)`, of which the exact integral is taken. Threads on one PU share it.
+//! Time advances in steps in which nothing changes: to the next tenth of a second (when the noise changes), to the next
+//! phase, to a thread's begin or end, or to the end of the program or of the wait, whichever is first. In a step each
+//! working thread makes `rate * (1 + noise) * time` steps of work. After threads were moved, the rate recovers as `1 -
+//! cold * exp(-time / warm_up)`, and the exact integral of this is used. Threads on one PU share it.
 //!
-//! Limits: the noise is the whole program's, not each thread's; an unpinned thread always finds a PU of its own.
+//! Limits: the noise applies to the whole program, not to each thread; an unpinned thread always has a PU to itself.
 
 use crate::script::{Counter, Phase, Script, ScriptError};
 use pinfold_core::random::Random;
@@ -15,10 +15,10 @@ use pinfold_core::{
 };
 use std::time::Duration;
 
-/// For how long the noise stays the same.
-const NOISE_STRETCH: Duration = Duration::from_millis(100);
+/// The time for which the noise stays the same.
+const NOISE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The process id of the scripted program. Its threads count on from it.
+/// The process id of the scripted program. The ids of its threads follow.
 const PROCESS: i32 = 1000;
 
 #[derive(Clone, Debug)]
@@ -27,13 +27,13 @@ struct Task {
     name: String,
     begins: Duration,
     ends: Option<Duration>,
-    /// From when on it uses processor time; `None` for a helper.
+    /// When it starts to use processor time; `None` for a helper.
     works_from: Option<Duration>,
     rank: Option<usize>,
     pu: Option<PuId>,
     steps: f64,
     cpu_time: Duration,
-    /// It has been in the last sample in which it can be.
+    /// Whether the last sample with this task has been taken.
     seen_ended: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Scripted {
     counters: Vec<Counter>,
     metrics: Vec<Metric>,
     random: Random,
-    /// The noise of the present stretch in standard deviations, and when the stretch ends.
+    /// The noise of the current interval in standard deviations, and the end of the interval.
     noise: f64,
     noise_ends: Duration,
     now: Duration,
@@ -67,7 +67,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// A machine of this shape that plays `script`; the shape is what `Script::topology` describes.
+    /// A machine of this shape that plays `script`; `Script::topology` describes the shape.
     pub fn new(script: Script, topology: Topology) -> Result<Self, ScriptError> {
         script.check_pus(&topology.object(topology.root()).pus)?;
         let counters = script.counters();
@@ -131,7 +131,7 @@ impl Scripted {
         begun.unwrap_or(&phases[0])
     }
 
-    /// The rate of each task while nothing changes, warm and without noise.
+    /// The current rate of each task, warm and without noise.
     fn rates(&self) -> Vec<f64> {
         let phase = self.phase();
         let working: Vec<&Task> = self.tasks.iter().filter(|task| task.works(self.now)).collect();
@@ -172,7 +172,7 @@ impl Scripted {
         self.tasks.iter().filter(there).count()
     }
 
-    /// By what the steps at full rate are to be multiplied in the stretch from now for `length`, in seconds.
+    /// The factor on the steps at full rate for the time from now to `length` later, in seconds.
     fn warm_seconds(&self, length: Duration) -> f64 {
         let seconds = length.as_secs_f64();
         let constant = self.script.warm_up.0.as_secs_f64();
@@ -184,8 +184,8 @@ impl Scripted {
         seconds - self.script.cold.0 * constant * (decay(since) - decay(since + seconds))
     }
 
-    /// When the present stretch ends, `limit` at the latest.
-    fn stretch_ends(&self, limit: Duration) -> Duration {
+    /// The end of the current step, at most `limit`.
+    fn step_end(&self, limit: Duration) -> Duration {
         let phases = self.script.phases.iter().map(|phase| phase.start.0);
         let begins = self.tasks.iter().map(|task| task.begins);
         let ends = self.tasks.iter().filter_map(|task| task.ends);
@@ -209,15 +209,15 @@ impl Scripted {
         } else {
             correlation * self.noise + (1.0 - correlation * correlation).sqrt() * fresh
         };
-        self.noise_ends += NOISE_STRETCH;
+        self.noise_ends += NOISE_INTERVAL;
     }
 
-    /// Plays one stretch, until `limit` at the latest.
+    /// Plays one step, to `limit` at most.
     fn advance(&mut self, limit: Duration) {
         if self.now >= self.noise_ends {
             self.draw_noise();
         }
-        let mut length = self.stretch_ends(limit).saturating_sub(self.now);
+        let mut length = self.step_end(limit).saturating_sub(self.now);
         let speed = (1.0 + self.script.noise.0 * self.noise).max(0.0);
         let mut steps: Vec<f64> = self
             .rates()
@@ -227,7 +227,7 @@ impl Scripted {
         if let Some(work) = self.script.work {
             let (all, left) = (steps.iter().sum::<f64>(), work.0 - self.work_done());
             if all >= left {
-                // The work ends within this stretch; its rate is taken to be even within a tenth of a second.
+                // The work ends within this step. The rate is taken to be constant within a tenth of a second.
                 let share = if all > 0.0 { left / all } else { 0.0 };
                 length = length.mul_f64(share);
                 for steps in &mut steps {
@@ -261,7 +261,7 @@ impl Scripted {
         }
     }
 
-    /// A task begins: it takes the lowest rank that is free.
+    /// A task begins and takes the lowest free rank.
     fn begin(&mut self, index: usize) {
         let now = self.now;
         let taken = |rank: usize| self.tasks.iter().any(|task| task.lives(now) && task.rank == Some(rank));

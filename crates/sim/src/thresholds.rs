@@ -1,17 +1,18 @@
-//! The microbenchmarks by which SAM finds its thresholds (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, sections 2.1 and 2.2),
-//! on a simulated machine.
+//! The microbenchmarks for SAM's thresholds (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, sections 2.1 and 2.2), on
+//! a simulated machine.
 //!
-//! - **Sharing** (figure 1): two threads take a lock in turn, change what it protects, and compute. How long they compute sets
-//!   the rate of coherence events. They run on two cores that share a last-level cache, and on two that do not.
-//! - **Copying** (figure 2): tasks on the cores of one package copy arrays of their own, one task, two, and so on. With *high*
-//!   locality lines follow each other; with *low* locality each is 4 KiB further on than the one before.
+//! - **Sharing** (figure 1): two threads take a lock in turn, change the data that it protects, and compute. The length
+//!   of the computation determines the rate of coherence events. The threads run on two cores that share a last-level
+//!   cache, and on two that do not.
+//! - **Copying** (figure 2): tasks on the cores of one package copy their own arrays; one task, two, and so on. With
+//!   *high* locality lines follow each other; with *low* locality each is 4 KiB after the one before.
 //!
-//! Each runs once for the caches to fill, and then is counted.
+//! Each runs once to fill the caches, and then once more to be counted.
 //!
-//! What is counted are the events by which SAM tells coherence and demand for memory on this processor (`[[metric]]` in events/*.toml);
-//! where none are known, lines that another last-level cache served, and accesses that the last-level cache did not hold. Whether
-//! lines that prefetchers bring are among the latter differs between processors. Rows of memory chips are not modelled; what makes
-//! copying with low locality slower are prefetches that are of no use.
+//! The counted events are those that show coherence and memory demand to SAM on this processor (`[[metric]]` in
+//! events/*.toml). Where no such events are known, lines that another last-level cache served and accesses that missed
+//! the last-level cache are counted. Whether the latter include prefetched lines differs between processors. Rows of
+//! memory chips are not modelled. Copying with low locality is slower because its prefetches are useless.
 
 use crate::events::EventSet;
 use crate::microbenchmarks::{cache_of_core, filled, place, pu_of_core};
@@ -24,54 +25,55 @@ use crate::window::{
 use pinfold_core::Pinning;
 use std::collections::HashMap;
 
-/// Accesses to what two threads share, of each of them.
+/// Accesses of each thread to the shared data.
 const ACCESSES: u64 = 256;
-/// Most instructions between two accesses; each further point has half as many, and the last none.
+/// Most instructions between two accesses. Each further point has half as many, and the last has none.
 const MOST_WORK: u32 = 409_600;
-/// How often that is halved.
+/// The number of halvings.
 const HALVINGS: u32 = 12;
-/// Bytes that each task copies while it is counted.
+/// Bytes that each task copies in the counted part.
 const COPIED: u64 = 1 << 21;
 const BASE: u64 = 1 << 30;
 
-/// How two threads fare that share data.
+/// The effect of a common last-level cache on two threads that share data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingPoint {
-    /// Instructions between two accesses to what they share.
+    /// Instructions between two accesses to the shared data.
     pub instructions: u32,
-    /// Coherence events of a thread between last-level caches, per unhalted cycle, with the threads apart.
+    /// Coherence events of a thread between last-level caches, per unhalted cycle, while the threads are on separate
+    /// caches.
     pub events_per_cycle: f64,
-    /// Speed under one last-level cache over that under two, minus one.
+    /// The speed with a common last-level cache divided by that with two, minus one.
     pub gain: f64,
 }
 
-/// What tasks copy that share a package.
+/// The throughput of tasks that copy on one package.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CopyPoint {
-    /// How many.
+    /// The number of tasks.
     pub tasks: usize,
-    /// With lines that follow each other.
+    /// With lines that follow each other (high locality).
     pub high: Copied,
-    /// With lines that are 4 KiB apart.
+    /// With lines at a distance of 4 KiB (low locality).
     pub low: Copied,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copied {
-    /// Bytes read, and as many written, a second, all tasks together.
+    /// Bytes read per second, by all tasks together. The same number is written.
     pub bytes_per_second: f64,
-    /// Accesses that the last-level cache did not hold per unhalted cycle, added up over all tasks.
+    /// Accesses that missed the last-level cache per unhalted cycle, as the sum over all tasks.
     pub misses_per_cycle: f64,
 }
 
-/// Instructions between two accesses: from most, by halves, to none.
+/// Instructions between two accesses: the largest number first, then halves of it, and none at last.
 pub fn work() -> impl Iterator<Item = u32> {
     (0..HALVINGS).map(|halvings| MOST_WORK >> halvings).chain([0])
 }
 
-/// What two threads that share data gain from a common last-level cache, from seldom accesses to frequent ones. `None` on a
-/// machine where there is only one such cache, or one a core.
+/// What two threads that share data gain from a common last-level cache, from rare accesses to frequent ones. `None` on
+/// a machine with only one last-level cache, or with one for each core.
 pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> {
     let domain = |core: usize| model.domain_of_core(core);
     let other_package = (0..model.cores()).find(|&core| model.package_of_core(core) != model.package_of_core(0));
@@ -96,7 +98,7 @@ pub fn sharing(model: &Model) -> Result<Option<Vec<SharingPoint>>, WindowError> 
     work().map(point).collect::<Result<_, _>>().map(Some)
 }
 
-/// What tasks copy on the first package, from one task to one on each core.
+/// The throughput of copying on the first package, from one task to one on each core.
 pub fn copying(model: &Model) -> Result<Vec<CopyPoint>, WindowError> {
     let cores: Vec<usize> = (0..model.cores())
         .filter(|&core| model.package_of_core(core) == 0)
@@ -111,19 +113,19 @@ pub fn copying(model: &Model) -> Result<Vec<CopyPoint>, WindowError> {
     numbers_of_tasks(cores.len()).map(point).collect()
 }
 
-/// All numbers up to eight, then even ones, and the last: what is of interest is where the curve bends, and where it ends.
+/// All numbers up to eight, then even numbers, and the last: they show where the curve bends and where it ends.
 pub fn numbers_of_tasks(cores: usize) -> impl Iterator<Item = usize> {
     (1..=cores).filter(move |&tasks| tasks <= 8 || tasks % (cores / 8).max(2) == 0 || tasks == cores)
 }
 
-/// What SAM counts on a processor.
+/// A metric of SAM on a processor.
 struct Metric {
     add: Vec<Counter>,
     subtract: Vec<Counter>,
 }
 
 impl Metric {
-    /// The metric `name` of the model's processor, and where none is known the sum of `otherwise`.
+    /// The metric `name` of the model's processor; the sum of `otherwise` where none is known.
     fn of(model: &Model, name: &str, otherwise: &[Counter]) -> Self {
         let unknown = || Self {
             add: otherwise.to_vec(),
@@ -176,7 +178,7 @@ impl Counted {
     }
 }
 
-/// Runs one stream on each of `cores`; what they did between the first mark and the second.
+/// Runs one stream on each of `cores`. Returns what the streams did between the first mark and the second.
 fn run(
     model: &Model,
     cores: &[usize],
@@ -197,7 +199,7 @@ fn run(
     Ok(Counted::between(model, first, last))
 }
 
-/// `stream` once, a mark, again, and a mark.
+/// `stream` once, a mark, `stream` again, and a mark.
 fn twice(stream: impl Fn(u64) -> Box<dyn Stream>) -> Box<dyn Stream> {
     let mark = || -> Box<dyn Stream> { Box::new(crate::window::Recorded::new(vec![Event::mark(EventKind::Mark, 0)])) };
     synthetic::sequence(vec![stream(0), mark(), stream(1), mark()])
@@ -208,7 +210,7 @@ fn share(model: &Model, cores: [usize; 2], instructions: u32) -> Result<Counted,
     run(model, &cores, &HashMap::new(), streams)
 }
 
-/// One of two threads that take turns: a token stands for a ticket lock, which goes to the waiting thread.
+/// One of two threads that take turns. A token represents a ticket lock, which passes to the waiting thread.
 fn accesses(thread: u64, instructions: u32) -> Box<dyn Stream> {
     const LOCK: u64 = BASE;
     const DATA: u64 = BASE + 2 * LINE_BYTES;
@@ -236,7 +238,8 @@ fn accesses(thread: u64, instructions: u32) -> Box<dyn Stream> {
 
 fn copy(model: &Model, cores: &[usize], high: bool) -> Result<Copied, WindowError> {
     let fill = filled(cache_of_core(model, cores)).next_multiple_of(BLOCK);
-    // Three pages more than a multiple of sixteen, so that no two arrays are in the same sets of the caches at once.
+    // The distance is three pages more than a multiple of sixteen pages, so no two arrays use the same sets of the
+    // caches at the same time.
     let length = (fill + COPIED).next_multiple_of(16 * PAGE_BYTES) + 3 * PAGE_BYTES;
     let mut placed = HashMap::new();
     let mut streams = vec![];
@@ -256,7 +259,7 @@ fn copy(model: &Model, cores: &[usize], high: bool) -> Result<Copied, WindowErro
     })
 }
 
-/// Pages that are gone through line by line with low locality, before the next ones.
+/// Pages that are copied line by line with low locality, before the next ones.
 const PAGES: u64 = 256;
 /// Their bytes.
 const BLOCK: u64 = PAGES * PAGE_BYTES;
@@ -264,12 +267,13 @@ const BLOCK: u64 = PAGES * PAGE_BYTES;
 /// Bytes that a vector move reads or writes.
 const MOVE: u64 = 16;
 const MOVES: u64 = LINE_BYTES / MOVE;
-/// Its instructions, with those of the loop around it. How far a core is ahead of its prefetchers follows from it, and so what share
-/// of the lines counts as misses where prefetched ones do not: the more it computes, the fewer. Assumed.
+/// Instructions of a vector move, with those of the loop around it. The number determines how far a core runs ahead of
+/// its prefetchers. So it also determines the share of lines that count as misses where prefetched lines do not: more
+/// computation, fewer misses. Assumed.
 const MOVE_INSTRUCTIONS: u32 = 8;
 
-/// Copies `bytes`, whole blocks of them, line by line: in ascending order, or one line of each page of a block at a time. Each
-/// line is read and then written, as `memcpy()` does.
+/// Copies `bytes` in whole blocks, line by line: in ascending order, or one line of each page of a block at a time.
+/// Each line is read and then written, as in `memcpy()`.
 fn lines(from: u64, to: u64, bytes: u64, high: bool) -> Box<dyn Stream> {
     let mut next = 0;
     Box::new(Generated::new(move || {

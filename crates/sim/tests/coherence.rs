@@ -1,4 +1,4 @@
-//! Who serves a miss, in every case that the protocols tell apart.
+//! What serves a miss, in every case that the protocols distinguish.
 
 mod common;
 
@@ -9,7 +9,7 @@ use pinfold_sim::window::{
     Counters, Event, EventKind, Options, PageMapping, Prefetchers, Served, WindowResult, simulate,
 };
 
-/// Runs steps strictly one after the other: (PU, whether it stores, line).
+/// Runs steps strictly in sequence: (PU, whether it stores, line).
 fn run(model: &Model, steps: &[(u32, bool, u64)]) -> (WindowResult, Vec<u32>) {
     let mut pus: Vec<u32> = steps.iter().map(|&(pu, ..)| pu).collect();
     pus.sort_unstable();
@@ -33,7 +33,7 @@ fn run(model: &Model, steps: &[(u32, bool, u64)]) -> (WindowResult, Vec<u32>) {
     (result, pus)
 }
 
-/// Who served the last step, whose PU is in no other step.
+/// What served the last step, whose PU is in no other step.
 fn server(model: &Model, steps: &[(u32, bool, u64)]) -> Option<Served> {
     let (result, pus) = run(model, steps);
     let last = pus.binary_search(&steps[steps.len() - 1].0).unwrap();
@@ -74,7 +74,7 @@ fn a_modified_line_comes_from_the_core_that_modified_it() {
 }
 
 #[test]
-fn a_clean_line_comes_from_whoever_may_forward_it() {
+fn a_clean_line_comes_from_a_cache_that_may_forward_it() {
     let model = forwarding_opteron();
     for (pu, expected) in [
         (1, Served::SameDomainClean),
@@ -91,7 +91,7 @@ fn a_clean_line_comes_from_whoever_may_forward_it() {
 }
 
 #[test]
-fn where_nobody_may_forward_a_clean_line_memory_serves() {
+fn memory_serves_a_clean_line_that_no_cache_may_forward() {
     let model = opteron();
     assert_eq!(server(&model, &[(0, LOAD, 5), (1, LOAD, 5)]), Some(Served::LocalMemory));
     assert_eq!(
@@ -105,7 +105,7 @@ fn where_nobody_may_forward_a_clean_line_memory_serves() {
 }
 
 #[test]
-fn the_last_level_cache_serves_a_line_that_two_cores_read_before() {
+fn the_last_level_cache_serves_a_line_that_two_cores_have_read() {
     let model = builtin("e5-2660v2x2").unwrap();
     // The second reader finds it exclusive with the first; the third finds it shared.
     assert_eq!(
@@ -139,7 +139,7 @@ fn with_an_owned_state_the_owner_serves_every_reader() {
 }
 
 #[test]
-fn a_store_to_a_shared_line_takes_it_from_all_others() {
+fn a_store_to_a_shared_line_invalidates_all_other_copies() {
     let model = opteron();
     let (result, _) = run(&model, &[(0, LOAD, 5), (1, LOAD, 5), (12, LOAD, 5), (0, STORE, 5)]);
     let [writer, reader, far_reader] = &result.threads[..] else {
@@ -156,13 +156,13 @@ fn a_store_to_a_shared_line_takes_it_from_all_others() {
 }
 
 #[test]
-fn a_store_to_a_line_that_nobody_else_holds_asks_nobody() {
+fn a_store_to_an_exclusive_line_needs_no_request() {
     let (result, _) = run(&opteron(), &[(0, LOAD, 5), (0, STORE, 5), (0, STORE, 5)]);
     assert_eq!((result.threads[0].upgrades, result.threads[0].levels[0].hits), (0, 2));
 }
 
 #[test]
-fn a_line_that_is_fought_for_is_under_way_most_of_the_time_however_near_its_users_are() {
+fn a_contended_line_is_in_transfer_most_of_the_time_at_any_distance() {
     let model = builtin("e5-2660v2x2").unwrap();
     let under_way = |pus: [u32; 2], transfer: &Option<Sourced<Latency>>| {
         let configuration = configuration(&pus, PageMapping::FirstTouch, Prefetchers::NONE);
@@ -171,7 +171,7 @@ fn a_line_that_is_fought_for_is_under_way_most_of_the_time_however_near_its_user
         let transfer = transfer.as_ref().unwrap().value().cycles(model.frequency());
         result.total().served.sum() as f64 * transfer / result.cycles
     };
-    // Cores of a package hand a line on in less than the quantum that threads may run ahead of each other.
+    // Cores of a package transfer a line in less time than the quantum by which threads may run ahead of each other.
     let coherence = &model.coherence;
     let (together, apart) = (
         under_way([0, 1], &coherence.same_domain_modified),
@@ -183,15 +183,15 @@ fn a_line_that_is_fought_for_is_under_way_most_of_the_time_however_near_its_user
 }
 
 #[test]
-fn who_loses_a_line_goes_on_with_it_until_the_request_has_come() {
-    // Two cores add to counters in one line by atomic instructions. That others could overtake them does not help there.
+fn a_core_uses_a_lost_line_until_the_request_arrives() {
+    // Two cores add to counters in one line by atomic instructions. Overtaking by others does not help in this case.
     let add = |thread: u64| vec![Event::locked(64 * 100 + 8 * thread, 8, 4); 2000];
     for at_once in [1, 8] {
         let result = locked(at_once, &[0, 10], &add);
         let transfers = result.total().served.sum();
         assert!(
             (400..2000).contains(&transfers),
-            "{transfers} transfers for 4000 additions, {at_once} at once"
+            "{transfers} transfers for 4000 additions, {at_once} at the same time"
         );
     }
 }
@@ -202,11 +202,12 @@ fn atomic_instructions_on_different_lines_overlap_only_where_the_model_says_so()
     let (one, four) = (locked(1, &[0], &add).cycles, locked(4, &[0], &add).cycles);
     assert!(
         one > 3.0 * four,
-        "{one} cycles one after the other, {four} four at once"
+        "{one} cycles in sequence, {four} cycles with four at the same time"
     );
 }
 
-/// Runs what `events` gives for each thread, on a model whose atomic instructions wait for `at_once` lines at once.
+/// Runs the events of `events` for each thread, on a model whose atomic instructions wait for up to `at_once` lines at
+/// the same time.
 fn locked(at_once: u32, pus: &[u32], events: &dyn Fn(u64) -> Vec<Event>) -> WindowResult {
     let key = format!("[core]\nlocked_misses = {{ count = {at_once}, source = \"assumed\" }}");
     let text = include_str!("../../../machines/e5-2660v2x2.toml").replacen("[core]", &key, 1);
@@ -240,7 +241,7 @@ fn threads_that_compute_for_long_before_they_share_a_line_compute_at_the_same_ti
     );
 }
 
-/// Two threads that each add to a counter at an address of its own, with this seed.
+/// Two threads, each of which adds to a counter at its own address, with this seed.
 fn counting(addresses: [u64; 2], seed: u64) -> WindowResult {
     let configuration = configuration(&[0, 12], PageMapping::FirstTouch, Prefetchers::NONE);
     let options = Options {
@@ -252,7 +253,7 @@ fn counting(addresses: [u64; 2], seed: u64) -> WindowResult {
 }
 
 #[test]
-fn the_latency_of_transfers_follows_from_the_seed() {
+fn the_latency_of_transfers_depends_on_the_seed() {
     let same_line = [1 << 20, 1 << 20];
     assert_eq!(counting(same_line, 1), counting(same_line, 1));
     assert_ne!(counting(same_line, 1), counting(same_line, 2));

@@ -1,4 +1,4 @@
-//! The energy that a simulated machine shows as Linux shows RAPL's.
+//! The energy that a simulated machine reports, as Linux reports RAPL's.
 
 #[path = "common/computing.rs"]
 mod computing;
@@ -34,13 +34,13 @@ fn watts(machine: &mut SimulatedMachine, event: &str) -> Option<f64> {
     machine.wait(Duration::from_secs(10)).unwrap();
     let after = machine.observe();
     assert_eq!(after.program.len(), machine.metrics().len());
-    assert!(after.tasks[0].counts[index].is_none(), "energy is nobody's own");
+    assert!(after.tasks[0].counts[index].is_none(), "energy belongs to no task");
     let joules = after.program[index]?.since(&before.program[index]?)? / COUNTS_OF_A_JOULE;
     Some(joules / 10.0)
 }
 
 #[test]
-fn one_computing_thread_takes_what_the_idle_machine_and_one_busy_core_take() {
+fn one_computing_thread_uses_the_power_of_the_idle_machine_and_of_one_busy_core() {
     let model = model::builtin("e5-2660v2x2").unwrap();
     let energy = &model.energy;
     let instructions = model.frequency().0 / model.core.base_cpi.value().0;

@@ -1,4 +1,5 @@
-//! Machines without NUMA: two private-L1 cores to a shared L2, several of these to a package, a bus a package.
+//! Machines without NUMA: two cores with private L1 share an L2, a package has several such pairs, and each package has
+//! a bus.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Texts that users write for simulated machines never make a parser panic.
+//! No text that a user writes for simulated machines makes a parser panic.
 
 #[path = "../../core/tests/support/hostile.rs"]
 mod hostile;
@@ -9,7 +9,7 @@ use pinfold_sim::model::Model;
 use pinfold_sim::sweep::SpaceFile;
 use proptest::prelude::*;
 
-/// Two machines without and one with everything that may be left out.
+/// Two models without optional keys and one with all of them.
 const MODELS: [&str; 3] = [
     include_str!("../../../machines/clovertown.toml"),
     include_str!("../../../machines/opteron-6164x4.toml"),
@@ -42,10 +42,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(INPUTS))]
 
     #[test]
-    fn a_machine_model_is_understood_or_refused(text in spoiled_text(&MODELS)) {
+    fn a_machine_model_is_accepted_or_refused(text in spoiled_text(&MODELS)) {
         match Model::parse("model.toml", &text) {
             Ok(model) => {
-                // What was accepted can be asked.
+                // An accepted model can be used.
                 let _ = model.routes();
                 prop_assert!(model.pus() >= model.cores() && model.core_of_pu(u32::MAX).is_none());
             }
@@ -54,14 +54,14 @@ proptest! {
     }
 
     #[test]
-    fn a_space_is_understood_or_refused(text in spoiled_text(&[SPACE])) {
+    fn a_space_is_accepted_or_refused(text in spoiled_text(&[SPACE])) {
         if let Err(error) = SpaceFile::parse("space.toml", &text) {
             prop_assert!(error.line >= 1);
         }
     }
 
     #[test]
-    fn a_script_is_understood_or_refused(text in spoiled_text(&[SCRIPT])) {
+    fn a_script_is_accepted_or_refused(text in spoiled_text(&[SCRIPT])) {
         let _ = text.parse::<Script>();
     }
 }

@@ -1,4 +1,4 @@
-//! The built-in models against what the papers tell of their machines.
+//! The built-in models compared with what the papers say of their machines.
 
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
 use pinfold_sim::EventSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Packages, nodes, LLC domains, cores and PUs as the papers and data sheets have them.
+/// Packages, nodes, LLC domains, cores and PUs in the papers and data sheets.
 const SHAPES: [(&str, [usize; 5]); 13] = [
     ("clovertown", [2, 1, 4, 8, 8]),
     ("caneland", [4, 1, 8, 16, 16]),
@@ -203,7 +203,7 @@ fn renumbered(numbering: &str) -> String {
 }
 
 #[test]
-fn a_list_that_numbers_a_pu_twice_or_none_is_refused() {
+fn a_list_with_a_pu_twice_or_missing_is_refused() {
     for list in [
         "[0, 2, 1, 3, 4, 6, 5, 5]",
         "[0, 2, 1, 3, 4, 6, 5]",
@@ -211,18 +211,18 @@ fn a_list_that_numbers_a_pu_twice_or_none_is_refused() {
     ] {
         let error = error_of(&renumbered(&format!("pus = {list}")));
         assert!(
-            error.contains("shape.pu_numbering: the list does not number the 8 PUs"),
+            error.contains("shape.pu_numbering: the list does not have each of the 8 PUs once"),
             "{error}"
         );
-        assert!(error.contains("give each of 0 to 7 once"), "{error}");
+        assert!(error.contains("give each number from 0 to 7 once"), "{error}");
     }
 }
 
 #[test]
-fn numbers_that_are_no_pus_are_refused() {
+fn numbers_that_are_not_pus_are_refused() {
     for (numbering, why) in [
-        ("pus = [0, -2]", "-2 is no PU"),
-        ("pus = [0, 1.5]", "1.5 is no PU"),
+        ("pus = [0, -2]", "-2 is not a PU"),
+        ("pus = [0, 1.5]", "1.5 is not a PU"),
         ("pus = [0, \"one\"]", "mixes words and numbers"),
         ("pus = \"all\"", "give the list of the PUs' numbers"),
         ("order = [0, 1]", "give contiguous or round_robin"),

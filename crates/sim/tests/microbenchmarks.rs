@@ -1,4 +1,5 @@
-//! The microbenchmarks on a machine whose figures can be worked out by hand, and on all models against what was published.
+//! The microbenchmarks on a machine with figures that can be calculated by hand, and on all models against published
+//! figures.
 
 use pinfold_sim::microbenchmarks::{Row, measure, measures};
 use pinfold_sim::model::{Cores, Measure, Mix, Model, Target, builtin, builtin_names};
@@ -22,7 +23,7 @@ fn latency(of: Target) -> f64 {
     measure(&square(), Measure::Latency(of)).unwrap() * 1e9
 }
 
-/// In bytes a nanosecond.
+/// In bytes per nanosecond.
 fn bandwidth(of: Target, by: Cores, mix: Mix) -> f64 {
     measure(&square(), Measure::Bandwidth { of, by, mix }).unwrap() / 1e9
 }
@@ -40,7 +41,7 @@ fn a_chain_in_memory_takes_its_latency_the_link_and_a_page_walk_for_each_64_line
 }
 
 #[test]
-fn a_chain_in_another_cores_cache_takes_what_the_transfer_does() {
+fn a_chain_in_another_cores_cache_takes_the_time_of_the_transfer() {
     assert_near(latency(Target::SameDomainClean), 30.0, 0.05);
     assert_near(latency(Target::SameDomainModified), 40.0, 0.05);
     assert_near(latency(Target::OtherPackageModified), 250.0, 0.02);
@@ -52,7 +53,7 @@ fn a_line_that_two_cores_write_in_turn_takes_one_transfer_each_way() {
 }
 
 #[test]
-fn loads_draw_what_memory_and_link_give() {
+fn loads_use_the_bandwidth_of_memory_and_link() {
     assert_near(bandwidth(Target::LocalMemory, Cores::Node, Mix::Reads), 6.4, 0.01);
     assert_near(bandwidth(Target::LocalMemory, Cores::Machine, Mix::Reads), 12.8, 0.01);
     assert_near(
@@ -62,8 +63,8 @@ fn loads_draw_what_memory_and_link_give() {
     );
 }
 
-/// A copied line is two lines read, one of them for the store, and one written, which costs 1.5: 3.5 for the two that
-/// count. The triad has four and a half for three; the vector triad five and a half for four.
+/// A copied line is two lines read, one of them for the store, and one written, which costs 1.5: 3.5 for the two lines
+/// that count. The triad has 4.5 for three; the vector triad 5.5 for four.
 #[test]
 fn stores_cost_the_lines_that_they_fetch_and_write() {
     let by_node = |mix| bandwidth(Target::LocalMemory, Cores::Node, mix);
@@ -88,7 +89,7 @@ fn what_the_shape_excludes_is_not_measured() {
 }
 
 #[test]
-fn the_difference_is_given_in_percent_of_what_was_published() {
+fn the_difference_is_given_in_percent_of_the_published_figure() {
     let model = square();
     let row = Row {
         measure: model.published[0].measure,
@@ -98,7 +99,7 @@ fn the_difference_is_given_in_percent_of_what_was_published() {
     assert!((row.difference_percent(&model).unwrap() - 10.0).abs() < 1e-6);
 }
 
-/// The error of the model with `from` replaced by `to`, in whose line the figure stands.
+/// The error of the model with `from` replaced by `to`. `from` is in the line of the figure.
 fn refused(from: &str, to: &str) -> String {
     assert!(SQUARE.contains(from), "{from}");
     let text = SQUARE.replace(from, to);
@@ -106,7 +107,7 @@ fn refused(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_figure_that_nobody_published_is_refused_with_its_line() {
+fn an_unpublished_figure_is_refused_with_its_line() {
     let line = SQUARE
         .lines()
         .position(|line| line.contains("a made-up paper"))
@@ -120,7 +121,7 @@ fn a_figure_that_nobody_published_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_figure_of_what_the_machine_has_not_is_refused() {
+fn a_figure_of_a_missing_part_is_refused() {
     let error = refused("of = \"local_memory\"", "of = \"same_package_memory\"");
     assert!(
         error.contains("published[0].of: `same_package_memory` does not exist"),
@@ -129,13 +130,16 @@ fn a_figure_of_what_the_machine_has_not_is_refused() {
 }
 
 #[test]
-fn a_figure_from_which_no_number_is_is_refused() {
+fn a_figure_that_calibrates_an_unknown_number_is_refused() {
     let error = refused("[\"memory.latency\"]", "[\"memory.delay\"]");
-    assert!(error.contains("`memory.delay` is no latency or bandwidth"), "{error}");
+    assert!(
+        error.contains("`memory.delay` is not a latency or bandwidth"),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_bandwidth_without_who_asks_is_refused() {
+fn a_bandwidth_without_its_cores_is_refused() {
     let error = refused("latency = { ns = 110", "bandwidth = { gb_per_s = 6");
     assert!(error.contains("give `by` and `mix`"), "{error}");
 }
@@ -143,12 +147,12 @@ fn a_bandwidth_without_who_asks_is_refused() {
 #[test]
 fn a_write_that_costs_less_than_a_read_is_refused() {
     let error = refused("write_cost = { ratio = 1.5", "write_cost = { ratio = 0.9");
-    assert!(error.contains("memory.write_cost: 0.9 cannot be"), "{error}");
+    assert!(error.contains("memory.write_cost: 0.9 is out of range"), "{error}");
 }
 
-/// The models hold to what was published of their machines, and to what their numbers are from.
+/// The models agree with the published figures of their machines, and with the sources of their numbers.
 #[test]
-fn every_model_is_within_a_tenth_of_what_was_published() {
+fn every_model_is_within_a_tenth_of_the_published_figures() {
     let left = Mutex::new(
         builtin_names()
             .filter_map(builtin)

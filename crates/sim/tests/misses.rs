@@ -1,4 +1,4 @@
-//! Miss counts that can be worked out by hand.
+//! Miss counts that can be calculated by hand.
 
 use pinfold_sim::window::{Geometry, MissCounter, Misses, MissesError};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ const TINY: [Geometry; 2] = [
     },
 ];
 
-/// What loads of eight bytes at these addresses count.
+/// The counts of loads of eight bytes at these addresses.
 fn loads(geometries: &[Geometry], addresses: impl IntoIterator<Item = u64>) -> Vec<Misses> {
     let mut counter = MissCounter::new(geometries).unwrap();
     for address in addresses {
@@ -63,7 +63,7 @@ fn a_second_pass_hits_in_the_level_that_holds_the_working_set() {
 }
 
 #[test]
-fn going_round_one_line_more_than_a_set_has_ways_always_misses_and_as_many_never_again() {
+fn a_cycle_of_one_line_more_than_the_ways_always_misses_and_one_of_as_many_lines_never() {
     let stride = 64 * LINE;
     for (lines, missed) in [(8, 8), (9, 90)] {
         let rounds = (0..10).flat_map(|_| (0..lines).map(|line| line * stride));
@@ -97,8 +97,8 @@ fn a_store_brings_its_line_and_the_load_after_it_hits() {
 
 #[test]
 fn a_hit_in_the_first_level_does_not_make_the_line_younger_in_the_second() {
-    // Each of the five lines misses both levels at first. Line 0 hits in the first level after line 1; the second level
-    // does not see that, so line 4 takes its place there, and not that of line 1.
+    // Each of the five lines misses both levels at first. Line 0 hits in the first level after line 1. The second level
+    // does not see that, so line 4 replaces line 0 there, and not line 1.
     let before = [0, 1, 0, 2, 3, 4].map(|line| line * LINE);
     assert_eq!(reads(&loads(&TINY, before)), [(6, 5), (5, 5)]);
     assert_eq!(reads(&loads(&TINY, before.into_iter().chain([0]))), [(7, 6), (6, 6)]);
@@ -106,14 +106,14 @@ fn a_hit_in_the_first_level_does_not_make_the_line_younger_in_the_second() {
 }
 
 #[test]
-fn what_the_second_level_drops_may_stay_in_the_first() {
-    // `a` is kept in the first level by its use, while four others pass through the second.
+fn a_line_that_the_second_level_evicts_may_stay_in_the_first() {
+    // `a` is used and so stays in the first level, while four others pass through the second.
     let trace = [0, 1, 0, 2, 0, 3, 0, 4, 0].map(|line| line * LINE);
     assert_eq!(reads(&loads(&TINY, trace)), [(9, 5), (5, 5)]);
 }
 
 #[test]
-fn an_access_that_straddles_two_lines_is_one_and_brings_both() {
+fn an_access_that_straddles_two_lines_counts_once_and_brings_both() {
     let mut counter = MissCounter::new(&[L1, L2]).unwrap();
     counter.access(60, 8, true).unwrap();
     counter.access(0, 8, false).unwrap();
@@ -125,7 +125,7 @@ fn an_access_that_straddles_two_lines_is_one_and_brings_both() {
 }
 
 #[test]
-fn the_line_that_a_level_has_counts_and_not_that_of_others() {
+fn each_level_counts_by_its_own_line_size() {
     let wide = Geometry {
         line: 128,
         bytes: 2 << 20,
@@ -136,7 +136,7 @@ fn the_line_that_a_level_has_counts_and_not_that_of_others() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_is_refused() {
+fn an_impossible_cache_is_refused() {
     let refused = |geometry: Geometry| MissCounter::new(&[geometry]).unwrap_err();
     assert_eq!(refused(Geometry { line: 48, ..L1 }), MissesError::Line(48));
     for geometry in [
@@ -155,9 +155,9 @@ fn a_cache_that_cannot_be_is_refused() {
 }
 
 proptest! {
-    /// Against the plainest LRU there is, on addresses all over the address space.
+    /// Compared with a simple LRU, on addresses all over the address space.
     #[test]
-    fn a_level_is_a_list_a_set_chosen_by_the_virtual_address(
+    fn a_level_has_one_list_per_set_selected_by_the_virtual_address(
         accesses in proptest::collection::vec((0u64..4, 0u64..600, 0u64..80), 1..400),
         ways in 1u32..6,
         sets in 1usize..40,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const MACHINE: &str = "e5-2660v2x2";
 
-/// Threads that read an array each, of which nobody else's cache holds anything.
+/// Threads that read an array each, which no other cache holds.
 struct Streaming {
     threads: usize,
     bytes: u64,
@@ -70,7 +70,7 @@ fn forever() -> Repeat {
     Repeat::UntilAsked(EndSwitch::default())
 }
 
-/// Programs for ten seconds, with their tasks pinned to these PUs in turn.
+/// Runs programs for ten seconds, with their tasks pinned to these PUs in turn.
 fn pinned(programs: &[(&str, Arc<dyn Program>)], pus: &str) -> Vec<ProgramProgress> {
     let mut machine = machine(programs, forever(), 0);
     machine.apply(&Configuration {
@@ -82,14 +82,14 @@ fn pinned(programs: &[(&str, Arc<dyn Program>)], pus: &str) -> Vec<ProgramProgre
 }
 
 #[test]
-fn each_program_goes_on_at_its_own_rate() {
+fn each_program_runs_at_its_own_rate() {
     let quick: Arc<dyn Program> = Arc::new(Computing(1_000_000));
     let alone = pinned(&[("quick", Arc::clone(&quick))], "0");
     let both = pinned(&[("quick", quick), ("slow", streaming(1, 16))], "0,10");
     let gone = (both[0].repetitions / alone[0].repetitions - 1.0).abs();
     assert!(
         gone < 1e-3,
-        "computing on a package of its own slows no other program: {gone}"
+        "a program on its own package slows no other program: {gone}"
     );
     assert!(
         both[1].repetitions > 1.0 && both[1].repetitions < both[0].repetitions / 2.0,
@@ -135,7 +135,7 @@ fn each_program_is_a_process_with_threads_and_counts_of_its_own() {
 }
 
 #[test]
-fn a_number_of_repetitions_is_what_the_slowest_program_does() {
+fn the_slowest_program_does_the_number_of_repetitions() {
     let times = Repeat::Times(NonZeroU64::new(3).unwrap());
     let mut machine = machine(&[("quick", streaming(1, 1)), ("slow", streaming(1, 4))], times, 0);
     assert_eq!(machine.wait(Duration::from_secs(3600)).unwrap(), Wait::Ended(0));
@@ -145,7 +145,7 @@ fn a_number_of_repetitions_is_what_the_slowest_program_does() {
 }
 
 #[test]
-fn the_seed_decides_whose_task_is_created_next_and_so_where_it_runs() {
+fn the_seed_decides_the_order_of_creation_and_so_the_placement() {
     let places = |seed: u64| {
         let mut machine = machine(&[("a", streaming(6, 1)), ("b", streaming(6, 1))], forever(), seed);
         machine.wait(Duration::from_millis(1)).unwrap();

@@ -1,4 +1,4 @@
-//! What a model file may say, and how errors name the place where it is wrong.
+//! The keys of a model file, and how errors name the position of a mistake.
 
 use pinfold_core::{ObjectKind, PuId};
 use pinfold_sim::model::{Model, builtin, builtin_names};
@@ -71,7 +71,7 @@ fn nodes_that_no_link_reaches_are_refused() {
 }
 
 #[test]
-fn a_latency_that_the_shape_needs_must_be_there_and_one_that_it_excludes_must_not() {
+fn a_latency_is_required_where_the_shape_needs_it_and_refused_where_it_excludes_it() {
     let line = OPTERON
         .lines()
         .find(|line| line.starts_with("same_package_clean"))
@@ -133,18 +133,18 @@ fn the_ring_of_the_e5_4650_has_an_opposite_package_two_links_away() {
 }
 
 #[test]
-fn a_number_that_no_machine_comes_near_is_refused_with_what_may_be() {
+fn a_number_out_of_range_is_refused_with_the_range() {
     for (from, to, words) in [
         ("walk = { cycles = 30,", "walk = { cycles = 1e300,", "from 1e-6 to 1e9"),
         (
             "threads_per_core = { count = 1,",
             "threads_per_core = { count = 16777216,",
-            "more than the 16",
+            "exceed the limit of 16",
         ),
         (
             "in_flight = { count = ",
             "in_flight = { count = 100000",
-            "more than the 65536",
+            "exceed the limit of 65536",
         ),
     ] {
         let (error, _) = refused(from, to);

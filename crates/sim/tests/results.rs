@@ -1,8 +1,9 @@
-//! The results of the window engine, all their numbers, over many kinds of streams, machines and configurations.
+//! All numbers of the window engine's results, for many kinds of streams, machines and configurations.
 //!
-//! A change that makes the engine faster must change none of these. A change of the model changes them on purpose: then copy
-//! the file that the failing test names to `results/expected.txt`, and read the difference. The machines are made up and
-//! small, so that little work fills every cache and a corrected number in `machines/` changes nothing here.
+//! A change that makes the engine faster must not change any of them. A change of the model changes them on purpose:
+//! copy the file that the failing test names to `results/expected.txt`, and read the difference. The machines are
+//! invented and small, so that little work fills every cache and a corrected number in `machines/` changes nothing
+//! here.
 
 use pinfold_core::{NodeId, Pinning, PuId};
 use pinfold_sim::model::{Model, Prefetcher};
@@ -16,10 +17,10 @@ use std::time::Duration;
 /// For each case a line with its name, and indented lines of named numbers.
 const EXPECTED: &str = include_str!("results/expected.txt");
 
-/// Where the test writes what it found.
+/// The test writes its results to this file.
 const FOUND: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/expected.txt");
 
-/// Numbers with their names, after what they are of.
+/// Named numbers after the subject that they describe.
 fn line(of: &str, numbers: &[(&str, &dyn Display)]) -> String {
     let named: Vec<String> = numbers
         .iter()
@@ -37,7 +38,7 @@ fn list<T: Display>(of: &str, numbers: impl IntoIterator<Item = T>) -> String {
     format!("  {of}: {}\n", numbers.join(" "))
 }
 
-/// What all threads counted together, but for the levels of the caches.
+/// The counts of all threads together, without the levels of the caches.
 fn totals(total: &Counters) -> String {
     line(
         "cycles of all threads",
@@ -75,7 +76,7 @@ fn totals(total: &Counters) -> String {
     )
 }
 
-/// All numbers of a result. What happened to each thread shows in its end.
+/// All numbers of a result. Each thread is represented by its end.
 fn report(name: &str, result: &WindowResult) -> String {
     let total = result.total();
     let mut text = format!("{name}\n") + &totals(&total);
@@ -152,7 +153,7 @@ fn non_inclusive() -> Model {
     Model::parse("non_inclusive", &text).unwrap()
 }
 
-/// The same with 24 cores a package, which are more than 64 in all.
+/// The same with 24 cores per package, which are more than 64 in all.
 fn many_cores() -> Model {
     let text = INCLUSIVE
         .replace("cores_per_package = { count = 8", "cores_per_package = { count = 24")
@@ -171,8 +172,8 @@ fn buses() -> Model {
 
 const KIB: u64 = 1 << 10;
 
-/// Accesses that straddle lines and pages, backwards and in strides, with regions, and now and then only instructions.
-fn crooked(base: u64, number: u64) -> Box<dyn Stream> {
+/// Accesses that straddle lines and pages, backwards and in strides, with regions, and sometimes only instructions.
+fn irregular(base: u64, number: u64) -> Box<dyn Stream> {
     let mut next = 0;
     Box::new(Generated::new(move || {
         let step = next;
@@ -188,8 +189,8 @@ fn crooked(base: u64, number: u64) -> Box<dyn Stream> {
     }))
 }
 
-/// Threads that do all kinds of things, in memory of their own and in memory that they share; of each sixteen, two do the
-/// same kind.
+/// Threads with all kinds of accesses, in their own memory and in shared memory. Of each sixteen threads, two do the
+/// same.
 fn mix(threads: u64, accesses: u64) -> Vec<Box<dyn Stream>> {
     let stencils = threads / 8;
     (0..threads)
@@ -209,7 +210,7 @@ fn mix(threads: u64, accesses: u64) -> Vec<Box<dyn Stream>> {
                 }
                 5 => synthetic::counter((4 << 30) + thread, accesses / 8, 6),
                 6 => synthetic::random(5 << 30, 512 * KIB, accesses, thread),
-                _ => crooked(own, accesses),
+                _ => irregular(own, accesses),
             }
         })
         .collect()
@@ -228,7 +229,7 @@ fn run(model: &Model, pinning: Pinning, pages: PageMapping, prefetchers: Prefetc
         prefetchers,
     };
     let profile = PageProfile::of(&mut mix(threads, ACCESSES));
-    // Slices are so short that threads that share a PU change often.
+    // Slices are short, so that threads that share a PU switch often.
     let options = Options {
         time_slice: Duration::from_micros(20),
         ..Options::default()
@@ -277,7 +278,7 @@ fn cases() -> Vec<(String, WindowResult)> {
     cases
 }
 
-/// The lines that differ, each with the case that it is of.
+/// The lines that differ, each with its case.
 fn differences(expected: &str, found: &str) -> Vec<String> {
     let mut case = "";
     let mut differences = vec![];
@@ -302,11 +303,8 @@ fn differences(expected: &str, found: &str) -> Vec<String> {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what was found is kept for whoever compares it"
-)]
-fn no_number_of_any_result_has_changed() {
+#[expect(clippy::disallowed_methods, reason = "the results are kept for comparison")]
+fn all_results_are_as_expected() {
     let found: String = cases().iter().map(|(name, result)| report(name, result)).collect();
     std::fs::write(FOUND, &found).unwrap();
     let differences = differences(EXPECTED, &found);

@@ -1,4 +1,4 @@
-//! What a scripted machine does with good scripts and with bad ones.
+//! The behaviour of a scripted machine with valid and invalid scripts.
 
 use pinfold_core::{Configuration, Machine, ObjectKind, Pinning, PuId, PuSet, Sample, Topology, TopologyBuilder, Wait};
 use pinfold_sim::{Script, Scripted};
@@ -95,7 +95,7 @@ fn apply_says_which_tasks_moved_and_which_were_refused() {
 }
 
 #[test]
-fn a_task_that_is_left_alone_has_no_rank_and_a_later_one_takes_the_lowest_free() {
+fn an_unpinned_task_has_no_rank_and_a_later_task_takes_the_lowest_free_one() {
     let mut machine = machine(&format!("{PLAIN}[[thread]]\nbegins = 1.0\n"));
     let first = machine.observe().tasks[0].id;
     let mut configuration = pinned("0,1,2");
@@ -107,7 +107,7 @@ fn a_task_that_is_left_alone_has_no_rank_and_a_later_one_takes_the_lowest_free()
 }
 
 #[test]
-fn a_task_that_ended_is_in_one_sample_more() {
+fn an_ended_task_is_in_one_more_sample() {
     let mut machine = machine(&format!("{PLAIN}[[thread]]\nends = 1.0\n"));
     wait(&mut machine, 2.0);
     let sample = machine.observe();
@@ -131,7 +131,7 @@ fn the_program_ends_after_its_time_or_its_work_with_its_exit_status() {
 }
 
 #[test]
-fn what_cannot_be_read_is_missing_and_not_zero() {
+fn an_unreadable_metric_is_missing_and_not_zero() {
     let metric = "[[metric]]\nname = \"m\"\nunit = \"u\"\nsource = \"event\"\nscope = \"task\"\n";
     let mut machine = machine(&format!("{PLAIN}{metric}missing = [[1.0, 2.0]]\n"));
     wait(&mut machine, 1.5);
@@ -141,7 +141,7 @@ fn what_cannot_be_read_is_missing_and_not_zero() {
 }
 
 #[test]
-fn a_bad_script_is_refused_with_the_place_and_the_remedy() {
+fn an_invalid_script_is_refused_with_the_position_and_the_correction() {
     let phase = "[[phase]]\nstart = 0.0\nrate = 1.0\n";
     for (text, named, remedy) in [
         (
@@ -179,7 +179,7 @@ fn a_bad_script_is_refused_with_the_place_and_the_remedy() {
         (
             format!("threads = 2\nduration = 1.0\n{phase}{phase}"),
             "number 2",
-            "later than the last",
+            "to a later time",
         ),
         (
             format!("threads = 2\nduration = 1.0\n{phase}[[thread]]\nbegins = 2.0\nends = 1.0\n"),
@@ -194,7 +194,7 @@ fn a_bad_script_is_refused_with_the_place_and_the_remedy() {
         (
             format!("threads = 4294967295\nduration = 1.0\n{phase}"),
             "4294967295 tasks",
-            "4096 at most",
+            "the limit is 4096",
         ),
         (
             format!("threads = 2\nduration = 1e18\n{phase}"),
@@ -214,16 +214,16 @@ fn a_bad_script_is_refused_with_the_place_and_the_remedy() {
 }
 
 #[test]
-fn an_error_in_a_value_says_in_which_line_it_is() {
+fn an_error_in_a_value_names_its_line() {
     let text = "topology = \"synthetic:pu:4\"\nthreads = 2\nduration = 1.0\nnoise = -0.1\n[[phase]]\nstart = 0.0\nrate = 1.0\n";
     let error = text.parse::<Script>().unwrap_err().to_string();
     assert!(error.contains("line 4"), "{error}");
 }
 
 #[test]
-fn a_pu_that_the_machine_does_not_have_is_named_with_those_it_has() {
+fn an_error_for_a_missing_pu_names_the_pus_of_the_machine() {
     let text = "topology = \"synthetic:package:2 pu:2\"\nthreads = 2\nduration = 1.0\n[[phase]]\nstart = 0.0\nrate = 1.0\n\
                 [[phase.pinning]]\npus = \"0,4\"\nrate = 1.0\n";
     let error = Scripted::new(text.parse().unwrap(), topology()).unwrap_err();
-    assert_eq!(error.to_string(), "the script names PU 4, but its machine has only 0-3");
+    assert_eq!(error.to_string(), "the script names PU 4, but its machine has 0-3");
 }

@@ -1,4 +1,4 @@
-//! Simulated microbenchmarks: the times, bandwidths and traffic that follow from a model.
+//! Simulated microbenchmarks: times, bandwidths and traffic as the model determines them.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn within(value: f64, expected: f64, share: f64) -> bool {
     (value / expected - 1.0).abs() <= share
 }
 
-/// One load a line of `bytes`, with nothing that hides behind anything else.
+/// One load for each line of `bytes`, without any overlap.
 fn lines(base: u64, bytes: u64) -> Box<dyn Stream> {
     let events = (0..bytes / 64)
         .map(|line| Event::read(base + line * 64, 8, 4))
@@ -37,7 +37,7 @@ fn lines(base: u64, bytes: u64) -> Box<dyn Stream> {
 fn a_pointer_chase_takes_the_stated_idle_latency_of_every_node() {
     for name in builtin_names() {
         let model = builtin(name).unwrap();
-        // Each line once: every load comes from memory.
+        // Each line once, so every load comes from memory.
         let bytes = 4 * MIB;
         let chase = bytes / 64;
         for node in 0..model.nodes() {
@@ -63,7 +63,7 @@ fn a_pointer_chase_within_a_cache_takes_its_latency() {
     for name in builtin_names() {
         let model = builtin(name).unwrap();
         for (level, cache) in model.caches.iter().enumerate() {
-            // Well inside the level, and, beyond the first, far outside the one before.
+            // Well inside the level. Beyond the first level, far larger than the one before.
             let bytes = cache.size.value().0 / 2;
             let loads = (bytes / 64 * 8).max(100_000);
             let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);
@@ -84,7 +84,7 @@ fn a_pointer_chase_within_a_cache_takes_its_latency() {
 fn the_threads_of_a_node_get_exactly_its_bandwidth() {
     for name in builtin_names() {
         let model = builtin(name).unwrap();
-        // One PU of each core of the node; behind front-side buses that is every core there is.
+        // One PU of each core of the node. Behind front-side buses these are all cores.
         let pus: Vec<u32> = (0..u32::try_from(model.pus()).unwrap())
             .filter(|&pu| {
                 let (core, sibling) = model.core_of_pu(pu).unwrap();
@@ -118,7 +118,7 @@ fn remote_memory_gives_no_more_than_the_link_carries() {
 }
 
 #[test]
-fn more_threads_never_make_a_line_cheaper() {
+fn more_threads_never_reduce_the_time_of_a_line() {
     let model = sandy_bridge();
     let times: Vec<f64> = [1, 2, 4, 6, 8]
         .into_iter()
@@ -138,11 +138,11 @@ fn more_threads_never_make_a_line_cheaper() {
 }
 
 #[test]
-fn pages_are_where_the_mapping_puts_them() {
+fn pages_are_on_the_nodes_of_the_mapping() {
     let model = sandy_bridge();
     let bytes = 4 * MIB;
     let run = |pages, profile: Option<&PageProfile>| {
-        // Thread 0 touches all of it first, thread 1 on node 2 reads it three times as often.
+        // Thread 0 touches all of it first; thread 1 on node 2 reads it three times as often.
         let streams = vec![recorded(vec![]), synthetic::streaming(1 << 30, bytes, 1, 0)];
         let configuration = configuration(&[0, 16], pages, Prefetchers::NONE);
         let result = simulate(&model, &configuration, profile, streams, &Options::default()).unwrap();
@@ -184,7 +184,7 @@ fn a_pu_that_the_machine_does_not_have_is_refused() {
 #[test]
 fn every_prefetcher_makes_a_stream_faster_and_is_used() {
     let model = sandy_bridge();
-    // Two-byte steps of work between lines, so that latency and not bandwidth is what a stream waits for.
+    // The steps between lines are short, so that a stream waits for latency and not for bandwidth.
     let run = |prefetchers| {
         let configuration = configuration(&[0], PageMapping::FirstTouch, prefetchers);
         run(
@@ -217,7 +217,7 @@ fn prefetchers_do_not_make_random_accesses_faster() {
         )
     };
     let (with, without) = (run(Prefetchers::ALL), run(Prefetchers::NONE));
-    // One in forty lines was brought as another's neighbour.
+    // One in forty lines was fetched as a neighbour of another.
     assert!(
         with.seconds >= without.seconds * 0.97,
         "{} {}",
@@ -231,7 +231,7 @@ fn prefetchers_do_not_make_random_accesses_faster() {
 }
 
 #[test]
-fn threads_on_one_pu_take_turns_and_as_long_as_one_after_the_other() {
+fn threads_on_one_pu_take_turns_and_as_long_as_in_sequence() {
     let model = opteron();
     let work = || recorded(vec![Event::instructions(1_000_000); 40]);
     let alone = run(
@@ -242,7 +242,7 @@ fn threads_on_one_pu_take_turns_and_as_long_as_one_after_the_other() {
     let shared = configuration(&[0, 0], PageMapping::FirstTouch, Prefetchers::ALL);
     let shared = run(&model, &shared, vec![work(), work()]);
     assert!(within(shared.seconds, 2.0 * alone.seconds, 0.01));
-    // 23.5 ms of work in slices of 3 ms: both end within a slice of each other, and have given way several times.
+    // 23.5 ms of work in slices of 3 ms: both end within a slice of each other, and have switched several times.
     let apart = (shared.ends[0] - shared.ends[1]).abs() / model.frequency().0;
     assert!(apart <= Duration::from_millis(4).as_secs_f64(), "{apart}");
     assert!(shared.threads.iter().all(|thread| thread.switches >= 2));
@@ -260,7 +260,7 @@ fn siblings_share_their_core() {
     assert!(within(apart, alone, 0.001));
     // Two siblings do 1.25 times the work of one.
     assert!(within(together, alone * 2.0 / 1.25, 0.01), "{together} {alone}");
-    // What one brings into the L1 is there for the other.
+    // One sibling finds in the L1 what the other fetched.
     let configuration = configuration(&[0, 20], PageMapping::FirstTouch, Prefetchers::NONE);
     let reader = |after: bool| {
         let mut events = vec![];
@@ -305,7 +305,7 @@ fn all_wait_at_a_barrier_for_the_last() {
 }
 
 #[test]
-fn who_waits_for_what_never_comes_is_let_go_and_counted() {
+fn a_thread_that_waits_for_a_missing_event_is_released_and_counted() {
     let events = vec![Event::mark(EventKind::Wait, 1), Event::read(0, 8, 1)];
     let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::ALL);
     let result = run(&opteron(), &configuration, vec![recorded(events)]);
@@ -313,7 +313,7 @@ fn who_waits_for_what_never_comes_is_let_go_and_counted() {
 }
 
 #[test]
-fn a_ping_pong_costs_more_the_further_the_partners_are_apart() {
+fn a_ping_pong_costs_more_with_the_distance_of_the_partners() {
     let model = opteron();
     let time = |other: u32| {
         let configuration = configuration(&[0, other], PageMapping::FirstTouch, Prefetchers::NONE);
@@ -331,7 +331,7 @@ fn a_ping_pong_costs_more_the_further_the_partners_are_apart() {
 }
 
 #[test]
-fn false_sharing_costs_and_padding_cures_it() {
+fn padding_avoids_the_cost_of_false_sharing() {
     let model = sandy_bridge();
     let time = |apart: u64| {
         let configuration = configuration(&[0, 8], PageMapping::FirstTouch, Prefetchers::NONE);
@@ -407,7 +407,7 @@ fn energy_grows_with_time_and_with_traffic() {
 }
 
 #[test]
-fn atomic_instructions_go_one_after_the_other_and_add_their_own_cost() {
+fn atomic_instructions_run_in_sequence_and_add_their_own_cost() {
     let model = sandy_bridge();
     let chain = |make: fn(u64, u16, u32) -> Event| -> f64 {
         let events = (0..1000).map(|line| make(line % 4 * 64, 8, 1)).collect();
@@ -420,9 +420,9 @@ fn atomic_instructions_go_one_after_the_other_and_add_their_own_cost() {
 }
 
 #[test]
-fn an_access_after_a_long_computation_does_not_come_before_what_others_do_in_its_course() {
+fn an_access_after_a_long_computation_comes_after_earlier_accesses_of_others() {
     let model = sandy_bridge();
-    // Both write the same line: one at once and again and again, the other after a long time.
+    // Both write the same line: one at once and repeatedly, the other after a long time.
     let busy: Box<dyn Stream> = recorded(vec![Event::write(0, 8, 100); 100]);
     let late: Box<dyn Stream> = recorded(vec![Event::write(0, 8, 10_000_000)]);
     let configuration = configuration(&[0, 1], PageMapping::FirstTouch, Prefetchers::NONE);
@@ -443,7 +443,7 @@ fn a_system_call_and_polling_keep_a_pu_busy() {
     let call = alone(Event::mark(EventKind::SystemCall, 0)) - alone(Event::instructions(0));
     assert!(within(call, options.call.as_secs_f64(), 0.01), "{call}");
 
-    // Two threads in turn pass ten barriers: each but the last to come polls, and the PU changes hands.
+    // Two threads on one PU pass ten barriers: each thread but the last to arrive polls, and the PU switches threads.
     let barriers = |pus: &[u32]| {
         let streams = (0..2)
             .map(|_| Box::new(Recorded::new((0..10).map(|pass| Event::barrier(pass, 2)).collect())) as Box<dyn Stream>)

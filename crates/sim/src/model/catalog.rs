@@ -9,7 +9,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|(name, _)| *name)
 }
 
-/// The model of this name; `None` where there is none.
+/// The model with this name; `None` where there is none.
 pub fn builtin(name: &str) -> Option<Model> {
     let (name, text) = MODELS.iter().find(|(known, _)| *known == name)?;
     Some(Model::parse(&format!("machines/{name}.toml"), text).expect("the built-in models are tested"))
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_model_is_sound_and_has_the_name_of_its_file() {
+    fn every_built_in_model_is_valid_and_has_the_name_of_its_file() {
         for (name, text) in MODELS {
             match Model::parse(&format!("machines/{name}.toml"), text) {
                 Ok(model) => assert_eq!(model.name, name),

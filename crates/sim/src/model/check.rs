@@ -1,10 +1,10 @@
-//! Whether the numbers of a model agree with each other. What one number can say wrong alone (no unit, no source,
-//! negative, zero) is found where it is parsed.
+//! Checks that the numbers of a model agree with each other. Errors of a single number (no unit, no source, negative,
+//! zero) are found where it is parsed.
 
 use super::{Count, Inclusion, LINE_BYTES, Model, Numbering, Sourced};
 use std::ops::Range;
 
-/// Why a text is no model.
+/// Why a text is not a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {key}: {why}")]
 pub struct ModelError {
@@ -12,9 +12,9 @@ pub struct ModelError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The key, such as `cache[1].ways`; the line's text where the parser does not tell the key.
+    /// The key, such as `cache[1].ways`; the line's text where the parser does not name the key.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and how to correct it.
     pub why: String,
 }
 
@@ -27,7 +27,7 @@ fn line_at(text: &str, offset: usize) -> usize {
 }
 
 impl ModelError {
-    /// The parser's error in our form.
+    /// The parser's error as a `ModelError`.
     pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
         let words = text.lines().nth(line - 1).unwrap_or("").trim();
@@ -41,8 +41,8 @@ impl ModelError {
     }
 }
 
-/// The most bytes of all caches of a level: some ten times those of the largest machine of today (two AMD EPYC 9684X: 2.3 GiB).
-/// It bounds the memory of the simulation.
+/// The limit of the bytes of all caches of a level: about ten times those of the largest machine of today (two AMD EPYC
+/// 9684X: 2.3 GiB). It limits the memory that the simulation uses.
 const MOST_CACHE: u64 = 32 << 30;
 
 struct Checker<'a> {
@@ -72,7 +72,7 @@ impl Checker<'_> {
     fn at_most(&self, count: &Sourced<Count>, most: u32, key: &str) -> Result<(), ModelError> {
         let given = count.value().0;
         self.require(given <= most, count.span(), key, || {
-            format!("{given} are more than the {most} that can be simulated")
+            format!("{given} exceed the limit of {most}")
         })
     }
 
@@ -89,9 +89,13 @@ impl Checker<'_> {
         })?;
         let span = value.map_or(beside, Sourced::span);
         self.require(value.is_none() || needed, span, key, || {
-            format!("means nothing here unless {reason}; remove it")
+            format!("has no meaning unless {reason}; remove it")
         })
     }
+}
+
+fn cache_key(level: usize, name: &str) -> String {
+    format!("cache[{level}].{name}")
 }
 
 impl Model {
@@ -99,6 +103,7 @@ impl Model {
     pub(super) fn check(&self, file: &str, text: &str) -> Result<(), ModelError> {
         let checker = Checker { file, text };
         self.check_shape(&checker)?;
+        self.check_core(&checker)?;
         self.check_caches(&checker)?;
         self.check_coherence(&checker)?;
         self.check_links(&checker)?;
@@ -115,7 +120,7 @@ impl Model {
             || format!("{nodes} nodes cannot be spread over {packages} packages: give a multiple of {packages}, or 1"),
         )?;
         checker.require(nodes <= 64, shape.nodes.span(), "shape.nodes", || {
-            format!("{nodes} nodes are more than the 64 that can be simulated")
+            format!("{nodes} nodes exceed the limit of 64")
         })?;
         checker.require(
             self.cores().is_multiple_of(nodes),
@@ -133,9 +138,32 @@ impl Model {
             self.cores() <= 1024,
             shape.cores_per_package.span(),
             "shape.cores_per_package",
-            || format!("{} cores are more than the 1024 that can be simulated", self.cores()),
+            || format!("{} cores exceed the limit of 1024", self.cores()),
         )?;
         checker.at_most(&shape.threads_per_core, 16, "shape.threads_per_core")?;
+        self.check_numbering(checker)
+    }
+
+    fn check_numbering(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
+        let Numbering::Listed(mut pus) = self.shape.pu_numbering.value() else {
+            return Ok(());
+        };
+        pus.sort_unstable();
+        let all = self.pus();
+        checker.require(
+            pus.len() == all && pus.iter().enumerate().all(|(index, &pu)| pu as usize == index),
+            self.shape.pu_numbering.span(),
+            "shape.pu_numbering",
+            || {
+                format!(
+                    "the list does not have each of the {all} PUs once: give each number from 0 to {} once",
+                    all - 1
+                )
+            },
+        )
+    }
+
+    fn check_core(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
         checker.at_most(&self.core.reorder_buffer, 1 << 16, "core.reorder_buffer")?;
         checker.at_most(&self.core.store_buffer, 1 << 16, "core.store_buffer")?;
         checker.at_most(&self.core.line_fill_buffers, 1 << 16, "core.line_fill_buffers")?;
@@ -144,21 +172,17 @@ impl Model {
         if let Some(misses) = &self.core.locked_misses {
             checker.at_most(misses, 1 << 16, "core.locked_misses")?;
         }
-        if let Numbering::Listed(mut pus) = shape.pu_numbering.value() {
-            pus.sort_unstable();
-            let all = self.pus();
-            checker.require(
-                pus.len() == all && pus.iter().enumerate().all(|(index, &pu)| pu as usize == index),
-                shape.pu_numbering.span(),
-                "shape.pu_numbering",
-                || {
-                    format!(
-                        "the list does not number the {all} PUs: give each of 0 to {} once",
-                        all - 1
-                    )
-                },
-            )?;
-        }
+        self.check_smt(checker)?;
+        let (entries, ways) = (self.tlb.entries.value().0, self.tlb.ways.value().0);
+        checker.require(
+            entries.is_multiple_of(ways) && (entries / ways).is_power_of_two(),
+            self.tlb.ways.span(),
+            "tlb.ways",
+            || format!("{entries} entries in {ways} ways do not give a number of sets that is a power of two"),
+        )
+    }
+
+    fn check_smt(&self, checker: &Checker<'_>) -> Result<(), ModelError> {
         checker.present(
             self.core.smt_throughput.as_ref(),
             self.threads_per_core() > 1,
@@ -166,25 +190,15 @@ impl Model {
             "core.smt_throughput",
             "shape.threads_per_core is above 1",
         )?;
-        if let Some(throughput) = &self.core.smt_throughput {
-            let (ratio, threads) = (throughput.value().0, self.threads_per_core());
-            checker.require(
-                (1.0..=threads as f64).contains(&ratio),
-                throughput.span(),
-                "core.smt_throughput",
-                || {
-                    format!(
-                        "{ratio} cannot be: {threads} PUs of a core do between 1 and {threads} times the work of one"
-                    )
-                },
-            )?;
-        }
-        let (entries, ways) = (self.tlb.entries.value().0, self.tlb.ways.value().0);
+        let Some(throughput) = &self.core.smt_throughput else {
+            return Ok(());
+        };
+        let (ratio, threads) = (throughput.value().0, self.threads_per_core());
         checker.require(
-            entries.is_multiple_of(ways) && (entries / ways).is_power_of_two(),
-            self.tlb.ways.span(),
-            "tlb.ways",
-            || format!("{entries} entries in {ways} ways are no power of two of sets"),
+            (1.0..=threads as f64).contains(&ratio),
+            throughput.span(),
+            "core.smt_throughput",
+            || format!("{ratio} is out of range: {threads} PUs of a core do 1 to {threads} times the work of one"),
         )
     }
 
@@ -200,77 +214,91 @@ impl Model {
                 )
             },
         )?;
-        let last = self.caches.len() - 1;
-        let frequency = self.frequency();
         let mut before = 0.0;
-        for (level, cache) in self.caches.iter().enumerate() {
-            let key = |name: &str| format!("cache[{level}].{name}");
-            let (size, ways) = (cache.size.value().0, u64::from(cache.ways.value().0));
-            checker.require(
-                size.is_multiple_of(ways * LINE_BYTES),
-                cache.ways.span(),
-                key("ways"),
-                || {
-                    format!(
-                        "{size} bytes are no whole number of sets of {ways} lines of {LINE_BYTES} bytes: give ways that \
-                         divide {}",
-                        size / LINE_BYTES
-                    )
-                },
-            )?;
-            let cores = cache.cores.value().0 as usize;
-            let caches = (self.cores() / cores).max(1) as u64;
-            checker.require(
-                size.checked_mul(caches).is_some_and(|bytes| bytes <= MOST_CACHE),
-                cache.size.span(),
-                key("size"),
-                || {
-                    format!(
-                        "{caches} caches of {size} bytes are larger than can be simulated: all caches of a level may have \
-                         {MOST_CACHE} bytes"
-                    )
-                },
-            )?;
-            if level < last {
-                checker.require(cores == 1, cache.cores.span(), key("cores"), || {
-                    format!(
-                        "{cores} cores share a cache that is not the last: only the last level may be shared, give 1"
-                    )
-                })?;
-            } else {
-                let per_node = self.cores() / self.nodes().max(self.packages());
-                checker.require(per_node.is_multiple_of(cores), cache.cores.span(), key("cores"), || {
-                    format!("{cores} cores do not divide the {per_node} of a node: give a divisor of {per_node}")
-                })?;
-                checker.require(cores <= 64, cache.cores.span(), key("cores"), || {
-                    format!("{cores} cores are more than the 64 that may share a cache here")
-                })?;
-            }
-            if level == 0 {
-                checker.require(
-                    cache.inclusion.value() == Inclusion::NonInclusive,
-                    cache.inclusion.span(),
-                    key("inclusion"),
-                    || "no cache is nearer to the core: write non_inclusive".to_owned(),
-                )?;
-            }
-            let latency = cache.latency.value().cycles(frequency);
-            checker.require(latency > before, cache.latency.span(), key("latency"), || {
-                format!(
-                    "{latency:.1} cycles is no more than the {before:.1} of the level before: give a longer latency"
-                )
-            })?;
-            before = latency;
+        for level in 0..self.caches.len() {
+            self.check_capacity(checker, level)?;
+            self.check_sharing(checker, level)?;
+            before = self.check_latency(checker, level, before)?;
         }
+        self.check_memory(checker, before)
+    }
+
+    fn check_capacity(&self, checker: &Checker<'_>, level: usize) -> Result<(), ModelError> {
+        let cache = &self.caches[level];
+        let (size, ways) = (cache.size.value().0, u64::from(cache.ways.value().0));
+        checker.require(
+            size.is_multiple_of(ways * LINE_BYTES),
+            cache.ways.span(),
+            cache_key(level, "ways"),
+            || {
+                format!(
+                    "{size} bytes are not a whole number of sets of {ways} lines of {LINE_BYTES} bytes: give ways that \
+                     divide {}",
+                    size / LINE_BYTES
+                )
+            },
+        )?;
+        let caches = (self.cores() / cache.cores.value().0 as usize).max(1) as u64;
+        checker.require(
+            size.checked_mul(caches).is_some_and(|bytes| bytes <= MOST_CACHE),
+            cache.size.span(),
+            cache_key(level, "size"),
+            || {
+                format!(
+                    "{caches} caches of {size} bytes exceed the limit of {MOST_CACHE} bytes for all caches of a level"
+                )
+            },
+        )
+    }
+
+    fn check_sharing(&self, checker: &Checker<'_>, level: usize) -> Result<(), ModelError> {
+        let cache = &self.caches[level];
+        let cores = cache.cores.value().0 as usize;
+        let key = cache_key(level, "cores");
+        if level + 1 < self.caches.len() {
+            checker.require(cores == 1, cache.cores.span(), key, || {
+                format!("{cores} cores share a cache that is not the last level: only the last may be shared, give 1")
+            })?;
+        } else {
+            let per_node = self.cores() / self.nodes().max(self.packages());
+            checker.require(per_node.is_multiple_of(cores), cache.cores.span(), &key, || {
+                format!("{cores} cores do not divide the {per_node} of a node: give a divisor of {per_node}")
+            })?;
+            checker.require(cores <= 64, cache.cores.span(), key, || {
+                format!("{cores} cores exceed the limit of 64 cores per cache")
+            })?;
+        }
+        checker.require(
+            level > 0 || cache.inclusion.value() == Inclusion::NonInclusive,
+            cache.inclusion.span(),
+            cache_key(level, "inclusion"),
+            || "no cache is nearer to the core: write non_inclusive".to_owned(),
+        )
+    }
+
+    /// Checks that a level's latency exceeds that of the level before. Returns the latency, in cycles.
+    fn check_latency(&self, checker: &Checker<'_>, level: usize, before: f64) -> Result<f64, ModelError> {
+        let cache = &self.caches[level];
+        let latency = cache.latency.value().cycles(self.frequency());
+        let key = cache_key(level, "latency");
+        checker.require(latency > before, cache.latency.span(), key, || {
+            format!("{latency:.1} cycles does not exceed the {before:.1} of the level before: give a longer latency")
+        })?;
+        Ok(latency)
+    }
+
+    /// `last_cache` is the latency of the last cache, in cycles.
+    fn check_memory(&self, checker: &Checker<'_>, last_cache: f64) -> Result<(), ModelError> {
         if let Some(cost) = &self.memory.write_cost {
             let ratio = cost.value().0;
             checker.require((1.0..=4.0).contains(&ratio), cost.span(), "memory.write_cost", || {
-                format!("{ratio} cannot be: a write takes memory between 1 and 4 times as long as a read")
+                format!("{ratio} is out of range: a write occupies memory 1 to 4 times as long as a read")
             })?;
         }
-        let memory = self.memory.latency.value().cycles(frequency);
-        checker.require(memory > before, self.memory.latency.span(), "memory.latency", || {
-            format!("{memory:.1} cycles is no more than the {before:.1} of the last cache: give a longer latency")
+        let memory = self.memory.latency.value().cycles(self.frequency());
+        let span = self.memory.latency.span();
+        checker.require(memory > last_cache, span, "memory.latency", || {
+            format!("{memory:.1} cycles does not exceed the {last_cache:.1} of the last cache: give a longer latency")
         })
     }
 
@@ -337,11 +365,11 @@ impl Model {
             for &(a, b) in &link.between {
                 let key = format!("link[{index}].between");
                 checker.require(a < nodes && b < nodes && a != b, link.bandwidth.span(), &key, || {
-                    format!("[{a}, {b}] connects no two of the nodes 0 to {}", nodes - 1)
+                    format!("[{a}, {b}] does not connect two different nodes of 0 to {}", nodes - 1)
                 })?;
                 let pair = (a.min(b), a.max(b));
                 checker.require(!seen.contains(&pair), link.bandwidth.span(), &key, || {
-                    format!("[{a}, {b}] is there twice: add the bandwidths up in one")
+                    format!("[{a}, {b}] is listed twice: give one link with the sum of the bandwidths")
                 })?;
                 seen.push(pair);
             }
@@ -349,7 +377,7 @@ impl Model {
         let routes = self.routes();
         for node in 0..nodes {
             checker.require(routes.reaches(0, node), self.memory.latency.span(), "link", || {
-                format!("no links lead from node 0 to node {node}: every node must be reached from every other")
+                format!("no links lead from node 0 to node {node}: a route must lead from every node to every other")
             })?;
         }
         checker.require(

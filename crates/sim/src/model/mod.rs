@@ -1,15 +1,15 @@
 //! The model of a machine: a TOML file in which every number has its source.
 //!
-//! From the text to a model in three steps: the file is parsed, each number into its own type with its unit; the numbers
-//! are checked against each other; the routes between the nodes are worked out. An error names the key and the line and
-//! says what would be right.
+//! A text becomes a model in three steps. The file is parsed, each number into its own type with its unit. The numbers
+//! are checked against each other. The routes between the nodes are computed. An error names the key and the line and
+//! says how to correct it.
 //!
-//! What a model describes: packages of NUMA nodes of last-level-cache (LLC) domains of cores of PUs, all alike; caches
-//! that are private to a core and, as the last level, one that several cores may share; how long a miss takes by who
-//! serves it; memory with a bandwidth a node, links with a bandwidth a direction, or a front-side bus a package.
+//! A model describes packages of NUMA nodes of last-level-cache (LLC) domains of cores of PUs, all alike; caches that
+//! are private to a core and a last level that several cores may share; the latency of a miss by who serves it; memory
+//! with a bandwidth for each node, and links with a bandwidth for each direction or a front-side bus for each package.
 //!
-//! Known limits: no hybrid machines, no cache levels between the private ones and the last that some cores share, no
-//! memory-side caches, no nodes without cores. One frequency: neither turbo nor throttling.
+//! Known limits: no hybrid machines, no shared cache levels except the last, no memory-side caches, no nodes without
+//! cores. The frequency is constant: no turbo, no throttling.
 
 mod catalog;
 mod check;
@@ -23,8 +23,8 @@ pub use check::ModelError;
 pub use pinfold_core::Prefetcher;
 pub use published::{Cores, Figure, Measure, Mix, Published, Target};
 pub use quantity::{
-    Bandwidth, Count, Cycles, Energy, Frequency, Given, Inclusion, Latency, Numbering, Power, PrefetcherSet, Protocol,
-    Quantity, Ratio, Size, Source, Sourced,
+    Bandwidth, Count, Cycles, Energy, Frequency, Inclusion, Latency, Numbering, Power, PrefetcherSet, Protocol,
+    Quantity, Ratio, RawValue, Size, Source, Sourced,
 };
 pub use route::Routes;
 
@@ -38,7 +38,7 @@ pub struct Model {
     pub name: String,
     /// The machine in one line.
     pub summary: String,
-    /// How many of everything.
+    /// The numbers of packages, nodes, cores and PUs.
     pub shape: Shape,
     /// The core and its clock.
     pub core: Core,
@@ -56,16 +56,16 @@ pub struct Model {
     pub links: Vec<Link>,
     /// The prefetchers that the machine has.
     pub prefetch: Prefetch,
-    /// What everything costs in energy.
+    /// The energy costs.
     pub energy: EnergyModel,
-    /// What was published of latencies and bandwidths.
+    /// Published latencies and bandwidths.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// What the operating system costs, where that was measured on the machine.
+    /// The costs of the operating system, where they were measured on the machine.
     pub system: Option<SystemCosts>,
 }
 
-/// How many of everything.
+/// The numbers of packages, nodes, cores and PUs.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -73,9 +73,9 @@ pub struct Shape {
     pub packages: Sourced<Count>,
     /// NUMA nodes of the whole machine: a multiple of the packages, or 1 for a machine with uniform memory.
     pub nodes: Sourced<Count>,
-    /// Cores of a package.
+    /// Cores per package.
     pub cores_per_package: Sourced<Count>,
-    /// PUs of a core.
+    /// PUs per core.
     pub threads_per_core: Sourced<Count>,
     /// How the operating system numbers the PUs.
     pub pu_numbering: Sourced<Numbering>,
@@ -87,27 +87,28 @@ pub struct Shape {
 pub struct Core {
     /// The clock.
     pub frequency: Sourced<Frequency>,
-    /// Cycles an instruction where every access hits the L1: what remains are the width, branches and the program's
-    /// own dependences.
+    /// Cycles per instruction where every access hits the L1. They contain the width of the core, branches and the
+    /// program's own dependences.
     pub base_cpi: Sourced<Cycles>,
     /// Instructions that may be in flight behind a load that misses.
     pub reorder_buffer: Sourced<Count>,
     /// Stores that may wait for an earlier one that missed.
     pub store_buffer: Sourced<Count>,
-    /// Misses of the L1 that may be under way at once.
+    /// Misses of the L1 that may be in flight at the same time.
     pub line_fill_buffers: Sourced<Count>,
-    /// What an atomic instruction on a line that the L1 holds adds; 20 cycles where the model does not say it.
+    /// Cycles that an atomic instruction adds on a line that the L1 holds; 20 where the model does not say it.
     pub locked: Option<Sourced<Cycles>>,
-    /// Lines that atomic instructions may wait for at once. 1 where the model does not say it: each waits for everything before it,
-    /// as was found of four processors of 2012 to 2015 (Schweizer, Besta, Hoefler: "Evaluating the cost of atomic operations
-    /// on modern architectures", PACT 2015, section 5).
+    /// Lines that atomic instructions may wait for at the same time. 1 where the model does not say it: each atomic
+    /// instruction waits for everything before it, as was measured on four processors of 2012 to 2015 (Schweizer,
+    /// Besta, Hoefler: "Evaluating the cost of atomic operations on modern architectures", PACT 2015, section 5).
     pub locked_misses: Option<Sourced<Count>>,
-    /// Instructions a cycle of all PUs of a core together, relative to one alone; for more than one PU a core.
+    /// Instructions per cycle of all PUs of a core together, relative to one PU that runs alone; for cores with several
+    /// PUs.
     pub smt_throughput: Option<Sourced<Ratio>>,
 }
 
 impl Core {
-    /// For how many lines atomic instructions wait at once.
+    /// For how many lines atomic instructions wait at the same time.
     pub(crate) fn locked_at_once(&self) -> usize {
         self.locked_misses
             .as_ref()
@@ -123,7 +124,7 @@ pub struct Tlb {
     pub entries: Sourced<Count>,
     /// Ways.
     pub ways: Sourced<Count>,
-    /// What a miss adds to an access.
+    /// Cycles or nanoseconds that a miss adds to an access.
     pub walk: Sourced<Latency>,
 }
 
@@ -139,9 +140,9 @@ pub struct CacheLevel {
     pub cores: Sourced<Count>,
     /// From load to use, for a hit.
     pub latency: Sourced<Latency>,
-    /// What it holds of the levels nearer to the core. Of the first level, which has none, `non_inclusive`.
+    /// What it holds of the lines of the levels nearer to the core. The first level is `non_inclusive`.
     pub inclusion: Sourced<Inclusion>,
-    /// An access.
+    /// Energy of an access.
     pub energy: Sourced<Energy>,
 }
 
@@ -151,7 +152,7 @@ pub struct CacheLevel {
 pub struct Coherence {
     /// The protocol.
     pub protocol: Sourced<Protocol>,
-    /// Another core under the same LLC holds the line alone, unmodified.
+    /// Another core under the same LLC holds the line exclusively, unmodified.
     pub same_domain_clean: Option<Sourced<Latency>>,
     /// Another core under the same LLC has modified it.
     pub same_domain_modified: Option<Sourced<Latency>>,
@@ -169,29 +170,30 @@ pub struct Coherence {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// From load to use, idle, of the own node.
+    /// From load to use, idle, of the core's own node.
     pub latency: Sourced<Latency>,
-    /// Of one node, as sustained: of reads, or of reads and writes together where `write_cost` does not tell them apart.
+    /// Sustained bandwidth of one node: of reads where `write_cost` is given, and otherwise of reads and writes
+    /// together.
     pub bandwidth: Sourced<Bandwidth>,
-    /// How long memory is busy with a line that is written, relative to one that is read; 1 where it is not given.
+    /// How long a written line occupies memory, relative to one that is read; 1 where it is not given.
     pub write_cost: Option<Sourced<Ratio>>,
     /// Of one node.
     pub capacity: Option<Sourced<Size>>,
-    /// What one package's bus to memory carries, both ways together, where there is one.
+    /// Bandwidth of one package's bus to memory, of both directions together, where there is a bus.
     pub front_side_bus: Option<Sourced<Bandwidth>>,
 }
 
-/// Links that are alike.
+/// Links with the same properties.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// The pairs of nodes that one each connects.
+    /// The pairs of nodes. One link connects each pair.
     pub between: Vec<(usize, usize)>,
-    /// Where the pairs are from.
+    /// The source of the pairs.
     pub source: String,
-    /// Of data, in each direction.
+    /// Bandwidth of data, in each direction.
     pub bandwidth: Sourced<Bandwidth>,
-    /// What crossing it adds to the latency of the own memory, there and back.
+    /// Latency that crossing the link adds to that of the local memory, there and back.
     pub latency: Sourced<Latency>,
 }
 
@@ -199,48 +201,48 @@ pub struct Link {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetch {
-    /// Which of the four, or what comes closest to them.
+    /// Which of the four prefetchers of Intel's processors it has, or the most similar ones.
     pub present: Sourced<PrefetcherSet>,
     /// How many lines the streamer runs ahead at most.
     pub streamer_distance: Sourced<Count>,
-    /// Prefetches of a core that may be under way at once.
+    /// Prefetches of a core that may be in flight at the same time.
     pub in_flight: Sourced<Count>,
 }
 
-/// What everything costs in energy. The caches carry their own.
+/// The energy costs. The costs of cache accesses are in `CacheLevel`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyModel {
-    /// A package that does nothing.
+    /// An idle package.
     pub package_idle: Sourced<Power>,
-    /// A core that runs, beyond its instructions and accesses.
+    /// A running core, without its instructions and accesses.
     pub core_active: Sourced<Power>,
     /// An instruction.
     pub instruction: Sourced<Energy>,
     /// A line that crosses a link or a bus.
     pub link_line: Sourced<Energy>,
-    /// The memory of a node that does nothing.
+    /// The idle memory of a node.
     pub memory_idle: Sourced<Power>,
     /// A line read or written.
     pub memory_line: Sourced<Energy>,
 }
 
-/// What the operating system costs.
+/// The costs of the operating system.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemCosts {
     /// A system call that finds nothing to do.
     pub call: Sourced<Latency>,
-    /// From one thread of a PU to another.
+    /// The switch from one thread of a PU to another.
     pub switch: Sourced<Latency>,
-    /// How long a thread that waits for its team polls before it sleeps, where other threads want its PU.
+    /// How long a thread polls while it waits for its team, before it sleeps, where other threads want its PU.
     pub poll: Sourced<Latency>,
 }
 
-/// Bytes of a cache line. All the machines have the same.
+/// Bytes of a cache line, the same on all machines.
 pub const LINE_BYTES: u64 = 64;
 
-/// Bytes of a page, as the kernel places them.
+/// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
 impl Model {

@@ -1,16 +1,16 @@
-//! What was published of a machine's latencies and bandwidths: figures against which the simulated machine is measured.
+//! Published latencies and bandwidths of a machine, with which the simulated machine is compared.
 //!
-//! A figure says what was measured (`of`), by how many cores and with which accesses (`by` and `mix`, of a bandwidth), and
-//! where that was published. Some figures are also where a number of the model is from: `calibrates` names these numbers.
-//! The comparison then shows that caches, directory, address translation and queues together give back what each was
-//! given; a figure that calibrates nothing checks the model itself.
+//! A figure says what was measured (`of`), for a bandwidth by how many cores and with which accesses (`by` and `mix`),
+//! and where it was published. Some figures are also the source of a number of the model; `calibrates` names these
+//! numbers. Their comparison shows that caches, directory, address translation and queues together reproduce the
+//! number. A figure that calibrates nothing checks the model itself.
 
 use super::{Bandwidth, Latency, Model, Routes, Source, Sourced};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-/// Makes an enum of words that a model file uses.
+/// Makes an enum of the words of a model file.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -34,7 +34,7 @@ macro_rules! words {
 }
 
 words!(
-    /// What answers an access.
+    /// What serves an access.
     Target,
     /// The first level of cache.
     L1 = "l1",
@@ -48,7 +48,8 @@ words!(
     SameDomainClean = "same_domain_clean",
     /// A core under the same last-level cache that has modified it.
     SameDomainModified = "same_domain_modified",
-    /// A core under the same last-level cache, with which a line is exchanged by atomic writes, one way.
+    /// A core under the same last-level cache. The two cores exchange a line by atomic writes; the figure is for one
+    /// direction.
     SameDomainExchange = "same_domain_exchange",
     /// A core under another last-level cache of the package that holds the line unmodified.
     SamePackageClean = "same_package_clean",
@@ -62,18 +63,18 @@ words!(
     OtherPackageModified = "other_package_modified",
     /// The exchange with a core of the nearest other package.
     OtherPackageExchange = "other_package_exchange",
-    /// The memory of the own node.
+    /// The memory of the core's own node.
     LocalMemory = "local_memory",
     /// The memory of the nearest other node of the package.
     SamePackageMemory = "same_package_memory",
     /// The memory of the nearest node of another package.
     OtherPackageMemory = "other_package_memory",
-    /// The memory that is furthest away, where that is further than the nearest node of another package.
+    /// The farthest memory, where it is farther than the nearest node of another package.
     FarthestMemory = "farthest_memory",
 );
 
 impl Target {
-    /// The position of a level of cache, from 0; `None` for what is none.
+    /// The position of a level of cache, from 0; `None` for other targets.
     pub fn cache_level(self) -> Option<usize> {
         let levels = [Self::L1, Self::L2, Self::L3, Self::L4];
         levels.iter().position(|&level| level == self)
@@ -89,46 +90,46 @@ impl Target {
 }
 
 words!(
-    /// Which cores draw a bandwidth.
+    /// Which cores use a bandwidth.
     Cores,
     /// One core.
     One = "core",
     /// All cores of one node.
     Node = "node",
-    /// All cores of one package, each from the node that is the target of its own.
+    /// All cores of one package, each with the memory that is the target for its own node.
     Package = "package",
-    /// All cores of the machine, likewise.
+    /// All cores of the machine, as above.
     Machine = "machine",
 );
 
 words!(
-    /// Which accesses draw a bandwidth, and which bytes are counted.
+    /// Which accesses use a bandwidth, and which bytes are counted.
     Mix,
     /// Loads.
     Reads = "reads",
-    /// `b = a`: the bytes loaded and stored, as STREAM counts them. The lines that stores fetch are traffic beyond that.
+    /// `b = a`: the bytes loaded and stored, as STREAM counts them. The lines that stores fetch are additional traffic.
     Copy = "copy",
-    /// `a = b + s c`, counted likewise.
+    /// `a = b + s c`, counted in the same way.
     Triad = "triad",
-    /// The same, with the lines that stores fetch counted: three reads to a write. Compares with programs whose stores go
-    /// past the caches and fetch nothing.
+    /// The same, with the lines that stores fetch counted: three reads for each write. For comparison with programs
+    /// whose stores bypass the caches and fetch nothing.
     TriadTraffic = "triad_traffic",
-    /// `a = b + c d`, Schönauer's triad, the bytes loaded and stored counted.
+    /// `a = b + c d`, Schönauer's triad. The bytes loaded and stored are counted.
     VectorTriad = "vector_triad",
 );
 
 /// What a microbenchmark measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// From load to use while nothing else goes on.
+    /// From load to use, on an otherwise idle machine.
     Latency(Target),
-    /// Bytes a second with as many accesses under way as the cores can have.
+    /// Bytes per second with as many accesses in flight as the cores can have.
     Bandwidth {
-        /// The memory that answers.
+        /// The memory that serves.
         of: Target,
-        /// Who asks.
+        /// The cores that access it.
         by: Cores,
-        /// With which accesses.
+        /// The kind of accesses.
         mix: Mix,
     },
 }
@@ -158,13 +159,13 @@ pub enum Figure {
 pub struct Published {
     /// What was measured.
     pub measure: Measure,
-    /// What came out.
+    /// The result.
     pub figure: Figure,
-    /// The numbers of the model that are from this figure, such as `memory.latency`.
+    /// The numbers of the model that come from this figure, such as `memory.latency`.
     pub calibrates: Vec<String>,
 }
 
-/// A figure as it stands in a model's file.
+/// A figure as it is written in a model file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -188,14 +189,16 @@ impl TryFrom<Table> for Published {
         let Table { of, calibrates, .. } = table;
         let (measure, figure) = match (table.latency, table.bandwidth, table.by, table.mix) {
             (Some(latency), None, None, None) => (Measure::Latency(of), Figure::Latency(latency)),
-            (Some(_), None, _, _) => return Err("`by` and `mix` mean nothing beside a latency: remove them"),
+            (Some(_), None, _, _) => return Err("`by` and `mix` have no meaning for a latency: remove them"),
             (None, Some(bandwidth), Some(by), Some(mix)) if of.is_memory() => {
                 (Measure::Bandwidth { of, by, mix }, Figure::Bandwidth(bandwidth))
             }
             (None, Some(_), Some(_), Some(_)) => {
-                return Err("`of` names no memory, which a bandwidth is of: give one, such as local_memory");
+                return Err("`of` does not name a memory: a bandwidth needs one, such as local_memory");
             }
-            (None, Some(_), _, _) => return Err("a bandwidth depends on who asks and how: give `by` and `mix`"),
+            (None, Some(_), _, _) => {
+                return Err("a bandwidth depends on the cores and their accesses: give `by` and `mix`");
+            }
             (_, _, _, _) => return Err("give the figure as either `latency` or `bandwidth`"),
         };
         Ok(Self {
@@ -228,7 +231,7 @@ impl From<Published> for Table {
 }
 
 impl Published {
-    /// The figure in seconds or bytes a second.
+    /// The figure in seconds or bytes per second.
     pub fn value(&self, model: &Model) -> f64 {
         match &self.figure {
             Figure::Latency(latency) => latency.value().cycles(model.frequency()) / model.frequency().0,
@@ -244,7 +247,7 @@ impl Published {
         }
     }
 
-    /// Where it stands in the model's text, in bytes.
+    /// Its position in the model's text, in bytes.
     pub(super) fn span(&self) -> Range<usize> {
         match &self.figure {
             Figure::Latency(latency) => latency.span(),
@@ -252,11 +255,11 @@ impl Published {
         }
     }
 
-    /// What is wrong with it on this machine, where something is: the key and why.
+    /// The key and the reason, where the figure cannot be one of this machine.
     pub(super) fn fault(&self, model: &Model) -> Option<(&'static str, String)> {
         let (Measure::Latency(of) | Measure::Bandwidth { of, .. }) = self.measure;
         if self.source().is_assumed() {
-            let why = "an assumption was not published: name where the figure was, or leave it out".to_owned();
+            let why = "an assumption is not a published figure: name the publication, or remove the figure".to_owned();
             return Some(("source", why));
         }
         if !model.has(of) {
@@ -267,18 +270,19 @@ impl Published {
             return Some(("of", why));
         }
         let unknown = self.calibrates.iter().find(|key| !model.has_figure(key))?;
-        let why = format!("`{unknown}` is no latency or bandwidth of this model: give keys such as memory.latency");
+        let why = format!("`{unknown}` is not a latency or bandwidth of this model: give keys such as memory.latency");
         Some(("calibrates", why))
     }
 }
 
 impl Model {
-    /// The package of a node; of the only node of a machine with uniform memory the first.
+    /// The package of a node; on a machine with uniform memory the first package.
     fn package_of_node(&self, node: usize) -> usize {
         node * self.packages() / self.nodes()
     }
 
-    /// The node whose memory is `target` for the cores of node `from`; `None` where there is none, or `target` is no memory.
+    /// The node whose memory is `target` for the cores of node `from`; `None` where there is none, or `target` is not a
+    /// memory.
     pub fn target_node(&self, routes: &Routes, target: Target, from: usize) -> Option<usize> {
         let own = self.package_of_node(from);
         let nearest = |same_package: bool| {
@@ -300,7 +304,7 @@ impl Model {
         }
     }
 
-    /// The nearest core that is, for core 0, what `target` names; `None` where there is none, or `target` is no core.
+    /// The nearest core that is `target` for core 0; `None` where there is none, or `target` is not a core.
     pub fn target_core(&self, routes: &Routes, target: Target) -> Option<usize> {
         let fits = |core: usize| {
             let domain = self.domain_of_core(core) == self.domain_of_core(0);
@@ -328,7 +332,7 @@ impl Model {
             || self.target_core(&routes, target).is_some()
     }
 
-    /// Whether `key` is one of the numbers that a latency or a bandwidth follows from.
+    /// Whether `key` is a number of the model that determines a latency or a bandwidth.
     fn has_figure(&self, key: &str) -> bool {
         let listed =
             |list: &str, length: usize, name: &str| (0..length).any(|index| key == format!("{list}[{index}].{name}"));

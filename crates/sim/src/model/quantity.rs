@@ -1,12 +1,12 @@
-//! Numbers with a unit and an origin. In a model file every number is an inline table whose first key is the unit and
-//! whose `source` says where it is from:
+//! Numbers with a unit and a source. In a model file every number is an inline table. Its first key is the unit, and
+//! `source` says where the number comes from:
 //!
 //! ```toml
 //! latency = { cycles = 12, source = "Intel 64 and IA-32 Optimization Reference Manual, table 2-10" }
 //! walk = { cycles = 30, source = "assumed: page tables hit in the L2" }
 //! ```
 //!
-//! A source that begins with the word `assumed` makes the number an assumption, and the type keeps the two apart.
+//! A source that begins with the word `assumed` makes the number an assumption. The type distinguishes the two.
 
 use pinfold_core::Prefetcher;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
@@ -15,13 +15,13 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// Where a number is from.
+/// Where a number comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A paper, a data sheet, a published measurement.
     Published(String),
-    /// No published figure is known; why this value, where that was said.
+    /// No published figure is known. The text is the reason for this value, where one was given.
     Assumed(String),
 }
 
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// Whether this is an assumption.
+    /// Whether the number is an assumption.
     pub fn is_assumed(&self) -> bool {
         matches!(self, Self::Assumed(_))
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value and where it is from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sourced<T> {
     value: T,
@@ -64,19 +64,19 @@ pub struct Sourced<T> {
 }
 
 impl<T> Sourced<T> {
-    /// Where it is from.
+    /// Its source.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Where it stands in the model's text, in bytes.
+    /// Its position in the model's text, in bytes.
     pub(super) fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 }
 
 impl<T: Clone> Sourced<T> {
-    /// Another value in its place.
+    /// The same with another value.
     pub(crate) fn with(&self, value: T) -> Self {
         Self { value, ..self.clone() }
     }
@@ -102,9 +102,9 @@ impl<T: Serialize> Serialize for Sourced<T> {
     }
 }
 
-/// What stands beside a unit in a model file.
+/// The value of a unit's key in a model file, before it is checked.
 #[derive(Clone, Debug)]
-pub enum Given {
+pub enum RawValue {
     /// A number.
     Number(f64),
     /// A word.
@@ -115,26 +115,26 @@ pub enum Given {
     Numbers(Vec<f64>),
 }
 
-/// A kind of value, with the units in which it may be given.
+/// A kind of value and its units.
 pub trait Quantity: Sized {
     /// The units, the usual one first.
     const UNITS: &'static [&'static str];
 
-    /// The value of `given` in `unit`, which is one of `UNITS`. The error says what would be right.
-    fn from_given(unit: &str, given: Given) -> Result<Self, String>;
+    /// The value of `raw` in `unit`, which is one of `UNITS`. The error says how to correct it.
+    fn from_raw(unit: &str, raw: RawValue) -> Result<Self, String>;
 }
 
-fn positive(given: Given) -> Result<f64, String> {
-    match given {
-        Given::Number(number) if number.is_finite() && number > 0.0 => Ok(number),
-        Given::Number(number) => Err(format!("{number} cannot be: give a number above 0")),
-        Given::Word(word) => Err(format!("`{word}` is no number: give a number above 0")),
-        Given::Words(_) | Given::Numbers(_) => Err("a list is no number: give a number above 0".to_owned()),
+fn positive(raw: RawValue) -> Result<f64, String> {
+    match raw {
+        RawValue::Number(number) if number.is_finite() && number > 0.0 => Ok(number),
+        RawValue::Number(number) => Err(format!("{number} is out of range: give a number above 0")),
+        RawValue::Word(word) => Err(format!("`{word}` is not a number: give a number above 0")),
+        RawValue::Words(_) | RawValue::Numbers(_) => Err("a list is not a number: give a number above 0".to_owned()),
     }
 }
 
-fn whole(given: Given) -> Result<u64, String> {
-    let number = positive(given)?;
+fn whole(raw: RawValue) -> Result<u64, String> {
+    let number = positive(raw)?;
     if number.fract() == 0.0 && number < 2f64.powi(53) {
         #[expect(
             clippy::cast_possible_truncation,
@@ -144,18 +144,19 @@ fn whole(given: Given) -> Result<u64, String> {
         let number = number as u64;
         Ok(number)
     } else {
-        Err(format!("{number} cannot be: give a whole number from 1 on"))
+        Err(format!("{number} is out of range: give a whole number of 1 or more"))
     }
 }
 
-/// A number that no machine of today comes near, below or above, is a mistake, and would carry sums of times out of range.
+/// Checks the range. A number outside the range of all machines of today is a mistake, and makes sums of times
+/// overflow.
 fn within(number: f64, unit: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
     if range.contains(&number) {
         return Ok(number);
     }
     let (least, most) = (range.start(), range.end());
     Err(format!(
-        "{number} {unit} cannot be: give a number from {least:e} to {most:e}"
+        "{number} {unit} is out of range: give a number from {least:e} to {most:e}"
     ))
 }
 
@@ -169,11 +170,11 @@ macro_rules! real_quantity {
         impl Quantity for $name {
             const UNITS: &'static [&'static str] = &[$($unit),+];
 
-            fn from_given(unit: &str, given: Given) -> Result<Self, String> {
-                let number = within(positive(given)?, unit, $range)?;
+            fn from_raw(unit: &str, raw: RawValue) -> Result<Self, String> {
+                let number = within(positive(raw)?, unit, $range)?;
                 let factor = match unit {
                     $($unit => $factor,)+
-                    _ => return Err(format!("`{unit}` is no unit here")),
+                    _ => return Err(format!("`{unit}` is not a unit of this number")),
                 };
                 Ok(Self(number * factor))
             }
@@ -186,7 +187,7 @@ real_quantity!(
     Frequency, 1e-3..=1e6, "ghz" => 1e9, "mhz" => 1e6
 );
 real_quantity!(
-    /// In bytes a second; `gb_per_s` is 10^9.
+    /// In bytes per second; `gb_per_s` is 10^9.
     Bandwidth, 1e-3..=1e6, "gb_per_s" => 1e9
 );
 real_quantity!(
@@ -229,9 +230,9 @@ impl Latency {
 impl Quantity for Latency {
     const UNITS: &'static [&'static str] = &["cycles", "ns"];
 
-    fn from_given(unit: &str, given: Given) -> Result<Self, String> {
-        // The longest is a second at a gigahertz.
-        let number = within(positive(given)?, unit, 1e-6..=1e9)?;
+    fn from_raw(unit: &str, raw: RawValue) -> Result<Self, String> {
+        // The limit is a second at a gigahertz.
+        let number = within(positive(raw)?, unit, 1e-6..=1e9)?;
         Ok(match unit {
             "cycles" => Self::Cycles(number),
             _ => Self::Nanoseconds(number),
@@ -247,8 +248,8 @@ pub struct Size(pub u64);
 impl Quantity for Size {
     const UNITS: &'static [&'static str] = &["kib", "mib", "gib", "bytes"];
 
-    fn from_given(unit: &str, given: Given) -> Result<Self, String> {
-        let number = whole(given)?;
+    fn from_raw(unit: &str, raw: RawValue) -> Result<Self, String> {
+        let number = whole(raw)?;
         let shift = match unit {
             "bytes" => 0,
             "kib" => 10,
@@ -258,7 +259,7 @@ impl Quantity for Size {
         number
             .checked_mul(1 << shift)
             .map(Self)
-            .ok_or_else(|| format!("{number} {unit} is more than any memory holds"))
+            .ok_or_else(|| format!("{number} {unit} is larger than any memory"))
     }
 }
 
@@ -270,11 +271,11 @@ pub struct Count(pub u32);
 impl Quantity for Count {
     const UNITS: &'static [&'static str] = &["count"];
 
-    fn from_given(_unit: &str, given: Given) -> Result<Self, String> {
-        let number = whole(given)?;
+    fn from_raw(_unit: &str, raw: RawValue) -> Result<Self, String> {
+        let number = whole(raw)?;
         match u32::try_from(number) {
             Ok(number) if number <= 1 << 24 => Ok(Self(number)),
-            _ => Err(format!("{number} cannot be: there are never more than 16777216")),
+            _ => Err(format!("{number} is out of range: give at most 16777216")),
         }
     }
 }
@@ -294,7 +295,7 @@ macro_rules! choice {
             fn from_word(word: &str) -> Result<Self, String> {
                 match word {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err(format!("`{word}` is none of {}", Self::WORDS.join(", "))),
+                    _ => Err(format!("`{word}` is not one of {}", Self::WORDS.join(", "))),
                 }
             }
         }
@@ -302,9 +303,9 @@ macro_rules! choice {
         impl Quantity for $name {
             const UNITS: &'static [&'static str] = &[$unit];
 
-            fn from_given(_unit: &str, given: Given) -> Result<Self, String> {
-                match given {
-                    Given::Word(word) => Self::from_word(&word),
+            fn from_raw(_unit: &str, raw: RawValue) -> Result<Self, String> {
+                match raw {
+                    RawValue::Word(word) => Self::from_word(&word),
                     _ => Err(format!("give one of {}", Self::WORDS.join(", "))),
                 }
             }
@@ -313,14 +314,14 @@ macro_rules! choice {
 }
 
 choice!(
-    /// What a cache holds of what the caches nearer to the cores hold.
+    /// Which lines a cache holds of those in the caches nearer to the cores.
     Inclusion, "policy",
-    /// Everything: a line that leaves this cache leaves the caches nearer to the cores too.
+    /// All of them: a line that leaves this cache leaves the caches nearer to the cores, too.
     Inclusive = "inclusive",
-    /// A line is put here on its way in, and may leave while a nearer cache keeps it.
+    /// A line enters this cache on its way to the core, and may leave it while a nearer cache keeps it.
     NonInclusive = "non_inclusive",
-    /// Only what nearer caches evicted: a hit moves the line inwards, and in a shared cache leaves a copy only where
-    /// another core holds the line too.
+    /// Only lines that nearer caches evicted: a hit moves the line towards the core. A shared cache keeps a copy where
+    /// another core holds the line, too.
     Victim = "victim"
 );
 
@@ -338,7 +339,7 @@ choice!(
 );
 
 impl Protocol {
-    /// Whether a modified line can be shared without being written to memory.
+    /// Whether a modified line can be shared before it is written to memory.
     pub fn shares_dirty(self) -> bool {
         matches!(self, Self::Moesi | Self::Moesif)
     }
@@ -355,21 +356,21 @@ impl Protocol {
 pub enum Numbering {
     /// The first PUs of the cores of node 0, then of node 1 and so on, then the second PUs in the same order.
     Contiguous,
-    /// As `Contiguous`, but core after core from one node after the other in turn.
+    /// Like `Contiguous`, but round-robin over the nodes: the first core of each node, then the second core of each.
     RoundRobin,
-    /// The numbers of the first PUs of the cores, core after core as `Contiguous` has them, then of the second PUs.
+    /// The numbers of the first PUs of the cores, in the order of `Contiguous`, then of the second PUs.
     Listed(Vec<u32>),
 }
 
 impl Quantity for Numbering {
     const UNITS: &'static [&'static str] = &["order", "pus"];
 
-    fn from_given(unit: &str, given: Given) -> Result<Self, String> {
-        match (unit, given) {
-            ("order", Given::Word(word)) if word == "contiguous" => Ok(Self::Contiguous),
-            ("order", Given::Word(word)) if word == "round_robin" => Ok(Self::RoundRobin),
+    fn from_raw(unit: &str, raw: RawValue) -> Result<Self, String> {
+        match (unit, raw) {
+            ("order", RawValue::Word(word)) if word == "contiguous" => Ok(Self::Contiguous),
+            ("order", RawValue::Word(word)) if word == "round_robin" => Ok(Self::RoundRobin),
             ("order", _) => Err("give contiguous or round_robin".to_owned()),
-            (_, Given::Numbers(numbers)) => numbers
+            (_, RawValue::Numbers(numbers)) => numbers
                 .into_iter()
                 .map(pu_number)
                 .collect::<Result<_, _>>()
@@ -389,11 +390,11 @@ fn pu_number(number: f64) -> Result<u32, String> {
         let number = number as u32;
         Ok(number)
     } else {
-        Err(format!("{number} is no PU: give whole numbers from 0 on"))
+        Err(format!("{number} is not a PU: give whole numbers of 0 or more"))
     }
 }
 
-/// The prefetchers' words.
+/// The words for the prefetchers.
 const PREFETCHERS: [(&str, Prefetcher); 4] = [
     ("dcu_ip", Prefetcher::DcuIp),
     ("dcu", Prefetcher::Dcu),
@@ -409,9 +410,9 @@ pub struct PrefetcherSet(pub Vec<Prefetcher>);
 impl Quantity for PrefetcherSet {
     const UNITS: &'static [&'static str] = &["names"];
 
-    fn from_given(_unit: &str, given: Given) -> Result<Self, String> {
+    fn from_raw(_unit: &str, raw: RawValue) -> Result<Self, String> {
         let known = PREFETCHERS.map(|(word, _)| word).join(", ");
-        let Given::Words(words) = given else {
+        let RawValue::Words(words) = raw else {
             return Err(format!("give a list of some of {known}"));
         };
         words
@@ -419,7 +420,7 @@ impl Quantity for PrefetcherSet {
             .map(|given| {
                 let found = PREFETCHERS.iter().find(|(word, _)| word == given);
                 found.map_or_else(
-                    || Err(format!("`{given}` is none of {known}")),
+                    || Err(format!("`{given}` is not one of {known}")),
                     |&(_, prefetcher)| Ok(prefetcher),
                 )
             })
@@ -428,58 +429,60 @@ impl Quantity for PrefetcherSet {
     }
 }
 
-/// An inline table as it stands in the file.
+/// An inline table of a model file.
 struct Table {
     unit: String,
-    given: Given,
+    raw: RawValue,
     source: String,
 }
 
-impl<'de> Deserialize<'de> for Given {
+impl<'de> Deserialize<'de> for RawValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct GivenVisitor;
+        struct RawValueVisitor;
 
-        impl<'de> Visitor<'de> for GivenVisitor {
-            type Value = Given;
+        impl<'de> Visitor<'de> for RawValueVisitor {
+            type Value = RawValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, a word, a list of words or a list of numbers")
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Given, E> {
-                Ok(Given::Number(number as f64))
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<RawValue, E> {
+                Ok(RawValue::Number(number as f64))
             }
 
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Given, E> {
-                Ok(Given::Number(number as f64))
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<RawValue, E> {
+                Ok(RawValue::Number(number as f64))
             }
 
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Given, E> {
-                Ok(Given::Number(number))
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<RawValue, E> {
+                Ok(RawValue::Number(number))
             }
 
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<Given, E> {
-                Ok(Given::Word(word.to_owned()))
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<RawValue, E> {
+                Ok(RawValue::Word(word.to_owned()))
             }
 
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Given, A::Error> {
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<RawValue, A::Error> {
                 let (mut words, mut numbers) = (vec![], vec![]);
                 while let Some(item) = list.next_element()? {
                     match item {
-                        Given::Word(word) => words.push(word),
-                        Given::Number(number) => numbers.push(number),
-                        Given::Words(_) | Given::Numbers(_) => return Err(de::Error::custom("a list within a list")),
+                        RawValue::Word(word) => words.push(word),
+                        RawValue::Number(number) => numbers.push(number),
+                        RawValue::Words(_) | RawValue::Numbers(_) => {
+                            return Err(de::Error::custom("a list within a list"));
+                        }
                     }
                 }
                 match (words.is_empty(), numbers.is_empty()) {
                     (false, false) => Err(de::Error::custom("the list mixes words and numbers")),
-                    (true, false) => Ok(Given::Numbers(numbers)),
-                    (_, true) => Ok(Given::Words(words)),
+                    (true, false) => Ok(RawValue::Numbers(numbers)),
+                    (_, true) => Ok(RawValue::Words(words)),
                 }
             }
         }
 
-        deserializer.deserialize_any(GivenVisitor)
+        deserializer.deserialize_any(RawValueVisitor)
     }
 }
 
@@ -504,15 +507,15 @@ impl<'de> Deserialize<'de> for Table {
                         let message = format!("both `{first}` and `{key}` are given: a number has one unit");
                         return Err(de::Error::custom(message));
                     } else {
-                        value = Some((key, map.next_value::<Given>()?));
+                        value = Some((key, map.next_value::<RawValue>()?));
                     }
                 }
-                let (unit, given) =
-                    value.ok_or_else(|| de::Error::custom("the number is missing, beside its source"))?;
+                let (unit, raw) =
+                    value.ok_or_else(|| de::Error::custom("the number is missing; only its source is given"))?;
                 let source = source.ok_or_else(|| {
                     de::Error::custom("`source` is missing: name a paper, a data sheet or a measurement, or `assumed`")
                 })?;
-                Ok(Table { unit, given, source })
+                Ok(Table { unit, raw, source })
             }
         }
 
@@ -524,13 +527,13 @@ impl<'de, T: Quantity> Deserialize<'de> for Sourced<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let table = Spanned::<Table>::deserialize(deserializer)?;
         let span = table.span();
-        let Table { unit, given, source } = table.into_inner();
+        let Table { unit, raw, source } = table.into_inner();
         if !T::UNITS.contains(&unit.as_str()) {
-            let message = format!("`{unit}` is no unit here: use {}", T::UNITS.join(" or "));
+            let message = format!("`{unit}` is not a unit of this number: use {}", T::UNITS.join(" or "));
             return Err(de::Error::custom(message));
         }
         Ok(Self {
-            value: T::from_given(&unit, given).map_err(de::Error::custom)?,
+            value: T::from_raw(&unit, raw).map_err(de::Error::custom)?,
             source: Source::parse(&source).map_err(de::Error::custom)?,
             span,
         })

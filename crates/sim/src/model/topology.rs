@@ -1,4 +1,4 @@
-//! A model's shape in the words of the rest of pinfold.
+//! A model's shape as a `Topology`.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -11,8 +11,8 @@ use pinfold_core::{
 };
 
 impl Model {
-    /// The machine's topology. PUs have the numbers of `shape.pu_numbering`. Distances are those that firmware gives:
-    /// 10 for the own node, and for another 10 times its memory's latency over the own memory's.
+    /// The machine's topology. PUs have the numbers of `shape.pu_numbering`. Distances are as firmware gives them: 10
+    /// for a node itself, and for another node 10 times the ratio of its memory's latency to the local one.
     pub fn topology(&self) -> Topology {
         let mut builder = TopologyBuilder::new(&self.name);
         let mut pus_of_core = vec![vec![]; self.cores()];

@@ -1,24 +1,28 @@
-//! What orders the threads of a recording, as events of the simulator: barriers, and tokens that one thread signals and
+//! The order of a recording's threads, as events of the simulator: barriers, and tokens that one thread signals and
 //! others wait for.
 //!
 //! - A thread begins when its creator has created it.
-//! - A futex wait that slept ends with the wake that ended it: the first one on that address after the wait began, or, if
-//!   the wake was recorded just before, the last one before the wait's end. A thread's end wakes the threads that join it.
-//! - A barrier of a team: its members are the threads that are in a barrier when the first of them leaves it. What a thread
-//!   does in a barrier is waiting, and left out. In its place each member adds to a counter, the last one to arrive changes a
-//!   flag on another line, and all others read the flag: what libgomp does without its spinning (config/linux/bar.h).
+//! - A futex wait that slept ends with the wake that ended it. That is the first wake on its address after the wait
+//!   began. Where the wake was recorded just before the wait, it is the last one before the wait's end. A thread's end
+//!   wakes the threads that join it.
+//! - A barrier of a team: its members are the threads that are in a barrier when the first of them leaves it. A thread
+//!   waits in a barrier, and this waiting is left out. In its place each member adds to a counter, the last one to
+//!   arrive changes a flag on another line, and all others read the flag. libgomp does the same, without its spinning
+//!   (config/linux/bar.h).
 //! - The threads of a region begin their shares when the region has begun. The region ends when all shares have ended.
-//!   Three intervals are waiting too, and left out: of the region's first thread, from the region's begin to that of its own
-//!   share, where the team assembles, and from its share's end to the region's end; of the others, between two shares.
-//! - Calls that wake others take the time of a system call wherever they are: libgomp's barriers make one each time.
+//!   Three more intervals are waiting, and left out: for the region's first thread, from the region's begin to the
+//!   begin of its own share, while the team assembles, and from its share's end to the region's end; for the others,
+//!   between two shares.
+//! - Calls that wake others take the time of a system call in each case. libgomp's barriers make one such call each
+//!   time.
 //!
-//! `synchronisation` finds in the recording who waited for whom. Here each thread's events go through a state machine:
-//! its state says whether the thread works or waits, and each event changes the state and is replaced by events of the
+//! `synchronisation` finds which thread waited for which. Here each thread's events go through a state machine. Its
+//! state says whether the thread works or waits. Each event changes the state and is replaced by events of the
 //! simulator.
 //!
-//! Known limits: a lock that was handed on without a futex orders nothing, so that threads may hold it at once; teams that
-//! meet at barriers at the same time are taken for one; a team whose workers were released by spinning alone is ordered
-//! only where the agent marked the region.
+//! Known limits: a lock that was passed on without a futex orders nothing, so threads may hold it at the same time.
+//! Teams that meet at barriers at the same time count as one. A team whose workers were released by spinning only is
+//! ordered only where the agent marked the region.
 
 use super::synchronisation::{Arrival, Synchronisation};
 use crate::model::LINE_BYTES;
@@ -26,11 +30,11 @@ use crate::window::{Event, EventKind};
 use pinfold_trace::{Event as RecordedEvent, EventKind as Kind};
 use std::collections::HashSet;
 
-/// Where the counter of all barriers is, which no program's memory is; the flag is on the next line.
+/// The address of the counter of all barriers, outside every program's memory. The flag is on the next line.
 const BARRIER_COUNTER: u64 = 1 << 60;
 const BARRIER_FLAG: u64 = BARRIER_COUNTER + LINE_BYTES;
 
-/// Instructions that a thread needs at a barrier beside its accesses. Assumed.
+/// Instructions that a thread executes at a barrier, besides its accesses. Assumed.
 const BARRIER_INSTRUCTIONS: u32 = 20;
 
 /// The events of one thread.
@@ -40,29 +44,30 @@ pub(super) struct ThreadEvents {
     pub(super) events: Vec<RecordedEvent>,
 }
 
-/// What is done in the place of each event of a thread.
+/// What the simulation does in the place of each event of a thread.
 #[derive(Default)]
 pub(super) struct Orders {
-    /// Where the events of each place begin in `events`; one more than there are places.
+    /// For each place, where its events begin in `events`; with one more entry for the end.
     begins: Vec<u32>,
     events: Vec<Event>,
-    /// By place: whether what comes before the event is left out; one more for what comes after the last.
+    /// For each place, whether the part before its event is left out; with one more entry for the part after the last
+    /// event.
     silent: Vec<bool>,
 }
 
 impl Orders {
-    /// What is done in the place of the thread's event `place`.
+    /// What the simulation does in the place of the thread's event `place`.
     pub(super) fn in_place_of(&self, place: usize) -> &[Event] {
         &self.events[self.begins[place] as usize..self.begins[place + 1] as usize]
     }
 
-    /// Whether what the thread did before its event `place`, since the one before that, is left out.
+    /// Whether the part between the previous event and the event `place` of the thread is left out.
     pub(super) fn silent(&self, place: usize) -> bool {
         self.silent[place]
     }
 }
 
-/// Orders of all threads. `windowed` says that the recording begins outside its windows.
+/// Orders of all threads. `windowed` means that the recording begins outside its windows.
 pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
     let synchronisation = Synchronisation::of(threads);
     let mut all: Vec<Orders> = threads
@@ -74,7 +79,7 @@ pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
     all
 }
 
-/// A wake that was itself left out wakes no thread, so no thread waits for it.
+/// A wake that was itself left out wakes no thread, so the waits for it are removed.
 fn remove_endless_waits(all: &mut [Orders]) {
     let signals = all.iter().flat_map(|orders| &orders.events);
     let signalled: HashSet<u64> = signals
@@ -88,14 +93,14 @@ fn remove_endless_waits(all: &mut [Orders]) {
     }
 }
 
-/// Where a thread is in the parallel regions of its team.
+/// The position of a thread in the parallel regions of its team.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// It does its share, or is in no region.
     Working,
     /// It has begun a region, and its own share of the region has not begun.
     Assembling,
-    /// Its share has ended, and neither the region nor the next share has.
+    /// Its share has ended. Neither the end of the region nor the next share has come.
     Ended,
 }
 
@@ -104,12 +109,12 @@ struct Translation<'a> {
     synchronisation: &'a Synchronisation,
     /// The thread's number.
     number: usize,
-    /// The thread begins regions.
+    /// Whether the thread begins regions.
     leads: bool,
     share: Share,
     in_barrier: bool,
     outside_windows: bool,
-    /// The last futex wait that began.
+    /// The begin of the last futex wait.
     slept_since: Option<u64>,
     orders: Orders,
 }
@@ -145,7 +150,7 @@ impl<'a> Translation<'a> {
         self.in_barrier || self.outside_windows || self.share != Share::Working
     }
 
-    /// Goes over one event of the thread.
+    /// Processes one event of the thread.
     fn step(&mut self, thread: &ThreadEvents, place: usize, event: &RecordedEvent) {
         let sequence = event.sequence;
         match event.kind {
@@ -162,8 +167,8 @@ impl<'a> Translation<'a> {
             Kind::BarrierEnd {} => self.in_barrier = false,
             Kind::WindowBegin {} => self.outside_windows = false,
             Kind::WindowEnd {} => self.outside_windows = true,
-            // A wait that failed ended by itself. A page keeps its place in a simulation, and a simulated machine has no
-            // address spaces.
+            // A wait that failed ended by itself. Page moves are not simulated, and a simulated machine has no address
+            // spaces.
             Kind::FutexWaitEnd { .. }
             | Kind::Compute {}
             | Kind::Unmap { .. }
@@ -189,7 +194,7 @@ impl<'a> Translation<'a> {
     }
 
     fn wake(&mut self, sequence: u64) {
-        // A thread that ends the waiting of others asks the kernel to wake them, asleep or not.
+        // A thread that ends the waiting of others asks the kernel to wake them, whether they sleep or poll.
         if !self.outside_windows {
             self.put(Event::mark(EventKind::SystemCall, 0));
         }
@@ -261,7 +266,7 @@ impl<'a> Translation<'a> {
     }
 }
 
-/// Whether the thread that has begun a region does its share of it next, of what these events tell of the region.
+/// Whether the thread that has begun a region does its share next, by the later `events` of the region.
 fn begins_share(events: &[RecordedEvent], begun: u64) -> bool {
     events.iter().find_map(|event| match event.kind {
         Kind::WorkBegin { region } if region == begun => Some(true),
@@ -270,7 +275,7 @@ fn begins_share(events: &[RecordedEvent], begun: u64) -> bool {
     }) == Some(true)
 }
 
-/// What a thread does at a barrier.
+/// The accesses of a thread at a barrier.
 fn pass(arrival: Arrival) -> [Event; 4] {
     let come = [
         Event::locked(BARRIER_COUNTER, 8, BARRIER_INSTRUCTIONS),
@@ -293,7 +298,7 @@ fn wait(sequence: u64) -> Event {
     Event::mark(EventKind::Wait, sequence)
 }
 
-/// As `wait`, by a thread of a team, which polls before it sleeps.
+/// Like `wait`, by a thread of a team, which polls before it sleeps.
 fn poll(sequence: u64) -> Event {
     Event {
         size: 1,
@@ -319,7 +324,7 @@ mod tests {
         }
     }
 
-    /// What a thread does that orders it against others, in its order.
+    /// The events of a thread that order it against others.
     fn ordering(orders: &Orders) -> Vec<(EventKind, u64)> {
         let ordering = |event: &&Event| matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait);
         orders
@@ -369,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_in_a_barrier_when_the_first_leaves_it_are_its_members() {
+    fn the_members_of_a_barrier_are_the_threads_in_it_when_the_first_leaves() {
         let begin = |sequence| (sequence, Kind::BarrierBegin {});
         let end = |sequence| (sequence, Kind::BarrierEnd {});
         let one = thread(0, &[begin(1), end(4), begin(5), end(9)]);
@@ -383,7 +388,7 @@ mod tests {
         assert_eq!(barriers(&orders[0]), [(1, 3), (2, 2)]);
         assert_eq!(barriers(&orders[1]), [(1, 3), (2, 2)]);
         assert_eq!(barriers(&orders[2]), [(1, 3)]);
-        // What precedes the first begin and what follows each end is the program's; what is between is waiting.
+        // What precedes the first begin and what follows each end belongs to the program; the part between is waiting.
         let silent: Vec<bool> = (0..5).map(|place| orders[0].silent(place)).collect();
         assert_eq!(silent, [false, true, false, true, false]);
     }
@@ -412,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_that_assembles_does_no_work_and_wakers_call_the_kernel() {
+    fn a_team_that_assembles_does_no_work_and_each_wake_is_a_system_call() {
         let region = 7;
         let wake = |sequence| (sequence, Kind::FutexWake { address: 8, limit: 1 });
         let leader = thread(
@@ -433,7 +438,7 @@ mod tests {
         );
         let orders = orders(&[leader, worker], false);
         let silent: Vec<bool> = (0..8).map(|place| orders[0].silent(place)).collect();
-        // The second time the leader has no share of its own, so what it does is work.
+        // The second time the leader has no share of its own, so its instructions are work.
         assert_eq!(silent, [false, true, true, false, true, false, false, false]);
         let calls = |orders: &Orders| {
             let calls = orders.events.iter().filter(|event| event.kind == EventKind::SystemCall);

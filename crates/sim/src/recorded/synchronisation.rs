@@ -1,4 +1,5 @@
-//! Who waited for whom in a recording: barriers, wakes, parallel regions and their shares, the creation of threads.
+//! Which thread waited for which in a recording: barriers, wakes, parallel regions and their shares, the creation of
+//! threads.
 //!
 //! Places are positions among the events of a thread; sequence numbers order the events of all threads.
 
@@ -23,7 +24,7 @@ pub(super) struct RegionRun {
     pub(super) thread: usize,
 }
 
-/// All that orders the threads of a recording.
+/// All events that order the threads of a recording.
 pub(super) struct Synchronisation {
     /// By thread and place of the arrival.
     barriers: HashMap<(usize, usize), Arrival>,
@@ -68,13 +69,13 @@ impl Synchronisation {
         within.or_else(|| wakes[..after].last()).copied()
     }
 
-    /// The execution of a region that began last before `sequence`.
+    /// The last execution of a region that began before `sequence`.
     pub(super) fn run_at(&self, region: u64, sequence: u64) -> Option<&RegionRun> {
         let earlier = &self.runs[..self.runs.partition_point(|run| run.begin < sequence)];
         earlier.iter().rfind(|run| run.region == region)
     }
 
-    /// When each share of a region ended, from `begin` to `end`, and whose it was.
+    /// The end of each share of a region from `begin` to `end`, with its thread.
     pub(super) fn shares_ended(&self, region: u64, begin: u64, end: u64) -> &[(u64, usize)] {
         let shares = self.shares_ended.get(&region).map_or(&[][..], Vec::as_slice);
         let first = shares.partition_point(|&(sequence, _)| sequence < begin);
@@ -93,7 +94,7 @@ fn created(threads: &[ThreadEvents]) -> HashMap<u64, u64> {
     creations.collect()
 }
 
-/// The barriers that opened, by thread and place of its arrival.
+/// The barriers that opened, by thread and place of the arrival.
 fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), Arrival> {
     let mut marks: Vec<(u64, usize, usize, bool)> = vec![];
     for (number, thread) in threads.iter().enumerate() {
@@ -107,7 +108,7 @@ fn barriers(threads: &[ThreadEvents]) -> HashMap<(usize, usize), Arrival> {
     }
     marks.sort_unstable();
     let mut found = HashMap::new();
-    // Who has arrived since the last barrier opened, and where.
+    // The threads that have arrived since the last barrier opened, and the places of their arrivals.
     let mut arrived: BTreeMap<usize, usize> = BTreeMap::new();
     let mut newest = 0;
     let mut barrier = 0;
@@ -148,7 +149,7 @@ fn wakes(threads: &[ThreadEvents]) -> HashMap<u64, Vec<u64>> {
     wakes
 }
 
-/// All regions, by their begins.
+/// All executions of regions, by their begins.
 fn region_runs(threads: &[ThreadEvents]) -> Vec<RegionRun> {
     let mut runs = vec![];
     for (number, thread) in threads.iter().enumerate() {
@@ -181,7 +182,7 @@ fn region_runs(threads: &[ThreadEvents]) -> Vec<RegionRun> {
     runs
 }
 
-/// By region: when each share ended, and whose it was, in order.
+/// By region: the end of each share with its thread, in order.
 fn shares_ended(threads: &[ThreadEvents]) -> HashMap<u64, Vec<(u64, usize)>> {
     let mut ended: HashMap<u64, Vec<(u64, usize)>> = HashMap::new();
     for (number, thread) in threads.iter().enumerate() {

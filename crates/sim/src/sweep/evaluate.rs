@@ -1,12 +1,13 @@
-//! One program in one configuration: time and counters, of the whole program and of each of its parallel regions.
+//! One program in one configuration: time and counters, for the whole program and for each of its parallel regions.
 //!
-//! 1. The region of interest is simulated twice in a row. The first repetition finds empty caches and pages that were just placed.
-//! 2. The second one finds what the first left: this is what `Part`s are of. The papers measure programs that go on
-//!    for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3); a region of
-//!    interest that is done once would mostly show its cold misses.
+//! 1. The region of interest is simulated twice in a row. The first repetition begins with empty caches and pages that
+//!    have just been placed.
+//! 2. The second repetition begins with the caches of the first. Each `Part` has its figures. The papers measure
+//!    programs that run for minutes, and codelets after a warm-up (Sánchez Barrera et al., ICS 2020, section 2.3). A
+//!    single repetition would mostly show its cold misses.
 //!
-//! Pages are where their mapping puts them from the beginning. Where that depends on the thread that touches a page first, it is the
-//! thread that did so when the program was recorded, as in `pinfold run`.
+//! The page mapping applies from the beginning. Where a page's node depends on the thread that touches the page first,
+//! it is the thread that did so when the program was recorded, as in `pinfold run`.
 
 use super::point::Point;
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
@@ -17,29 +18,29 @@ use crate::window::{
     simulate_with_pages,
 };
 
-/// What happened in the whole program or in a region of it, in the warm repetition.
+/// The figures of the whole program or of a region of it, in the warm repetition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The region's identity; `None` for the whole program.
     pub region: Option<u64>,
-    /// How long the same took in the repetition with cold caches, in seconds.
+    /// The time of the same part in the repetition with cold caches, in seconds.
     pub cold_seconds: f64,
-    /// All executions of the region together; of the whole program one repetition.
+    /// The sum over all executions of the region; for the whole program one repetition.
     pub totals: RegionTotals,
 }
 
-/// A program in one configuration. All of it is computed, nothing measured.
+/// A program in one configuration. All values are simulated, none is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
     /// The whole program first, then its regions by their identities.
     pub parts: Vec<Part>,
-    /// Waits for what the recording does not hold, in both repetitions.
+    /// Waits for events that are not in the recording, in both repetitions.
     pub released: u64,
 }
 
 /// Simulates `program` at one point. `profile` is needed for the page mappings `locality` and `balance`.
 ///
-/// The caller asks the program afterwards whether it could be read to its end.
+/// The caller checks the program's `error` afterwards.
 pub fn evaluate(
     model: &Model,
     program: &dyn Program,
@@ -95,7 +96,7 @@ mod tests {
     use crate::model::{LINE_BYTES, builtin};
     use crate::window::{Event, EventKind, Recorded};
 
-    /// Two threads read an array each; in a region they read one together, and thread 0 begins and ends the region.
+    /// Two threads read an array each. In a region they read one together, and thread 0 begins and ends the region.
     struct Reading {
         owners: Vec<(u64, u32)>,
     }
@@ -174,7 +175,7 @@ mod tests {
     fn the_warm_repetition_finds_what_the_cold_one_left_in_the_caches() {
         let part = &evaluated().parts[0];
         assert!(part.cold_seconds > part.totals.seconds, "{part:?}");
-        // What both threads read fits the last level; prefetchers may ask for a line beyond.
+        // What both threads read fits the last level. Prefetchers may fetch one line beyond it.
         let read = part.totals.counters.reads * LINE_BYTES;
         assert!(part.totals.memory_bytes < read / 100, "{part:?}");
     }

@@ -1,5 +1,5 @@
-//! What a data set shows of an evaluation: the events of the machine under the names that it counts them by, and
-//! figures that mean the same on every machine.
+//! What a data set shows of an evaluation: the machine's events under their own names, and figures that have the same
+//! meaning on every machine.
 
 use super::evaluate::Part;
 use crate::events::{EventDefinition, EventSet};
@@ -11,7 +11,7 @@ use serde::Serialize;
 /// One metric, as a column of a data set, whose metadata has it as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MetricColumn {
-    /// Its name. An event has the name by which `pinfold run` knows its metric.
+    /// Its name. An event has the name that it has as a metric of `pinfold run`.
     pub name: String,
     /// The unit of a value.
     pub unit: String,
@@ -22,8 +22,8 @@ pub struct Metrics {
     events: Vec<EventDefinition>,
 }
 
-/// What is shown of a part besides events, on a machine with `levels` levels of cache and for `threads` threads. `None` where
-/// there is nothing to divide by.
+/// A value of a part that is not an event, on a machine with `levels` levels of cache. `None` where the divisor is
+/// zero.
 type Formula = fn(&Part, levels: usize) -> Option<f64>;
 
 /// The metrics that all machines have.
@@ -70,21 +70,21 @@ fn missed(level: &LevelCounters) -> Option<f64> {
     ratio(level.misses as f64, (level.hits + level.misses) as f64)
 }
 
-/// What demand misses brought from such memory.
+/// Bytes per second that demand misses brought from this memory.
 fn bytes_per_second(part: &Part, served: Served) -> Option<f64> {
     let bytes = part.totals.counters.served[served] * LINE_BYTES;
     ratio(bytes as f64, part.totals.seconds)
 }
 
 impl Metrics {
-    /// Those of a model.
+    /// The metrics of a model.
     pub fn of(model: &Model) -> Self {
         Self {
             events: EventSet::of_machine(&model.name),
         }
     }
 
-    /// Their columns: first those that all machines have.
+    /// Their columns, first those that all machines have.
     pub fn columns(&self) -> Vec<MetricColumn> {
         let common = COMMON.iter().map(|&(name, unit, _)| MetricColumn {
             name: name.to_owned(),
@@ -97,8 +97,8 @@ impl Metrics {
         common.chain(events).collect()
     }
 
-    /// The values of a part of a program of `threads` threads, one for each column. Events are rates per second and thread,
-    /// as `pinfold run` tells them and as `AutoFinity` takes them (2012, section 3.1).
+    /// The values of a part of a program of `threads` threads, one for each column. Events are rates per second and
+    /// thread, as `pinfold run` reports them and as `AutoFinity` uses them (2012, section 3.1).
     pub fn values(&self, model: &Model, threads: usize, part: &Part) -> Vec<Option<f64>> {
         let levels = model.caches.len();
         let counts = Counter::all(&part.totals.counters, levels);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_missing() {
+    fn a_ratio_with_a_divisor_of_zero_is_missing() {
         let part = Part {
             region: Some(1),
             cold_seconds: 0.0,

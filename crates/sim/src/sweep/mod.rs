@@ -1,9 +1,10 @@
-//! Spaces of configurations, and one program in one of them: what `pinfold sweep` does again and again.
+//! Spaces of configurations, and the simulation of one program in one configuration. `pinfold sweep` repeats it for
+//! each.
 //!
-//! - A [`Point`] is one configuration with the names by which data sets know it; [`space`] has the spaces that have
-//!   names, [`SpaceFile`] those that a user writes.
-//! - [`evaluate`] simulates a program at one point and gives plain data, of the whole program and of each region.
-//! - [`Metrics`] says what of it a data set shows, under the names of the machine's own events.
+//! - A [`Point`] is one configuration with its names in data sets. [`space`] has the named spaces, and [`SpaceFile`]
+//!   those that a user writes.
+//! - [`evaluate`] simulates a program at one point and returns plain data, for the whole program and for each region.
+//! - [`Metrics`] says what a data set shows of it, under the names of the machine's own events.
 
 mod evaluate;
 mod metrics;

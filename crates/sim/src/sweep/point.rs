@@ -7,7 +7,7 @@ use pinfold_core::{NodeId, Pinning};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// In which order threads go to the nodes (Sánchez Barrera et al., ICS 2020, section 2.1.1).
+/// The order in which threads are assigned to the nodes (Sánchez Barrera et al., ICS 2020, section 2.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThreadMap {
     /// Neighbouring ranks on the same node: the paper's `contiguous`.
@@ -35,8 +35,8 @@ impl fmt::Display for ThreadMap {
     }
 }
 
-/// The page mappings by the names that data sets have for them. `single` means the node of the first rank; which node it
-/// is stands with each point.
+/// The page mappings with their names in data sets. `single` is the node of the first rank; each point has the number
+/// of this node.
 pub const PAGE_MAPS: [(&str, PageMapping); 7] = [
     ("first_touch", PageMapping::FirstTouch),
     ("interleave", PageMapping::Interleave),
@@ -58,17 +58,17 @@ pub fn page_map_name(mapping: PageMapping) -> &'static str {
 /// One configuration of a number of threads on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Who runs where, where pages are, and which prefetchers are on.
+    /// The PU of each thread, the page mapping, and the prefetchers that are on.
     pub configuration: WindowConfiguration,
-    /// On how many nodes threads are.
+    /// The number of nodes that have threads.
     pub num_nodes: usize,
-    /// The thread map that gives this pinning; `None` where neither does.
+    /// The thread map that gives this pinning; `None` where neither map does.
     pub thread_map: Option<ThreadMap>,
 }
 
 impl Point {
-    /// The point of these. `single` takes the node of the first rank, whichever the mapping names. Every PU must be one
-    /// of the machine's.
+    /// The point with these settings. `single` is the node of the first rank, whatever node the mapping names. Every PU
+    /// must exist on the machine.
     pub fn new(model: &Model, threads: usize, pinning: Pinning, pages: PageMapping, prefetchers: Prefetchers) -> Self {
         let nodes: Vec<usize> = (0..threads)
             .filter_map(|rank| model.node_of_pu(pinning.pu(rank).0))

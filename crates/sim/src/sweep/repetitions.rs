@@ -1,23 +1,23 @@
-//! A program's region of interest twice, with marks by which the window engine counts each repetition apart.
+//! A program's region of interest twice, with marks that let the window engine count each repetition separately.
 //!
-//! All threads meet before and after each repetition; between two meetings the first thread enters or leaves a region
-//! that stands for the repetition, while the others wait. So the counts are exact. Regions of the program in the first
-//! repetition, which finds cold caches, get other identities than in the second.
+//! All threads meet at a barrier before and after each repetition. Between two such barriers the first thread enters or
+//! leaves a region that represents the repetition, while the others wait. So the counts are exact. Regions of the
+//! program have other identities in the first repetition, which begins with cold caches, than in the second.
 
 use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
 
-/// The region that stands for the cold repetition.
+/// The region that represents the cold repetition.
 pub(super) const COLD: u64 = 1 << 62;
-/// The region that stands for the warm one.
+/// The region that represents the warm one.
 pub(super) const WARM: u64 = COLD + 1;
 /// Added to the identity of a region in the cold repetition. Identities are addresses of user space, below 2^47 or 2^56.
 pub(super) const IN_COLD: u64 = 1 << 63;
 
-/// Identities of our meetings; those of a program's two repetitions are below 2^49.
+/// Identities of the barriers added here. Those of a program's two repetitions are below 2^49.
 const MEETINGS: u64 = 1 << 56;
 
-/// What one thread does.
+/// The events of one thread.
 pub(super) struct Repetitions<'a> {
     program: &'a dyn Program,
     thread: usize,
@@ -45,7 +45,7 @@ impl<'a> Repetitions<'a> {
         }
     }
 
-    /// All threads meet, the first one does `marks`, and all meet again.
+    /// All threads meet, the first one emits `marks`, and all meet again.
     fn meet(&self, meeting: u64, marks: &[(EventKind, u64)], batch: &mut Batch) {
         let members = u16::try_from(self.program.threads()).unwrap_or(u16::MAX);
         batch.events.clear();
@@ -104,10 +104,10 @@ impl Stream for Repetitions<'_> {
     }
 }
 
-/// Identities of the second repetition are this far from those of the first.
+/// The offset of identities in the second repetition.
 const IDENTITIES: u64 = 1 << 48;
 
-/// Gives what orders threads the identities of the second repetition.
+/// Gives the events that order threads the identities of the second repetition.
 fn restart(batch: &mut Batch) {
     for event in &mut batch.events {
         if matches!(event.kind, EventKind::Barrier | EventKind::Signal | EventKind::Wait) {

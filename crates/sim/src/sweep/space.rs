@@ -1,21 +1,22 @@
-//! The spaces that have names.
+//! The named spaces.
 //!
 //! `numa` is that of Sánchez Barrera et al. (ICS 2020, section 2.1): threads are spread evenly over 1, 2, 4 … nodes, by
 //! both thread maps; pages are `local` or `remote` where one node is used, and else `locality`, `balance`, `interleave` or
 //! `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's Sandy Bridge
 //! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288.
 //!
-//! Like the paper, a thread map gives each thread a core of its own for as long as there are cores. Then come their second
-//! PUs, and where these do not suffice either, threads share PUs.
+//! As in the paper, a thread map gives each thread its own core while there are cores. Further threads use the second
+//! PUs, and then threads share PUs.
 //!
-//! Two names of the same pinning are one configuration, under the first of them: one thread a node is `compact`.
+//! Two names of the same pinning are one configuration, under the first name: one thread per node is `compact`.
 
 use super::point::{Point, ThreadMap};
 use crate::model::{Model, Prefetcher};
 use crate::window::{PageMapping, Prefetchers};
 use pinfold_core::{NodeId, Pinning, PuId};
 
-/// Each of `pinnings` under first touch with all prefetchers on: the space `threads`, when these are the placements.
+/// Each of `pinnings` under first touch with all prefetchers on. With the placements as pinnings, this is the space
+/// `threads`.
 pub fn pinned(model: &Model, threads: usize, pinnings: impl IntoIterator<Item = Pinning>) -> Vec<Point> {
     let point = |pinning| Point::new(model, threads, pinning, PageMapping::FirstTouch, Prefetchers::ALL);
     distinct(pinnings.into_iter().map(point))
@@ -50,7 +51,7 @@ fn numa_of(model: &Model, threads: usize) -> Vec<(Pinning, PageMapping)> {
     let mut all = vec![];
     for nodes in node_counts(model, threads) {
         let mappings = match (nodes, model.nodes()) {
-            // All mappings are the same.
+            // All mappings are the same on one node.
             (1, 1) => &ON_ONE_NODE[..1],
             (1, _) => &ON_ONE_NODE[..],
             _ => &ON_SEVERAL[..],
@@ -64,7 +65,8 @@ fn numa_of(model: &Model, threads: usize) -> Vec<(Pinning, PageMapping)> {
     all
 }
 
-/// All settings of the prefetchers that the machine has, all on first. One that it does not have counts as on.
+/// All settings of the machine's prefetchers, the one with all on first. A prefetcher that the machine lacks counts as
+/// on.
 fn prefetcher_settings(model: &Model) -> Vec<Prefetchers> {
     let present = model.prefetch.present.value();
     let absent = |setting: &Prefetchers| {
@@ -75,13 +77,14 @@ fn prefetcher_settings(model: &Model) -> Vec<Prefetchers> {
     every_prefetcher_setting().into_iter().filter(absent).collect()
 }
 
-/// All sixteen, as data sets write them, all on first.
+/// All sixteen settings, as data sets write them, the one with all on first.
 pub(super) fn every_prefetcher_setting() -> Vec<Prefetchers> {
     (0..16).filter_map(|bits| format!("{bits:04b}").parse().ok()).collect()
 }
 
-/// Over how many nodes `threads` threads can be spread: powers of two and all nodes, as far as every used node gets a
-/// thread and every thread a core; where that cannot be, a PU; where that cannot be either, all nodes.
+/// The numbers of nodes over which `threads` threads can be spread: powers of two, and all nodes. Every used node has a
+/// thread, and every thread a core. Where that is not possible, every thread has a PU; where that is not possible
+/// either, all nodes are used.
 fn node_counts(model: &Model, threads: usize) -> Vec<usize> {
     let nodes = model.nodes();
     let mut counts: Vec<usize> = (0..usize::BITS)
@@ -103,8 +106,8 @@ fn node_counts(model: &Model, threads: usize) -> Vec<usize> {
     vec![nodes]
 }
 
-/// `threads` threads spread evenly over the first `nodes` nodes; `None` for no threads, no nodes, or more nodes than there
-/// are or threads. Where the threads cannot be divided evenly, the first nodes get one more.
+/// `threads` threads spread evenly over the first `nodes` nodes; `None` for no threads, no nodes, or more nodes than
+/// exist or than threads. Where the division leaves a rest, the first nodes have one thread more.
 pub fn map_threads(model: &Model, threads: usize, nodes: usize, map: ThreadMap) -> Option<Pinning> {
     if nodes == 0 || nodes > model.nodes() || nodes > threads {
         return None;
@@ -141,7 +144,7 @@ fn pus_by_node(model: &Model) -> Vec<(usize, PuId)> {
         .collect()
 }
 
-/// Without those that have been there before.
+/// The points without duplicates.
 pub fn distinct(points: impl IntoIterator<Item = Point>) -> Vec<Point> {
     let mut seen = std::collections::HashSet::new();
     points
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn compact_keeps_neighbours_together_and_scatter_deals_them_out() {
+    fn compact_keeps_neighbours_together_and_scatter_distributes_them() {
         let model = builtin("e5-4650x4").unwrap();
         let pinning = |map| map_threads(&model, 4, 2, map).unwrap().to_string();
         assert_eq!(pinning(ThreadMap::Compact), "0,1,8,9");
@@ -231,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_thread_map_uses_so_many_nodes_and_no_core_twice_while_there_are_cores(
+        fn a_thread_map_uses_the_given_number_of_nodes_and_no_core_twice_while_there_are_cores(
             machine in 0usize..crate::model::builtin_names().count(), threads in 1usize..80, nodes in 1usize..10
         ) {
             let model = builtin(crate::model::builtin_names().nth(machine).unwrap()).unwrap();

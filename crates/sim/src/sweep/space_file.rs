@@ -1,7 +1,7 @@
 //! Spaces that a user writes: a TOML file (docs/formats.md).
 //!
-//! Each `[[configurations]]` lists values for some of the keys, and all combinations of them are in the space. What is not
-//! listed has its default. So one entry is a whole space, and several entries with one value each are a list.
+//! Each `[[configurations]]` lists values for some of the keys, and the space has all combinations of them. Other keys
+//! have their defaults. So one entry is a whole space, and several entries with one value each are a list.
 
 use super::point::{PAGE_MAPS, Point, ThreadMap};
 use super::space::{distinct, every_prefetcher_setting, map_threads};
@@ -12,14 +12,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A space that was read from a file.
+/// A space read from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceFile {
     file: String,
     entries: Vec<Entry>,
 }
 
-/// Why a text is no space, or no space of some machine.
+/// Why a text is not a space, or not a space of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {why}")]
 pub struct SpaceError {
@@ -27,11 +27,11 @@ pub struct SpaceError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and how to correct it.
     pub why: String,
 }
 
-/// Values of which all combinations are in the space.
+/// Values whose combinations are all in the space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     threads: Threads,
@@ -39,7 +39,7 @@ struct Entry {
     prefetchers: Vec<Prefetchers>,
 }
 
-/// Where threads are, each with its line.
+/// The threads' places, each with its line in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Threads {
     Pinned(Vec<(usize, Pinning)>),
@@ -52,11 +52,11 @@ enum Threads {
 const ENTRY: &str = "configurations";
 const KEYS: [&str; 5] = ["pinnings", "nodes", "thread_map", "page_map", "prefetch"];
 
-/// A key's or a value's error and where it stands.
+/// A result, or the position and the text of the error in a key or a value.
 type Placed<T> = Result<T, (Range<usize>, String)>;
 
 impl SpaceFile {
-    /// Understands the text of a space. `file` names it in errors.
+    /// Parses the text of a space. `file` names it in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpaceError> {
         let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
         let error = |at: Range<usize>, why: String| SpaceError {
@@ -70,7 +70,7 @@ impl SpaceFile {
         if entries.is_empty() {
             return Err(error(
                 0..0,
-                format!("there is no configuration: begin with [[{ENTRY}]] and list `pinnings` or `nodes`"),
+                format!("the file has no configuration: begin with [[{ENTRY}]] and list `pinnings` or `nodes`"),
             ));
         }
         Ok(Self {
@@ -169,7 +169,7 @@ fn entry(table: &DeTable<'_>, at: &Range<usize>, line: &impl Fn(usize) -> usize)
             if let Some((at, _)) = values("thread_map") {
                 return Err((
                     at,
-                    "`thread_map` goes with `nodes`; `pinnings` say themselves where threads are".to_owned(),
+                    "`thread_map` needs `nodes`; `pinnings` already say where threads are".to_owned(),
                 ));
             }
             Threads::Pinned(
@@ -191,7 +191,7 @@ fn entry(table: &DeTable<'_>, at: &Range<usize>, line: &impl Fn(usize) -> usize)
         },
         (Some((at, _)), Some(_)) => return Err((at, "give either `pinnings` or `nodes`, not both".to_owned())),
         (None, None) => {
-            let why = "nothing says where threads are: list `pinnings`, such as [\"0-7\"], or `nodes`, such as [1, 2]";
+            let why = "the entry does not say where threads are: list `pinnings`, such as [\"0-7\"], or `nodes`, such as [1, 2]";
             return Err((at.clone(), why.to_owned()));
         }
     };
@@ -223,7 +223,7 @@ fn items<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> Vec<&'a Spanned<DeValue<'i>
 fn text<'a>(value: &'a Spanned<DeValue<'_>>, what: &str) -> Placed<&'a str> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text),
-        _ => Err((value.span(), format!("{what} is a text in quotation marks"))),
+        _ => Err((value.span(), format!("{what} is text in quotation marks"))),
     }
 }
 
@@ -233,13 +233,18 @@ fn number(value: &Spanned<DeValue<'_>>) -> Placed<usize> {
         _ => None,
     }
     .filter(|&number| number > 0)
-    .ok_or_else(|| (value.span(), "a number of nodes is a number from 1 on".to_owned()))
+    .ok_or_else(|| {
+        (
+            value.span(),
+            "a number of nodes is a whole number of 1 or more".to_owned(),
+        )
+    })
 }
 
 fn pinning(value: &Spanned<DeValue<'_>>) -> Placed<Pinning> {
     let list = text(value, "a pinning")?;
     let pus = PuSet::parse_ordered(list).map_err(|error| (value.span(), error.to_string()))?;
-    Pinning::new(pus).ok_or_else(|| (value.span(), "a pinning has a PU or more, such as \"0-7\"".to_owned()))
+    Pinning::new(pus).ok_or_else(|| (value.span(), "a pinning has one PU or more, such as \"0-7\"".to_owned()))
 }
 
 fn thread_map(value: &Spanned<DeValue<'_>>) -> Placed<ThreadMap> {
@@ -270,13 +275,13 @@ fn prefetchers(value: &Spanned<DeValue<'_>>) -> Placed<Vec<Prefetchers>> {
         "all" => Ok(every_prefetcher_setting()),
         setting => match setting.parse() {
             Ok(setting) => Ok(vec![setting]),
-            Err(error) => Err((value.span(), format!("{error}; or all for the sixteen of them"))),
+            Err(error) => Err((value.span(), format!("{error}; `all` stands for all sixteen settings"))),
         },
     }
 }
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    /// Names whose similarity is lower are not mistaken for each other.
+    /// Names with a lower similarity are not suggested.
     const SIMILAR: f64 = 0.5;
     let near = known
         .iter()
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_one_value_each_are_a_list_and_what_is_not_said_is_the_default() {
+    fn entries_of_one_value_each_are_a_list_and_missing_keys_have_defaults() {
         let text = r#"
             [[configurations]]
             pinnings = "0-3"
@@ -338,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn each_error_names_its_line_and_what_would_be_right() {
+    fn each_error_names_its_line_and_the_correction() {
         for (text, line, part) in [
             ("\n[[configuration]]\nnodes = 1", 2, "did you mean `configurations`?"),
             (
@@ -359,13 +364,13 @@ mod tests {
             (
                 "[[configurations]]\npage_map = \"local\"",
                 1,
-                "nothing says where threads are",
+                "does not say where threads are",
             ),
             ("[[configurations]]\nnodes = 1\npinnings = \"0\"", 3, "not both"),
             (
                 "[[configurations]]\npinnings = \"0\"\nthread_map = \"compact\"",
                 3,
-                "goes with `nodes`",
+                "`thread_map` needs `nodes`",
             ),
             ("[[configurations]]\npinnings = \"0-x\"", 2, "`x` is not a number"),
             (
@@ -378,10 +383,10 @@ mod tests {
                 3,
                 "5 nodes of e5-4650x4, which has 4",
             ),
-            ("[[configurations]]\nnodes = 0", 2, "from 1 on"),
+            ("[[configurations]]\nnodes = 0", 2, "of 1 or more"),
             ("[[configurations]]\nnodes = 1\nprefetch = \"00\"", 3, "four characters"),
             ("[[configurations]]\nnodes = ", 2, ""),
-            ("", 1, "there is no configuration"),
+            ("", 1, "has no configuration"),
         ] {
             let error = points(text, "e5-4650x4", 8).unwrap_err();
             assert_eq!(error.line, line, "{error}");

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub enum Counter {
     /// Instructions that were executed.
     Instructions,
-    /// Core cycles in which the thread had its PU and something to do.
+    /// Core cycles in which the thread had its PU and work to do.
     Cycles,
     /// Load accesses.
     Loads,
@@ -20,9 +20,9 @@ pub enum Counter {
     L1Misses,
     /// Demand accesses that reached the last-level cache.
     LlcReferences,
-    /// Demand accesses that the last-level cache did not hold.
+    /// Demand accesses that missed the last-level cache.
     LlcMisses,
-    /// Demand accesses that the last-level cache served by itself: no core was asked.
+    /// Demand accesses that the last-level cache served without another core.
     LlcHits,
     /// Misses that another core under the same last-level cache served with a line that it had not modified.
     SameLlcClean,
@@ -36,11 +36,11 @@ pub enum Counter {
     SamePackageLlc,
     /// Misses that another package's caches served.
     OtherPackage,
-    /// Misses that the memory of the own node served.
+    /// Misses that the memory of the core's own node served.
     LocalDram,
     /// Misses that the memory of another node served.
     RemoteDram,
-    /// Cycles in which the core could not go on because of a miss.
+    /// Cycles in which the core stalled because of a miss.
     StallCycles,
     /// Misses of the translation look-aside buffer.
     TlbMisses,
@@ -51,10 +51,10 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// How many there are.
+    /// The number of counters.
     pub(crate) const NUMBER: usize = Self::PrefetchesFromMemory as usize + 1;
 
-    /// Those of one thread in a window, in the order of this type, on a machine with `levels` levels of cache.
+    /// The counters of one thread in a window, in the order of this type, on a machine with `levels` levels of cache.
     pub(crate) fn all(counters: &Counters, levels: usize) -> [f64; Self::NUMBER] {
         let last = &counters.levels[levels - 1];
         let served = |served: &[Served]| served.iter().map(|&served| counters.served[served]).sum::<u64>() as f64;
@@ -83,7 +83,7 @@ impl Counter {
     }
 }
 
-/// What the energy of the whole machine is counted for, as RAPL has it.
+/// The parts of the machine whose energy is counted, as in RAPL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Energy {
@@ -94,15 +94,15 @@ pub enum Energy {
 }
 
 impl Energy {
-    /// How many there are.
+    /// The number of parts.
     pub(crate) const NUMBER: usize = Self::Memory as usize + 1;
 
-    /// What the machine had taken at a mark, in joules, in the order of this type.
+    /// The energy that the machine had used at a mark, in joules, in the order of this type.
     pub(crate) fn until(mark: &Mark) -> [f64; Self::NUMBER] {
         [mark.package_joules, mark.memory_joules]
     }
 
-    /// What a machine takes on which nothing runs, in watts, in the order of this type.
+    /// The power of an idle machine, in watts, in the order of this type.
     pub(crate) fn idle(model: &Model) -> [f64; Self::NUMBER] {
         [
             model.energy.package_idle.value().0 * model.packages() as f64,

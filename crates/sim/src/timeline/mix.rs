@@ -1,7 +1,7 @@
-//! Programs that run side by side, each a process of its own: their threads and pages in one numbering.
+//! Programs that run side by side, each as its own process, with one numbering for all threads and pages.
 //!
-//! Threads are numbered program by program. An address carries its program's number above the bits that user space has, so
-//! that no two programs share a page; of a program that runs alone, nothing is changed.
+//! Threads are numbered program by program. An address carries its program's number above the bits of user space, so no
+//! two programs share a page. The addresses of a program that runs alone do not change.
 
 use super::program::{Program, Repeated};
 use crate::model::PAGE_BYTES;
@@ -66,19 +66,19 @@ impl Mix {
         &self.owners
     }
 
-    /// Who accesses which page.
+    /// The accesses of each thread to each page.
     pub(crate) fn page_profile(&self) -> PageProfile {
         let programs = 0..self.programs.len();
         let mut streams: Vec<_> = programs.flat_map(|program| self.streams(program)).collect();
         PageProfile::of(&mut streams)
     }
 
-    /// What went wrong while a stream was read.
+    /// The error of a stream, where one could not be read.
     pub(crate) fn error(&self) -> Option<String> {
         self.programs.iter().find_map(|program| program.error())
     }
 
-    /// What the threads of a program do in one repetition.
+    /// The events of a program's threads in one repetition.
     fn streams(&self, program: usize) -> Vec<Box<dyn Stream + '_>> {
         let threads = 0..self.threads[program].len();
         threads
@@ -86,7 +86,7 @@ impl Mix {
             .collect()
     }
 
-    /// What the threads of a program do, repetition after repetition.
+    /// The events of a program's threads in endless repetitions.
     pub(crate) fn repeated(&self, program: usize) -> Vec<Box<dyn Stream + '_>> {
         (0..self.threads[program].len())
             .map(|thread| {
@@ -102,7 +102,7 @@ fn in_mix(first: usize, owner: u32) -> u32 {
     owner + u32::try_from(first).expect("a machine has fewer threads")
 }
 
-/// What tells a program's addresses from those of the others.
+/// The bits that distinguish a program's addresses from those of the others.
 fn tag(program: usize) -> u64 {
     (program as u64) << ADDRESS_BITS
 }
@@ -114,7 +114,7 @@ fn tagged<'a>(stream: Box<dyn Stream + 'a>, program: usize) -> Box<dyn Stream + 
     }
 }
 
-/// A stream whose addresses are those of a program.
+/// A stream with the addresses of one program.
 struct Tagged<'a> {
     stream: Box<dyn Stream + 'a>,
     tag: u64,

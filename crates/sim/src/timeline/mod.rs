@@ -1,20 +1,20 @@
-//! A run's time line: repetitions of programs' regions of interest, fast-forwarded with the rates of simulated windows.
+//! The time line of a run: repetitions of programs' regions of interest, fast-forwarded with the rates of simulated
+//! windows.
 //!
-//! One program or several run, each at its own rate and in its own process. Time advances in stretches within which nothing
-//! changes, however many repetitions they hold:
+//! One program or several run, each at its own rate and in its own process. Time advances in steps in which nothing
+//! changes. The number of repetitions in a step does not matter:
 //!
-//! 1. While a program's pages are moved, it stands still.
-//! 2. The first repetition's worth of work after some of a program's threads were moved goes at the rates of a cold
-//!    repetition.
-//! 3. From then on, at those of a warm one.
-//! 4. Where tasks are not pinned, the scheduler looks every balancing interval whether to move one.
+//! 1. While a program's pages are moved, the program is paused.
+//! 2. After some of a program's threads were moved, the work of one repetition has the rates of a cold repetition.
+//! 3. Further work has the rates of a warm one.
+//! 4. Where tasks are not pinned, the scheduler decides in every balancing interval whether to move one.
 //!
-//! Counts grow evenly within a repetition. Everything follows from the model, the regions of interest and the seed.
+//! Counts grow evenly within a repetition. The model, the regions of interest and the seed determine the result.
 //!
-//! Known limits: after a change of a single thread all caches of its program are taken to be cold; threads keep their places
-//! while they wait; what the kernel itself does takes no time; a thread lives for the whole run, though each repetition begins
-//! and ends it; while the pages of all programs are moved the machine takes the energy of an idle one, and while those of
-//! some are, what it takes when all go on.
+//! Known limits: after a change of a single thread all caches of its program count as cold. Threads keep their PUs
+//! while they wait. The work of the kernel itself takes no time. A thread lives for the whole run, though each
+//! repetition begins and ends it. While the pages of all programs are moved, the machine uses the energy of an idle
+//! one; while those of some programs are moved, it uses the energy of all programs running.
 
 mod counter;
 mod mix;
@@ -39,42 +39,42 @@ use std::rc::Rc;
 use std::sync::Arc;
 use windows::{Rates, Setting, Windows};
 
-/// A task that runs for less than this share of the time is found asleep whenever the scheduler looks. Assumed.
+/// A task that runs for less than this share of the time is asleep whenever the scheduler runs. Assumed.
 const SLEEPING_SHARE: f64 = 0.01;
 
-/// Where tasks, pages and prefetchers are to be.
+/// Where a policy wants tasks and pages, and which prefetchers it wants on.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    /// By task: the PU that it is pinned to; `None` for one that is not.
+pub(crate) struct Requested {
+    /// By task: the PU to which it is pinned; `None` for an unpinned task.
     pub(crate) pins: Vec<Option<PuId>>,
     pub(crate) mapping: PageMapping,
     pub(crate) prefetchers: Prefetchers,
-    /// How many seconds a program's pages may take at most to follow its threads; those that take longer stay.
+    /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
     pub(crate) following_within: Option<f64>,
 }
 
-/// Programs' run on a model. Tasks are the programs' threads, by number, program by program.
+/// The run of programs on a model. Tasks are the programs' threads, numbered program by program.
 pub(crate) struct Timeline {
     model: Model,
     mix: Mix,
     pages: Pages,
     windows: Windows,
     scheduler: Scheduler,
-    /// By task: where a policy wants it.
+    /// By task: its pinned PU.
     pins: Vec<Option<PuId>>,
     assignment: Assignment,
-    /// What decides where pages are; no nodes before the programs have begun.
+    /// What determines the pages' nodes. There are no nodes before the programs have begun.
     homes: Homes,
     prefetchers: Prefetchers,
-    /// Of the present setting; `None` before they are needed.
+    /// The rates of the present setting; `None` before they are needed.
     rates: Option<Rc<Rates>>,
-    /// In seconds since the programs began.
+    /// Seconds since the programs began.
     clock: f64,
-    /// When the scheduler looks next.
+    /// The time of the next balancing.
     next_balance: f64,
     /// By program.
     progress: Vec<Progress>,
-    /// What the machine has taken, in joules.
+    /// Energy that the machine has used, in joules.
     energy: [f64; Energy::NUMBER],
 }
 
@@ -114,12 +114,12 @@ impl Timeline {
         self.clock
     }
 
-    /// Repetitions of a program that are done, with the part that is done of the present one.
+    /// Completed repetitions of a program, with the completed part of the current one.
     pub(crate) fn repetitions(&self, program: usize) -> f64 {
         self.progress[program].repetitions
     }
 
-    /// Seconds for which a program stood still because its pages were moved.
+    /// Seconds for which a program was paused because its pages were moved.
     pub(crate) fn paused(&self, program: usize) -> f64 {
         self.progress[program].paused
     }
@@ -129,12 +129,12 @@ impl Timeline {
         self.mix.threads()[program].clone()
     }
 
-    /// What went wrong while a program was read.
+    /// The error of a program, where one could not be read.
     pub(crate) fn error(&self) -> Option<String> {
         self.mix.error()
     }
 
-    /// Configurations that had to be simulated.
+    /// The number of configurations that were simulated.
     pub(crate) fn windows(&self) -> usize {
         self.windows.len()
     }
@@ -144,13 +144,13 @@ impl Timeline {
         self.rates.as_ref().map_or(0, |rates| rates.released)
     }
 
-    /// What a task has counted.
+    /// The count of a task.
     pub(crate) fn count(&self, task: usize, counter: Counter) -> f64 {
         let program = self.mix.program_of(task);
         self.progress[program].counts[task - self.mix.threads()[program].start][counter as usize]
     }
 
-    /// What the machine has taken since the programs began, in joules.
+    /// Energy that the machine has used since the programs began, in joules.
     pub(crate) fn joules(&self, energy: Energy) -> f64 {
         self.energy[energy as usize]
     }
@@ -160,57 +160,58 @@ impl Timeline {
         self.count(task, Counter::Cycles) / self.model.frequency().0
     }
 
-    /// Where a task runs; `None` before the program has begun.
+    /// The PU on which a task runs; `None` before the program has begun.
     pub(crate) fn place(&self, task: usize) -> Option<PuId> {
         self.assignment[task]
     }
 
-    /// Where a policy wants a task.
+    /// The PU to which a task is pinned.
     pub(crate) fn pin(&self, task: usize) -> Option<PuId> {
         self.pins[task]
     }
 
-    /// Where pages are.
+    /// The page mapping.
     pub(crate) fn mapping(&self) -> PageMapping {
         self.homes.mapping
     }
 
-    /// Which prefetchers are on.
+    /// The prefetchers that are on.
     pub(crate) fn prefetchers(&self) -> Prefetchers {
         self.prefetchers
     }
 
-    /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays until the scheduler moves it.
-    pub(crate) fn configure(&mut self, wanted: Wanted) {
+    /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays where it is until the scheduler
+    /// moves it.
+    pub(crate) fn configure(&mut self, requested: Requested) {
         let before = self.assignment.clone();
-        for (place, pin) in self.assignment.iter_mut().zip(&wanted.pins) {
+        for (place, pin) in self.assignment.iter_mut().zip(&requested.pins) {
             *place = pin.or(*place);
         }
-        self.pins = wanted.pins;
-        if self.prefetchers != wanted.prefetchers {
-            self.prefetchers = wanted.prefetchers;
+        self.pins = requested.pins;
+        if self.prefetchers != requested.prefetchers {
+            self.prefetchers = requested.prefetchers;
             self.rates = None;
         }
         if self.homes.nodes.is_empty() {
-            self.homes.mapping = wanted.mapping;
+            self.homes.mapping = requested.mapping;
             return;
         }
         let moved: Vec<usize> = (0..before.len())
             .filter(|&task| self.assignment[task] != before[task])
             .collect();
-        self.have_moved(&moved);
-        self.move_pages(wanted.mapping, wanted.following_within);
+        self.make_cold(&moved);
+        self.move_pages(requested.mapping, requested.following_within);
     }
 
-    /// The caches hold nothing of the programs of these tasks.
-    fn have_moved(&mut self, tasks: &[usize]) {
+    /// The caches hold no data of the programs of these tasks any more.
+    fn make_cold(&mut self, tasks: &[usize]) {
         for &task in tasks {
             self.rates = None;
             self.progress[self.mix.program_of(task)].cold_left = 1.0;
         }
     }
 
-    /// Pages follow pinned tasks, of each program that needs no longer than `within` seconds for it.
+    /// Pages follow pinned tasks, of each program that needs at most `within` seconds for it.
     fn move_pages(&mut self, mapping: PageMapping, within: Option<f64>) {
         let mut homes = Homes {
             mapping,
@@ -240,7 +241,7 @@ impl Timeline {
         }
     }
 
-    /// Tasks without a place get one, and pages are touched where their owners are.
+    /// Tasks without a PU get one, and pages are touched where their owners are.
     fn begin(&mut self) {
         for task in self.order_of_creation() {
             if self.assignment[task].is_none() {
@@ -251,8 +252,8 @@ impl Timeline {
         self.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
     }
 
-    /// Programs that begin at the same time create their tasks side by side: each in its order, and a random choice decides
-    /// which program's comes next.
+    /// The order in which tasks are created. Programs that begin at the same time create their tasks in parallel: each
+    /// in its own order, and a random choice decides which program is next.
     fn order_of_creation(&mut self) -> Vec<usize> {
         let mut coming: Vec<Range<usize>> = self.mix.threads().to_vec();
         let mut order = vec![];
@@ -274,15 +275,15 @@ impl Timeline {
         order
     }
 
-    /// Lets the programs run until the clock shows `until`, or until each has done its number of `repetitions`; whether they
-    /// have. A program that has done them goes on beside the others.
+    /// Advances the programs until the clock shows `until`, or until each has done its number of `repetitions`. Returns
+    /// whether they have done them. A program that is done continues beside the others.
     pub(crate) fn run(&mut self, until: f64, repetitions: &[f64]) -> Result<bool, WindowError> {
         if self.homes.nodes.is_empty() {
             self.begin();
         }
         let scheduled = self.pins.iter().any(Option::is_none);
         while self.clock < until {
-            if self.have_done(repetitions) {
+            if self.are_done(repetitions) {
                 return Ok(true);
             }
             let mut limit = until;
@@ -292,13 +293,13 @@ impl Timeline {
                 }
                 limit = limit.min(self.next_balance);
             }
-            self.stretch(limit, repetitions)?;
+            self.step(limit, repetitions)?;
         }
         self.next_balance = self.next_balance.max(self.clock);
-        Ok(self.have_done(repetitions))
+        Ok(self.are_done(repetitions))
     }
 
-    fn have_done(&self, repetitions: &[f64]) -> bool {
+    fn are_done(&self, repetitions: &[f64]) -> bool {
         let mut programs = self.progress.iter().zip(repetitions);
         programs.all(|(progress, &end)| progress.repetitions >= end)
     }
@@ -322,12 +323,12 @@ impl Timeline {
         let moved = self.scheduler.balance(&self.assignment, &stays);
         if let Some((task, pu)) = moved {
             self.assignment[task] = Some(pu);
-            self.have_moved(&[task]);
+            self.make_cold(&[task]);
         }
     }
 
-    /// One stretch: until the clock shows `limit`, or something changes before.
-    fn stretch(&mut self, limit: f64, repetitions: &[f64]) -> Result<(), WindowError> {
+    /// Advances by one step: until the clock shows `limit`, or until something changes before.
+    fn step(&mut self, limit: f64, repetitions: &[f64]) -> Result<(), WindowError> {
         let rates = self.rates()?;
         let left = limit - self.clock;
         let programs = || rates.programs.iter().zip(repetitions);
@@ -337,7 +338,7 @@ impl Timeline {
             .zip(programs())
             .map(|(progress, (rates, &end))| progress.changes_in(rates, end))
             .fold(left, f64::min);
-        let watts = if self.progress.iter().all(Progress::stands_still) {
+        let watts = if self.progress.iter().all(Progress::is_paused) {
             Energy::idle(&self.model)
         } else if self.progress.iter().any(Progress::is_cold) {
             rates.cold
@@ -348,7 +349,7 @@ impl Timeline {
             *energy += watts * lasts;
         }
         for (progress, (rates, &end)) in self.progress.iter_mut().zip(programs()) {
-            progress.go_on(lasts, rates, end);
+            progress.advance(lasts, rates, end);
         }
         self.clock = if lasts < left { self.clock + lasts } else { limit };
         Ok(())

@@ -1,11 +1,11 @@
-//! Where the program's pages are while it runs, and what moving them costs.
+//! The nodes of the program's pages while it runs, and the cost of moving pages.
 //!
-//! A page belongs to the thread that touched it first. Each thread has a *home*: the node where it was when the program
-//! began, or to which a policy has pinned it since. A page mapping says where pages are for these homes: with first touch
-//! each is at its owner's home, with locality on the node whose threads access it most, and so on. When a policy pins a
-//! thread to another node, the pages that are where they are because of it follow, as they did with the kernel patch for
-//! migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, they stay:
-//! automatic NUMA balancing is not modelled.
+//! A page belongs to the thread that touched it first. Each thread has a *home*: its node when the program began, or
+//! the node to which a policy has pinned it since. A page mapping gives the nodes of pages for these homes: with first
+//! touch each page is at its owner's home, with locality on the node whose threads access it most, and so on. When a
+//! policy pins a thread to another node, the pages that its home determines follow. They did so with the kernel patch
+//! for migration on next touch that autopin used (Klug et al. 2008, section 3). When the scheduler moves a thread, its
+//! pages stay: automatic NUMA balancing is not modelled.
 
 use super::mix::Mix;
 use crate::model::{Model, PAGE_BYTES, Routes};
@@ -13,12 +13,13 @@ use crate::window::{Mapping, PageMapping, PageProfile};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
-/// What moving a page costs besides copying it, in seconds. Assumed: the fault, the page table and the remote invalidation
-/// of the translation take some microseconds; Goglin and Furmento ("Memory Migration on Next-touch", Linux Symposium
-/// 2009) saw some hundred MB/s in all on four-socket Opterons, of which this is the larger part.
+/// The cost of moving a page besides the copying, in seconds. Assumed: the fault, the page table and the remote
+/// invalidation of the translation take some microseconds. Goglin and Furmento ("Memory Migration on Next-touch", Linux
+/// Symposium 2009) measured some hundred MB/s in all on four-socket Opterons, and this overhead is the larger part of
+/// it.
 const PAGE_OVERHEAD: f64 = 4e-6;
 
-/// What decides where pages are.
+/// What determines the pages' nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Homes {
     pub(crate) mapping: PageMapping,
@@ -30,9 +31,9 @@ pub(crate) struct Homes {
 pub(crate) struct Pages {
     owners: Vec<(u64, u32)>,
     routes: Routes,
-    /// Of one node's memory, in bytes a second.
+    /// Bandwidth of one node's memory, in bytes per second.
     memory_bandwidth: f64,
-    /// Which threads access which pages, once a mapping has asked for it.
+    /// The accesses of each thread to each page, once a mapping has needed them.
     profile: OnceCell<PageProfile>,
 }
 
@@ -46,7 +47,7 @@ impl Pages {
         }
     }
 
-    /// Page by page the node.
+    /// The node of each page.
     pub(crate) fn placed(&self, model: &Model, mix: &Mix, homes: &Homes) -> HashMap<u64, u8> {
         let profile = matches!(homes.mapping, PageMapping::Locality | PageMapping::Balance)
             .then(|| self.profile.get_or_init(|| mix.page_profile()));
@@ -54,8 +55,9 @@ impl Pages {
         Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes)
     }
 
-    /// How long it takes, in seconds and by program, until the pages are where `to` wants them. Each thread moves those that
-    /// it touched first, at the pace of the slowest link on the way, and all threads do so at once.
+    /// How long the pages of each program take to move to the nodes of `to`, in seconds. Each thread moves the pages
+    /// that it touched first, at the bandwidth of the slowest link of the route, and all threads do so at the same
+    /// time.
     pub(crate) fn move_seconds(&self, model: &Model, mix: &Mix, from: &Homes, to: &Homes) -> Vec<f64> {
         let mut slowest = vec![0.0; mix.threads().len()];
         if from == to {

@@ -1,39 +1,39 @@
-//! What a simulated machine runs: repetitions of a program's region of interest.
+//! A program for a simulated machine: repetitions of its region of interest.
 
 use crate::window::{Batch, Event, EventKind, PageProfile, Stream};
 
-/// A program's region of interest: some threads, and for each of them what it does. Every repetition does the same.
+/// A program's region of interest: its threads and their events. Every repetition does the same.
 pub trait Program: Send + Sync {
-    /// How many threads it has, at least one, in the order of their creation.
+    /// The number of threads, at least one, in the order of their creation.
     fn threads(&self) -> usize;
 
-    /// How many of them live at the same time at most.
+    /// The highest number of threads that live at the same time.
     fn threads_at_once(&self) -> usize {
         self.threads()
     }
 
-    /// What thread `thread` does in one repetition. Addresses, and identities of barriers and tokens, are below 2^48, and
-    /// tokens and barriers are used by all threads alike in each repetition.
+    /// The events of thread `thread` in one repetition. Addresses, and identities of barriers and tokens, are below
+    /// 2^48. All threads use the same tokens and barriers in each repetition.
     fn stream(&self, thread: usize) -> Box<dyn Stream + '_>;
 
-    /// How many parallel regions end in one repetition; `None` where they are not known.
+    /// The number of parallel regions that end in one repetition; `None` where it is not known.
     fn regions(&self) -> Option<u64>;
 
     /// Each page and the thread that touches it first.
     fn page_owners(&self) -> &[(u64, u32)];
 
-    /// What went wrong while a stream was read, which gives no more events then. It stays there for others who read the
-    /// program at the same time.
+    /// The error of a stream, which then gives no more events. It is kept for others who read the program at the same
+    /// time.
     fn error(&self) -> Option<String>;
 
-    /// Who accesses which page, from reading all streams.
+    /// The accesses of each thread to each page, from all streams.
     fn page_profile(&self) -> PageProfile {
         let mut streams: Vec<_> = (0..self.threads()).map(|thread| self.stream(thread)).collect();
         PageProfile::of(&mut streams)
     }
 }
 
-/// One thread's repetitions, one after the other without end, with a mark after each.
+/// One thread's repetitions without end, with a mark after each.
 pub(crate) struct Repeated<'a> {
     program: &'a dyn Program,
     thread: usize,
@@ -55,7 +55,7 @@ impl Stream for Repeated<'_> {
         if self.stream.next_batch(batch) {
             return true;
         }
-        // What cannot be read to its end would be repeated in no time.
+        // A stream that cannot be read to its end would be repeated in no time.
         if self.program.error().is_some() {
             return false;
         }

@@ -1,25 +1,25 @@
-//! How far one program has come.
+//! The progress of one program.
 
 use super::counter::Counter;
 use super::windows::{ProgramRates, Repetition};
 
-/// How far a program has come, and what its threads have counted.
+/// The progress of a program, and the counts of its threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    /// Repetitions, with the part that is done of the present one.
+    /// Completed repetitions, with the completed part of the current one.
     pub(crate) repetitions: f64,
-    /// How much of a repetition is still cold.
+    /// The part of a repetition that is still cold.
     pub(crate) cold_left: f64,
-    /// For how many seconds pages are still being moved.
+    /// Seconds for which pages are still being moved.
     pause_left: f64,
-    /// For how many seconds they have been or will be.
+    /// Seconds for which pages have been moved or will be.
     pub(crate) paused: f64,
     /// By thread of the program.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
 }
 
 impl Progress {
-    /// Of a program that has not begun.
+    /// The progress of a program that has not begun.
     pub(crate) fn new(threads: usize) -> Self {
         Self {
             repetitions: 0.0,
@@ -30,33 +30,33 @@ impl Progress {
         }
     }
 
-    /// The program stands still for `seconds` seconds.
+    /// Pauses the program for `seconds` seconds.
     pub(crate) fn pause(&mut self, seconds: f64) {
         self.pause_left += seconds;
         self.paused += seconds;
     }
 
-    /// Whether it stands still.
-    pub(crate) fn stands_still(&self) -> bool {
+    /// Whether the program is paused.
+    pub(crate) fn is_paused(&self) -> bool {
         self.pause_left > 0.0
     }
 
-    /// Whether the repetition that is going on is a cold one.
+    /// Whether the current repetition is a cold one.
     pub(crate) fn is_cold(&self) -> bool {
         self.cold_left > 0.0
     }
 
-    /// In how many seconds it goes on at another rate, or has done `end` repetitions, if it has not yet.
+    /// The seconds until the program changes its rate, or has done `end` repetitions.
     pub(crate) fn changes_in(&self, rates: &ProgramRates, end: f64) -> f64 {
-        if self.stands_still() {
+        if self.is_paused() {
             return self.pause_left;
         }
-        let (repetition, work) = self.stretch(rates, end);
+        let (repetition, work) = self.current_rates(rates, end);
         work * repetition.seconds
     }
 
-    /// At which rates it goes on, and how many repetitions until that changes.
-    fn stretch<'a>(&self, rates: &'a ProgramRates, end: f64) -> (&'a Repetition, f64) {
+    /// Its current rates, and the number of repetitions until they change.
+    fn current_rates<'a>(&self, rates: &'a ProgramRates, end: f64) -> (&'a Repetition, f64) {
         let left = if self.repetitions < end {
             end - self.repetitions
         } else {
@@ -69,19 +69,19 @@ impl Progress {
         }
     }
 
-    /// Goes on for `seconds`, no longer than `changes_in` says.
-    pub(crate) fn go_on(&mut self, seconds: f64, rates: &ProgramRates, end: f64) {
-        if self.stands_still() {
+    /// Advances by `seconds`, at most as many as `changes_in` says.
+    pub(crate) fn advance(&mut self, seconds: f64, rates: &ProgramRates, end: f64) {
+        if self.is_paused() {
             self.pause_left = (self.pause_left - seconds).max(0.0);
             return;
         }
-        let (repetition, work) = self.stretch(rates, end);
+        let (repetition, work) = self.current_rates(rates, end);
         let done = if seconds >= work * repetition.seconds {
             work
         } else {
             seconds / repetition.seconds
         };
-        // A sum of parts may come out below the whole by rounding; a step to the end ends there.
+        // Rounding can make a sum of parts less than the whole. A step to the end ends there.
         let ends = self.repetitions < end && done >= end - self.repetitions;
         self.repetitions = if ends { end } else { self.repetitions + done };
         self.cold_left = (self.cold_left - done).max(0.0);

@@ -1,13 +1,14 @@
-//! Where the operating system runs tasks that are not pinned: the parts of Linux's scheduler that decide which cores are busy.
+//! Where the operating system runs unpinned tasks: the parts of Linux's scheduler that decide which cores are busy.
 //!
-//! - A new task goes to the group with the fewest tasks, from the outermost groups inwards, and there to an idle core; the
-//!   idle sibling of a busy core comes last (`select_idle_core`; Documentation/scheduler/sched-domains.rst: balancing on
-//!   fork and exec looks for the idlest group and then for the idlest CPU in it). Between equals a random choice decides.
-//! - Every balancing interval the kernel looks for imbalance. A busy machine of `n` CPUs does so every `16 n` ms
+//! - A new task goes to the group with the fewest tasks, from the outermost groups inwards. Within the group it goes to
+//!   an idle core; the idle sibling of a busy core is the last choice (`select_idle_core`;
+//!   Documentation/scheduler/sched-domains.rst: balancing on fork and exec looks for the idlest group and then for the
+//!   idlest CPU in it). Among equals a random choice decides.
+//! - In every balancing interval the kernel looks for imbalance. A busy machine of `n` CPUs does so every `16 n` ms
 //!   (`sd_init` in kernel/sched/topology.c: the interval of a domain is its weight in milliseconds, times the busy
-//!   factor 16). Tasks that share a core while another is idle are spread then.
-//! - Tasks on a balanced machine still move: wake-ups find their PU taken by something else. Per interval one task does so
-//!   with `MOVE_CHANCE`, which is assumed; no figure is published.
+//!   factor 16). Then tasks that share a core spread to idle cores.
+//! - Tasks on a balanced machine still move when a wake-up finds the task's PU busy. In an interval one task moves with
+//!   the probability `MOVE_CHANCE`, which is assumed; no figure is published.
 //!
 //! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs.
 
@@ -16,13 +17,13 @@ use pinfold_core::random::Random;
 use pinfold_core::{PuId, PuSet};
 use std::collections::HashMap;
 
-/// Per balancing interval, the chance that some task is moved although the machine is balanced. Assumed.
+/// The probability that a task moves in a balancing interval although the machine is balanced. Assumed.
 const MOVE_CHANCE: f64 = 1.0 / 64.0;
 
 /// `busy_factor` of `sd_init` in kernel/sched/topology.c since Linux 5.10.
 const BUSY_FACTOR: f64 = 16.0;
 
-/// One PU that may be used.
+/// One allowed PU.
 struct Place {
     pu: PuId,
     core: usize,
@@ -32,7 +33,7 @@ struct Place {
 }
 
 impl Place {
-    /// What it is in, from the outermost inwards.
+    /// The groups that contain it, from the outermost inwards.
     fn groups(&self) -> [usize; 5] {
         [self.package, self.node, self.domain, self.core, self.pu.0 as usize]
     }
@@ -43,15 +44,15 @@ pub(crate) struct Scheduler {
     /// By PU.
     places: Vec<Place>,
     random: Random,
-    /// In seconds.
+    /// Seconds between two balancings.
     interval: f64,
 }
 
-/// By task: where it runs; `None` for one that has no place yet.
+/// By task: its PU; `None` for a task that has none yet.
 pub(crate) type Assignment = Vec<Option<PuId>>;
 
 impl Scheduler {
-    /// The scheduler of a machine on which only these PUs may be used.
+    /// The scheduler of a machine with these allowed PUs.
     pub(crate) fn new(model: &Model, allowed: &PuSet, seed: u64) -> Self {
         let places: Vec<Place> = allowed
             .iter()
@@ -78,7 +79,7 @@ impl Scheduler {
         self.interval
     }
 
-    /// A whole number below `bound`.
+    /// A random whole number below `bound`.
     pub(crate) fn chance(&mut self, bound: usize) -> usize {
         self.random.below(bound)
     }
@@ -97,7 +98,7 @@ impl Scheduler {
         equals[self.random.below(equals.len())]
     }
 
-    /// By place: how many tasks its package, node, domain, core and PU have, of those on PUs that may be used.
+    /// By PU: the number of tasks in its package, node, domain, core and PU, of the tasks on allowed PUs.
     fn busy(&self, assignment: &Assignment) -> Vec<[usize; 5]> {
         let mut tasks: HashMap<(usize, usize), usize> = HashMap::new();
         for pu in assignment.iter().flatten() {
@@ -122,7 +123,7 @@ impl Scheduler {
         Some(&self.places[place])
     }
 
-    /// One balancing: which task moves where, if any. Tasks of which `stays` says so are not touched.
+    /// One balancing: which task moves where, if any. Tasks whose entry in `stays` is true do not move.
     pub(crate) fn balance(&mut self, assignment: &Assignment, stays: &[bool]) -> Option<(usize, PuId)> {
         let free: Vec<usize> = (0..assignment.len())
             .filter(|&task| !stays[task] && assignment[task].is_some())

@@ -1,9 +1,10 @@
-//! Rates of configurations, each simulated once, when it is first needed.
+//! The rates of configurations. Each configuration is simulated once, when its rates are first needed.
 //!
-//! For one configuration the window engine runs all programs from cold caches, each of them again and again, until each has
-//! done two repetitions. Between two repetitions a program's threads wait for each other: what it has counted by the end of
-//! the first is its cold repetition. What it counts later, divided by its further repetitions, is its warm one: a program
-//! that is quicker than the others has done more of them. A program that runs alone is done after the second.
+//! For one configuration the window engine runs all programs from cold caches. Each repeats until all have done two
+//! repetitions. Between two repetitions a program's threads wait for each other. The counts until the end of the first
+//! repetition are the cold repetition. The later counts, divided by the number of further repetitions, are the warm
+//! one. A program that is faster than the others has done more repetitions. A program that runs alone ends after the
+//! second.
 
 use super::counter::{Counter, Energy};
 use super::mix::Mix;
@@ -16,10 +17,10 @@ use pinfold_core::{Pinning, PuId};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A configuration, as far as rates depend on it.
+/// The parts of a configuration that determine its rates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Setting {
-    /// By thread: where it runs.
+    /// By thread: its PU.
     pub(crate) pus: Vec<PuId>,
     pub(crate) homes: Homes,
     pub(crate) prefetchers: Prefetchers,
@@ -28,32 +29,32 @@ pub(crate) struct Setting {
 /// One repetition of a program's region of interest.
 #[derive(Clone, Debug)]
 pub(crate) struct Repetition {
-    /// How long it takes, above 0.
+    /// Its duration, above 0.
     pub(crate) seconds: f64,
-    /// By thread of the program: what it counts.
+    /// By thread of the program: its counts.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
 }
 
-/// A program's repetitions beside the others.
+/// The repetitions of a program beside the others.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramRates {
-    /// With caches that hold nothing of the program.
+    /// With caches that hold no data of the program.
     pub(crate) cold: Repetition,
-    /// After another one.
+    /// After another repetition.
     pub(crate) warm: Repetition,
 }
 
-/// What the machine takes, in watts.
+/// The power of the machine, in watts.
 pub(crate) type Watts = [f64; Energy::NUMBER];
 
-/// What a configuration gives.
+/// The rates of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
     /// By program.
     pub(crate) programs: Vec<ProgramRates>,
-    /// While some program does its cold repetition.
+    /// Power while some program does its cold repetition.
     pub(crate) cold: Watts,
-    /// Afterwards.
+    /// Power afterwards.
     pub(crate) warm: Watts,
     /// Waits in a repetition of all programs that nothing ended.
     pub(crate) released: u64,
@@ -66,7 +67,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// No windows yet. The variation of transfer latencies follows from `seed`.
+    /// No windows yet. The variation of transfer latencies depends on `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             options: Options {
@@ -77,7 +78,7 @@ impl Windows {
         }
     }
 
-    /// How many windows have been simulated.
+    /// The number of simulated windows.
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
@@ -109,49 +110,50 @@ fn simulated(
     let pinning = Pinning::new(setting.pus.clone()).ok_or(WindowError::NoThreads)?;
     let configuration = WindowConfiguration {
         pinning,
-        // All pages have their nodes already.
+        // All pages already have their nodes.
         pages: PageMapping::FirstTouch,
         prefetchers: setting.prefetchers,
     };
     let placed = pages.placed(model, mix, &setting.homes);
     let teams = (0..mix.programs().len()).map(|program| mix.repeated(program)).collect();
     let marks = simulate_teams(model, &configuration, &placed, teams, REPETITIONS, options)?;
-    // A program without marks could not be read to its end, of which the caller asks it.
-    let passages: Vec<Passage> = marks
+    // A program without marks could not be read to its end. The caller checks the program's error.
+    let measured: Vec<MeasuredProgram> = marks
         .iter()
         .zip(mix.programs())
-        .map(|(marks, program)| Passage::new(marks, program.threads()))
+        .map(|(marks, program)| MeasuredProgram::new(marks, program.threads()))
         .collect();
-    let latest = |pick: fn(&Passage) -> &Mark| {
-        let marks = passages.iter().map(pick);
+    let latest = |pick: fn(&MeasuredProgram) -> &Mark| {
+        let marks = measured.iter().map(pick);
         marks.max_by(|one, other| one.seconds.total_cmp(&other.seconds))
     };
     let nothing = Mark::nothing(0);
-    let cold_ends = latest(|passage| &passage.first).unwrap_or(&nothing);
-    let warm_ends = latest(|passage| &passage.last).unwrap_or(&nothing);
+    let cold_ends = latest(|program| &program.first).unwrap_or(&nothing);
+    let warm_ends = latest(|program| &program.last).unwrap_or(&nothing);
     Ok(Rates {
-        programs: passages.iter().map(|passage| passage.rates(model)).collect(),
+        programs: measured.iter().map(|program| program.rates(model)).collect(),
         cold: watts(&nothing, cold_ends),
         warm: watts(cold_ends, warm_ends),
-        released: passages.iter().map(|passage| passage.first.released).sum(),
+        released: measured.iter().map(|program| program.first.released).sum(),
     })
 }
 
-/// Each program does at least this number of repetitions.
+/// The least number of repetitions of each program.
 const REPETITIONS: u64 = 2;
 
-/// No repetition is shorter, in seconds: a region of interest without instructions would be repeated for ever in no time.
+/// The least duration of a repetition, in seconds. Without it a region of interest without instructions would repeat
+/// endlessly in no time.
 const SHORTEST: f64 = 1e-9;
 
-/// What came of one program in a window.
-struct Passage {
+/// The marks of one program in a window.
+struct MeasuredProgram {
     first: Mark,
     last: Mark,
-    /// Repetitions from the first mark to the last.
+    /// Repetitions between the first mark and the last.
     warm: f64,
 }
 
-impl Passage {
+impl MeasuredProgram {
     fn new(marks: &TeamMarks, threads: usize) -> Self {
         let mark = |mark: &Option<Mark>| mark.clone().unwrap_or_else(|| Mark::nothing(threads));
         Self {
@@ -179,7 +181,7 @@ impl Passage {
     }
 }
 
-/// What the machine took from one mark to another.
+/// The power of the machine between two marks.
 fn watts(from: &Mark, to: &Mark) -> Watts {
     let seconds = (to.seconds - from.seconds).max(SHORTEST);
     let (from, to) = (Energy::until(from), Energy::until(to));
@@ -194,8 +196,8 @@ mod tests {
     use crate::window::{Event, EventKind, Recorded, Stream, simulate};
     use std::sync::Arc;
 
-    /// Three threads that read arrays of different lengths, write to a line that they share, and meet at a barrier. Two
-    /// wait for what may never come.
+    /// Three threads that read arrays of different lengths, write to a shared line, and meet at a barrier. Two of them
+    /// wait for a signal that may never come.
     #[derive(Clone, Copy)]
     struct Reading {
         signalled: bool,
@@ -252,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Programs that run until each has reached `marks` marks.
+    /// Runs programs until each has reached `marks` marks.
     fn run(programs: &[Reading], marks: u64) -> Vec<TeamMarks> {
         let model = builtin("opteron-6164x4").unwrap();
         let programs: Vec<Arc<dyn Program>> = programs.iter().map(|program| Arc::new(*program) as _).collect();
@@ -296,11 +298,7 @@ mod tests {
             let reads = |mark: &Mark| mark.threads.iter().map(|thread| thread.reads).sum::<u64>();
             assert_eq!(reads(first), reads(&alone));
             let handed = |mark: &Mark| mark.threads.iter().map(|thread| thread.invalidations_sent).sum::<u64>();
-            assert_eq!(
-                handed(first),
-                handed(&alone),
-                "a line of one program is none of the other's"
-            );
+            assert_eq!(handed(first), handed(&alone), "the programs share no line");
         }
     }
 }

@@ -1,23 +1,23 @@
 //! One set-associative cache: tags and flags in one flat array.
 //!
-//! A way is one 32-bit word: the flags in the low bits, above them the tag plus one, so that an empty way is zero. The
-//! ways of a set are kept in the order of their use, the last used first: a hit moves its word to the front, an
-//! insertion shifts the set by one and pushes out the last. That is true LRU without any time stamps, and a set of 16
-//! ways is one line of the host's cache.
+//! A way is one 32-bit word: the flags in the low bits, and above them the tag plus one, so that an empty way is zero.
+//! The ways of a set are ordered by their use, the last used first. A hit moves its word to the front; an insertion
+//! shifts the set by one and evicts the last word. This is true LRU without time stamps, and a set of 16 ways is one
+//! line of the host's cache.
 
-use super::host::{position, warm};
+use super::host::{self, position};
 
-/// The line is newer than the copies further out.
+/// The line is newer than the copies in the outer levels.
 pub(crate) const DIRTY: u32 = 1;
-/// The core may write it without asking: MESI's E and M.
+/// The core may write the line without a request: MESI's E and M.
 pub(crate) const WRITABLE: u32 = 2;
-/// Which prefetcher brought it, plus one; zero once it was used or when it came on demand.
+/// The prefetcher that brought the line, plus one. Zero once the line was used, or when it came on demand.
 pub(crate) const PREFETCH: u32 = 0b111 << PREFETCH_SHIFT;
 pub(crate) const PREFETCH_SHIFT: u32 = 2;
 const TAG_SHIFT: u32 = 5;
 const FLAGS: u32 = (1 << TAG_SHIFT) - 1;
 
-/// A line that had to go, with its flags.
+/// An evicted line with its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evicted {
     pub(crate) line: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Cache {
     words: Vec<u32>,
     ways: usize,
     sets: u32,
-    /// The shift that divides by `sets`, where that is a power of two.
+    /// The shift that replaces a division by `sets`, where `sets` is a power of two.
     shift: Option<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Cache {
         u32::try_from(tags * u64::from(self.sets) - 1).unwrap_or(u32::MAX)
     }
 
-    /// Where the line's set begins, which set it is, and the line's tag.
+    /// The position of the line's set, the number of the set, and the line's tag.
     #[inline]
     fn place(&self, line: u32) -> (usize, u32, u32) {
         let (set, tag) = match self.shift {
@@ -61,7 +61,7 @@ impl Cache {
         (set as usize * self.ways, set, (tag + 1) << TAG_SHIFT)
     }
 
-    /// The line of a word of a set.
+    /// The line of a word in a set.
     #[inline]
     fn line(&self, set: u32, word: u32) -> u32 {
         let tag = (word >> TAG_SHIFT) - 1;
@@ -71,7 +71,7 @@ impl Cache {
         }
     }
 
-    /// The flags of `line`, which becomes the last used; `None` where it is not here.
+    /// The flags of `line`, which becomes the last used; `None` where the cache does not hold it.
     #[inline]
     pub(crate) fn touch(&mut self, line: u32) -> Option<&mut u32> {
         let (base, _, tag) = self.place(line);
@@ -81,7 +81,7 @@ impl Cache {
         Some(&mut self.words[base])
     }
 
-    /// Makes the word with this tag, which is not the first of its set, the first; whether there is one.
+    /// Moves the word with this tag to the front of its set. It is not the first. Returns whether it exists.
     #[inline(never)]
     fn bring_forward(&mut self, base: usize, tag: u32) -> bool {
         let set = &mut self.words[base..base + self.ways];
@@ -94,7 +94,7 @@ impl Cache {
         true
     }
 
-    /// The flags of `line`, in whose age nothing changes.
+    /// The flags of `line`, without a change of its age.
     #[inline]
     pub(crate) fn peek(&mut self, line: u32) -> Option<&mut u32> {
         let (base, _, tag) = self.place(line);
@@ -102,18 +102,18 @@ impl Cache {
         position(set, !FLAGS, tag).map(|way| &mut set[way])
     }
 
-    /// Has the host fetch the set of `line`; nothing waits for it.
+    /// Prefetches the set of `line` into the host's caches.
     #[inline]
-    pub(crate) fn warm(&self, line: u32) {
+    pub(crate) fn host_prefetch(&self, line: u32) {
         let (base, ..) = self.place(line);
-        // Sixteen words are a line of the host's.
+        // Sixteen words are one line of the host's cache.
         for way in (0..self.ways).step_by(16) {
-            warm(&self.words[base + way]);
+            host::prefetch(&self.words[base + way]);
         }
-        warm(&self.words[base + self.ways - 1]);
+        host::prefetch(&self.words[base + self.ways - 1]);
     }
 
-    /// The line that would have to go for `line`.
+    /// The line that an insertion of `line` would evict.
     #[inline]
     pub(crate) fn candidate(&self, line: u32) -> Option<u32> {
         let (base, set, _) = self.place(line);
@@ -121,14 +121,14 @@ impl Cache {
         (last != 0).then(|| self.line(set, last))
     }
 
-    /// Whether `line` is here.
+    /// Whether the cache holds `line`.
     #[inline]
     pub(crate) fn holds(&self, line: u32) -> bool {
         let (base, _, tag) = self.place(line);
         position(&self.words[base..base + self.ways], !FLAGS, tag).is_some()
     }
 
-    /// Puts `line`, which is not here, in as the last used; what had to go for it.
+    /// Inserts `line`, which the cache does not hold, as the last used. Returns the evicted line.
     #[inline]
     pub(crate) fn insert(&mut self, line: u32, flags: u32) -> Option<Evicted> {
         let (base, number, tag) = self.place(line);
@@ -143,7 +143,7 @@ impl Cache {
         })
     }
 
-    /// Takes `line` out; its flags.
+    /// Removes `line`. Returns its flags.
     #[inline]
     pub(crate) fn remove(&mut self, line: u32) -> Option<u32> {
         let (base, _, tag) = self.place(line);
@@ -155,7 +155,7 @@ impl Cache {
         Some(flags)
     }
 
-    /// All lines that are here, with their flags.
+    /// All lines in the cache, with their flags.
     #[cfg(test)]
     pub(crate) fn contents(&self) -> Vec<(u32, u32)> {
         let mut contents = vec![];
@@ -169,7 +169,7 @@ impl Cache {
     }
 }
 
-/// Moves all words by one; the first stays, too.
+/// Moves all words by one position. The first word stays at the front, too.
 #[inline]
 fn shift(set: &mut [u32]) {
     let last = set.len() - 1;
@@ -182,7 +182,7 @@ fn shift(set: &mut [u32]) {
     }
 }
 
-/// Up to this number of words, moving them one by one is faster than the C library.
+/// Up to this number of words, a loop that moves single words is faster than the C library.
 const FEW: usize = 8;
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plainest LRU there is: a vector a set.
+        /// Compared with a simple LRU: one vector for each set.
         #[test]
         fn a_cache_is_a_list_a_set(
             lines in proptest::collection::vec(0u32..200, 1..400),

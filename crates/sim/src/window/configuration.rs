@@ -1,20 +1,20 @@
-//! Under what a window is simulated: who runs where, where pages are, which prefetchers are on.
+//! The configuration of a window: the PU of each thread, the nodes of pages, and the prefetchers that are on.
 
 use crate::model::Model;
 use pinfold_core::{PageMapping, Pinning, Prefetcher, Prefetchers};
 
-/// Under what a window is simulated.
+/// The configuration of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowConfiguration {
     /// Thread `r`, in the order of the streams, runs on the PU of rank `r`.
     pub pinning: Pinning,
-    /// Where pages are.
+    /// The page mapping.
     pub pages: PageMapping,
-    /// Which prefetchers are on.
+    /// The prefetchers that are on.
     pub prefetchers: Prefetchers,
 }
 
-/// Those that are on and present in the machine.
+/// The prefetchers that are on and present in the machine.
 pub(crate) fn working(prefetchers: Prefetchers, model: &Model) -> [bool; 4] {
     let present = model.prefetch.present.value();
     Prefetcher::ALL.map(|prefetcher| prefetchers.enabled(prefetcher) && present.0.contains(&prefetcher))

@@ -1,40 +1,42 @@
-//! How much of a miss the core hides.
+//! How much of a miss's latency the core hides.
 //!
 //! The model is that of interval analysis (Eyerman, Eeckhout, Karkhanis, Smith: "A mechanistic performance model for
 //! superscalar out-of-order processors", ACM TOCS 27(2), 2009; Karkhanis and Smith, ISCA 2004): instructions are
-//! dispatched at a steady pace until a load that missed blocks the reorder buffer. In terms of this file:
+//! dispatched at a steady rate until a load that missed blocks the reorder buffer. In terms of this file:
 //!
-//! - `n` instructions take `n x base_cpi` cycles, in which hits of the L1 are contained.
-//! - A miss is issued when its address is known and a line-fill buffer is free: `issue = max(now, address, buffer)`; it
-//!   completes at `issue + latency`, until when the buffer is taken. So at most as many misses overlap as there are buffers.
-//! - `reorder_buffer` instructions after a load that missed, dispatch stops until it has completed: `now = max(now,
-//!   completion)`. That is the stall; everything before it is hidden.
-//! - A store that missed does not block the reorder buffer. It takes a line-fill buffer, and dispatch stops while none is
-//!   free. Stores are done in order, so `store_buffer` stores after it dispatch stops until it has completed.
+//! - `n` instructions take `n x base_cpi` cycles, which include hits of the L1.
+//! - A miss is issued when its address is known and a line-fill buffer is free: `issue = max(now, address, buffer)`. It
+//!   completes at `issue + latency` and occupies the buffer until then. So at most as many misses overlap as there are
+//!   buffers.
+//! - `reorder_buffer` instructions after a load that missed, dispatch stops until the load has completed: `now =
+//!   max(now, completion)`. This is the stall; the latency before it is hidden.
+//! - A store that missed does not block the reorder buffer. It occupies a line-fill buffer, and dispatch stops while
+//!   none is free. Stores complete in order. So `store_buffer` stores after it, dispatch stops until it has completed.
 //!
-//! Which load's address depends on which other load a recording without registers cannot tell. The rule here: a load
-//! whose address could be predicted from its stride depends on nothing. Any other took its address from the nearest load
-//! before it, if that is at most `DEPENDENCE_DISTANCE` instructions away: `address = completion of that load`. A pointer
-//! chase is a chain by this rule, a gather through an index array is not (the load before is the index, which streams),
-//! and a random access whose address is computed in many instructions is not. It errs where a short computation gives
-//! an address that depends on no load, and where dependent loads are far apart.
+//! A recording has no registers, so it does not say on which other load the address of a load depends. The rule here: a
+//! load whose address its stride predicts depends on no load. Any other load takes its address from the nearest load
+//! before it, if that is at most `DEPENDENCE_DISTANCE` instructions away: `address = completion of that load`. By this
+//! rule a pointer chase is a chain. A gather through an index array is not: the load before is the index, which
+//! streams. A random access whose address is computed in many instructions is not a chain either. The rule is wrong
+//! where a short computation gives an address that depends on no load, and where dependent loads are far apart.
 //!
-//! - An atomic instruction waits for everything before it, and everything after it waits for it. Where the model says that
-//!   several may wait for their lines at once, they are like stores that hold up the reorder buffer, too.
+//! - An atomic instruction waits for everything before it, and everything after it waits for it. Where the model says
+//!   that several may wait for their lines at the same time, they are like stores that also hold up the reorder buffer.
 //!
-//! Limits: branch mispredictions, the instruction cache and execution units are in `base_cpi`.
+//! Limits: branch mispredictions, the instruction cache and execution units are part of `base_cpi`.
 
 use super::time::Ticks;
 use std::collections::VecDeque;
 
-/// How many instructions back an address may come from. Assumed: between a load and one that uses its value as an
-/// address compilers put less than this in chases, trees and hash chains, and generators of random numbers more.
+/// The largest distance to the load that gives an address, in instructions. Assumed: compilers put fewer instructions
+/// between a load and the use of its value as an address in pointer chases, trees and hash chains; generators of random
+/// numbers need more.
 pub(crate) const DEPENDENCE_DISTANCE: u32 = 8;
 
 /// The line-fill buffers of a core.
 #[derive(Clone, Debug)]
 pub(crate) struct FillBuffers {
-    /// When each is free again.
+    /// For each buffer, when it is free again.
     free: Vec<Ticks>,
 }
 
@@ -43,7 +45,7 @@ impl FillBuffers {
         Self { free: vec![0; number] }
     }
 
-    /// The buffer that is free first, and when.
+    /// The buffer that is free first, and the time.
     #[inline]
     pub(crate) fn first_free(&self) -> (usize, Ticks) {
         let mut best = (0, self.free[0]);
@@ -61,13 +63,14 @@ impl FillBuffers {
     }
 }
 
-/// Prefetches of a core that are under way.
+/// Prefetches of a core that are in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight {
-    /// Completion of the last ones in the order of their issue, as a ring.
+    /// Completion times of the last prefetches in the order of their issue, as a ring.
     completions: Vec<Ticks>,
     next: usize,
-    /// By a hash of the line: line and completion. An older line in the same place is forgotten and counts as arrived.
+    /// By a hash of the line: line and completion time. A new line overwrites an older one in the same entry, which
+    /// then counts as arrived.
     lines: Vec<(u32, Ticks)>,
 }
 
@@ -82,7 +85,7 @@ impl InFlight {
         }
     }
 
-    /// Whether one more may go out at `time`.
+    /// Whether one more prefetch may be issued at `time`.
     #[inline]
     pub(crate) fn room(&self, time: Ticks) -> bool {
         self.completions[self.next] <= time
@@ -95,7 +98,7 @@ impl InFlight {
         self.next = (self.next + 1) % self.completions.len();
     }
 
-    /// When the line arrives; 0 where it is not known to be under way.
+    /// When the line arrives; 0 where no prefetch of it is known to be in flight.
     #[inline]
     pub(crate) fn arrival(&self, line: u32) -> Ticks {
         let (there, completion) = self.lines[line as usize % REMEMBERED];
@@ -103,13 +106,13 @@ impl InFlight {
     }
 }
 
-/// The accesses of a thread that missed and hold up a buffer: loads the reorder buffer, whose entries are instructions,
-/// or stores the store buffer, whose entries are stores.
+/// The accesses of a thread that missed and hold up a buffer: loads hold up the reorder buffer, whose entries are
+/// instructions, and stores the store buffer, whose entries are stores.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// The entry that has no room before it has completed, and its completion, in program order.
+    /// For each miss in program order: the first entry that has to wait for it, and its completion time.
     misses: VecDeque<(u64, Ticks)>,
-    /// The entry of the first of them.
+    /// The first entry that has to wait for the first of them.
     next_block: u64,
 }
 
@@ -123,13 +126,13 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// The entry from which on `advance` has something to do.
+    /// The first entry for which `advance` has an effect.
     #[inline]
     pub(crate) fn next_block(&self) -> u64 {
         self.next_block
     }
 
-    /// A miss that entry `blocks` cannot overtake.
+    /// Adds a miss. Entry `blocks` is the first that has to wait for it.
     #[inline]
     pub(crate) fn add(&mut self, blocks: u64, completion: Ticks) {
         if self.misses.is_empty() {
@@ -138,7 +141,7 @@ impl Pending {
         self.misses.push_back((blocks, completion));
     }
 
-    /// The time at which entry `entry`, which would be made at `now`, has room.
+    /// The time at which entry `entry`, which is reached at `now`, has room.
     pub(crate) fn advance(&mut self, entry: u64, mut now: Ticks) -> Ticks {
         while let Some(&(blocks, completion)) = self.misses.front() {
             if blocks > entry && completion > now {

@@ -1,11 +1,11 @@
-//! What a window's simulation gives: times, the counters of each thread, traffic and energy.
+//! The result of a window's simulation: times, the counters of each thread, traffic and energy.
 
 use super::totals::RegionTotals;
 use crate::model::Prefetcher;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut, SubAssign};
 
-/// Who served a miss of the last-level cache. A hit there is in `Counters::levels`.
+/// What served a miss of the last-level cache. A hit in it is in `Counters::levels`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Served {
     /// A core under the same last-level cache that held the line unmodified.
@@ -20,7 +20,7 @@ pub enum Served {
     OtherPackageClean,
     /// Another package, modified.
     OtherPackageModified,
-    /// The memory of the own node.
+    /// The memory of the core's own node.
     LocalMemory,
     /// The memory of another node.
     RemoteMemory,
@@ -40,16 +40,16 @@ impl Served {
     ];
 }
 
-/// Demand accesses of one cache level, by the line: an access that straddles two lines counts twice.
+/// Demand accesses of one cache level, counted by line: an access that straddles two lines counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelCounters {
-    /// Found.
+    /// Accesses whose line was found.
     pub hits: u64,
-    /// Not found.
+    /// Accesses whose line was not found.
     pub misses: u64,
 }
 
-/// Counts by who served.
+/// Counts by what served a miss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServedCounters([u64; 8]);
 
@@ -68,7 +68,7 @@ impl IndexMut<Served> for ServedCounters {
 }
 
 impl ServedCounters {
-    /// All together.
+    /// The sum of all.
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -93,7 +93,7 @@ impl IndexMut<Prefetcher> for PrefetchCounters {
 }
 
 impl PrefetchCounters {
-    /// All together.
+    /// The sum of all.
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -112,21 +112,21 @@ pub struct Counters {
     pub reads: u64,
     /// Store accesses.
     pub writes: u64,
-    /// Demand accesses by cache level, nearest first; the model's number of levels.
+    /// Demand accesses by cache level, nearest first. There is an entry for each level of the model.
     pub levels: [LevelCounters; 4],
-    /// Demand misses of the last level, and accesses to a line that another core owned, by who served.
+    /// Demand misses of the last level, and accesses to a line that another core owned, by what served them.
     pub served: ServedCounters,
-    /// Stores that had to ask for a line that was held shared.
+    /// Stores that had to request a line that was held shared.
     pub upgrades: u64,
     /// Copies in other cores' private caches and in other domains that this thread's stores invalidated.
     pub invalidations_sent: u64,
-    /// Private copies that other threads' stores invalidated on the core while this thread was on it.
+    /// Private copies on the thread's core that other threads' stores invalidated while it ran.
     pub invalidations_received: u64,
-    /// Private copies that went because an inclusive last level evicted the line.
+    /// Private copies that were removed because an inclusive last level evicted the line.
     pub back_invalidations: u64,
     /// Modified lines written to memory because of this thread's accesses.
     pub memory_writes: u64,
-    /// Prefetches that went out, beyond the caches to which they bring.
+    /// Issued prefetches, without those whose line was already in the target cache.
     pub prefetches: PrefetchCounters,
     /// Prefetched lines that were used.
     pub useful_prefetches: PrefetchCounters,
@@ -134,24 +134,24 @@ pub struct Counters {
     pub late_prefetches: u64,
     /// Prefetches that memory served.
     pub prefetches_from_memory: u64,
-    /// Prefetches that were dropped because too many were under way.
+    /// Prefetches that were dropped because too many were in flight.
     pub dropped_prefetches: u64,
     /// Misses of the translation look-aside buffer.
     pub tlb_misses: u64,
-    /// Cycles in which the core could not go on because of a miss.
+    /// Cycles in which the core stalled because of a miss.
     pub stall_cycles: f64,
-    /// Cycles that the thread ran.
+    /// Cycles for which the thread ran.
     pub busy_cycles: f64,
-    /// Cycles that it waited for others, at barriers and for tokens.
+    /// Cycles for which it waited for others, at barriers and for tokens.
     pub wait_cycles: f64,
-    /// Cycles that it waited for its PU, which ran another.
+    /// Cycles for which it waited for its PU, which ran another thread.
     pub queue_cycles: f64,
-    /// How often its PU was given to it after another thread.
+    /// How often its PU switched to it from another thread.
     pub switches: u64,
 }
 
 impl Counters {
-    /// Changes each count by the same one of `other`.
+    /// Combines each count with the same count of `other`.
     fn change(&mut self, other: &Self, whole: impl Fn(&mut u64, u64), cycles: impl Fn(&mut f64, f64)) {
         for (mine, theirs) in self.levels.iter_mut().zip(&other.levels) {
             whole(&mut mine.hits, theirs.hits);
@@ -199,16 +199,16 @@ impl SubAssign<&Self> for Counters {
     }
 }
 
-/// One passage of one thread through a region.
+/// One execution of a region by one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionSpan {
     /// The region.
     pub region: u64,
     /// The thread, by the order of the streams.
     pub thread: usize,
-    /// When it entered, in cycles since the window began.
+    /// When it entered, in cycles since the begin of the window.
     pub begin: f64,
-    /// When it left, or the window ended.
+    /// When it left or the window ended, in cycles since the begin of the window.
     pub end: f64,
 }
 
@@ -223,10 +223,10 @@ pub struct LinkTraffic {
     pub bytes: u64,
 }
 
-/// What had been counted when the threads of a team came to a mark, since the window's begin.
+/// The counts since the begin of the window when all threads of a team had reached a mark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// When the last of them came.
+    /// When the last of them reached it.
     pub seconds: f64,
     /// By thread of the team.
     pub threads: Vec<Counters>,
@@ -239,7 +239,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Nothing counted, for `threads` threads.
+    /// A mark without any counts, for `threads` threads.
     pub(crate) fn nothing(threads: usize) -> Self {
         Self {
             seconds: 0.0,
@@ -251,10 +251,10 @@ impl Mark {
     }
 }
 
-/// The first and the last of a team's marks. It has had at least one when there is a first.
+/// The first and the last of a team's marks. `first` is `None` where there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamMarks {
-    /// How many it came to.
+    /// The number of marks.
     pub number: u64,
     /// The first.
     pub first: Option<Mark>,
@@ -270,20 +270,20 @@ impl TeamMarks {
     }
 }
 
-/// What a window's simulation gives. All of it is computed, nothing measured.
+/// The result of a window's simulation. All values are simulated, none is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowResult {
-    /// From the begin to the end of the last thread.
+    /// From the begin of the window to the end of the last thread.
     pub seconds: f64,
     /// The same in cycles.
     pub cycles: f64,
     /// By thread: when it ended, in cycles.
     pub ends: Vec<f64>,
-    /// By thread: what it counted.
+    /// By thread: its counters.
     pub threads: Vec<Counters>,
-    /// Passages through regions, in the order in which they ended.
+    /// Executions of regions, in the order of their ends.
     pub regions: Vec<RegionSpan>,
-    /// By region: what happened on the whole machine during all passages through it.
+    /// By region: the totals of the whole machine during all executions of it.
     pub region_totals: BTreeMap<u64, RegionTotals>,
     /// By node: bytes that its memory read and wrote.
     pub memory_bytes: Vec<u64>,
@@ -295,13 +295,13 @@ pub struct WindowResult {
     pub package_joules: f64,
     /// Energy of all memory, in joules.
     pub memory_joules: f64,
-    /// Threads that waited for an event that the recording does not contain, as happens where it was cut; they were released
-    /// when no other thread could run.
+    /// Threads that waited for an event that is not in the recording, for example because the recording was cut. They
+    /// were released when no other thread could run.
     pub released: u64,
 }
 
 impl WindowResult {
-    /// All threads together.
+    /// The sum over all threads.
     pub fn total(&self) -> Counters {
         let mut total = Counters::default();
         for thread in &self.threads {

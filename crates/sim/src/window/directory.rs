@@ -1,27 +1,27 @@
-//! Who holds which line: one entry a line, found by the line's number without hashing.
+//! Which caches hold which line: one entry for each line, found by the line's number without hashing.
 //!
-//! An entry has a bit for each active core (one whose PUs run a thread) that holds the line in a private cache, a bit for
-//! each active LLC domain whose LLC holds it, the core that owns it (MESI's E and M, MOESI's O), and the domain whose LLC
-//! has the newest data when memory does not. Entries live in blocks of 2 MiB of the program's memory, made at the first
-//! access; the host commits only what is used of a block.
+//! An entry has a bit for each active core (a core whose PUs run a thread) that holds the line in a private cache, a
+//! bit for each active LLC domain whose LLC holds it, the core that owns it (MESI's E and M, MOESI's O), and the domain
+//! whose LLC has the newest data when memory does not. Blocks have the entries of 2 MiB of the program's memory. They
+//! are created at the first access; the host commits only the used part of a block.
 //!
-//! The real directories of the modelled machines (snoop filters, HT Assist's probe filter, an inclusive LLC's core bits)
-//! forget lines when they are full; this one never does.
+//! The real directories of the modelled machines (snoop filters, HT Assist's probe filter, an inclusive LLC's core
+//! bits) drop lines when they are full; this directory never does.
 
-use super::host::warm;
+use super::host;
 
-/// What is known of a line. `W` words hold a bit a core.
+/// The state of a line. `W` words hold a bit for each core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<const W: usize> {
-    /// Active cores that hold it.
+    /// Active cores that hold the line.
     pub(crate) cores: [u64; W],
-    /// Active domains whose LLC holds it.
+    /// Active domains whose LLC holds the line.
     pub(crate) domains: u32,
     owner: u16,
     dirty: u8,
 }
 
-/// LLC domains that an entry has bits for.
+/// The number of LLC domains that fit an entry.
 pub(crate) const DOMAINS: usize = 32;
 
 impl<const W: usize> Entry<W> {
@@ -32,7 +32,7 @@ impl<const W: usize> Entry<W> {
         dirty: 0,
     };
 
-    /// The core that is in state E, M or O.
+    /// The core that holds the line in state E, M or O.
     #[inline]
     pub(crate) fn owner(&self) -> Option<usize> {
         (self.owner as usize).checked_sub(1)
@@ -43,7 +43,7 @@ impl<const W: usize> Entry<W> {
         self.owner = core.map_or(0, |core| core as u16 + 1);
     }
 
-    /// The domain whose LLC has the newest data, which memory has not.
+    /// The domain whose LLC has the newest data, which memory does not have.
     #[inline]
     pub(crate) fn dirty(&self) -> Option<usize> {
         (self.dirty as usize).checked_sub(1)
@@ -116,15 +116,15 @@ impl Iterator for Bits {
 pub(crate) const BLOCK_LINES: usize = 1 << BLOCK_SHIFT;
 pub(crate) const BLOCK_SHIFT: u32 = 15;
 
-/// An entry of one word has room for these numbers of cores and domains.
+/// The most cores and domains that fit an entry of one word.
 const PACKED_CORES: usize = 32;
 const PACKED_DOMAINS: usize = 16;
 
-/// Entries are kept as plain words, so that a fresh block is zeroed memory that the host need not commit.
+/// Entries are kept as plain words. So a new block is zeroed memory, which the host commits only when it is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory<const W: usize> {
     blocks: Vec<Vec<u64>>,
-    /// Entries are of one word: half the memory, of which the host's caches hold twice as much.
+    /// Whether entries have one word: this halves the memory, so the host's caches hold twice as many entries.
     packed: bool,
 }
 
@@ -141,16 +141,16 @@ impl<const W: usize> Directory<W> {
         if self.packed { 1 } else { W + 1 }
     }
 
-    /// Makes room for one more block, after the others.
+    /// Adds a block after the others.
     pub(crate) fn add_block(&mut self) {
         self.blocks.push(vec![0; BLOCK_LINES * self.entry_words()]);
     }
 
-    /// Has the host fetch the line's entry; nothing waits for it.
+    /// Prefetches the line's entry into the host's caches.
     #[inline]
-    pub(crate) fn warm(&self, line: u32) {
+    pub(crate) fn host_prefetch(&self, line: u32) {
         let at = (line as usize & (BLOCK_LINES - 1)) * self.entry_words();
-        warm(&self.blocks[(line >> BLOCK_SHIFT) as usize][at]);
+        host::prefetch(&self.blocks[(line >> BLOCK_SHIFT) as usize][at]);
     }
 
     #[inline]
@@ -198,7 +198,8 @@ impl<const W: usize> Directory<W> {
 mod tests {
     use super::*;
 
-    /// An entry with the highest of these cores and domains is found as it was put, and its neighbour is as it was.
+    /// An entry with the highest of these cores and domains is read as it was written, and its neighbour does not
+    /// change.
     fn keeps<const W: usize>(cores: usize, domains: usize) {
         let mut directory = Directory::<W>::new(cores, domains);
         directory.add_block();
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_found_as_it_was_put_whatever_its_size() {
+    fn an_entry_of_any_size_is_read_as_it_was_written() {
         keeps::<1>(PACKED_CORES, PACKED_DOMAINS);
         keeps::<1>(PACKED_CORES + 1, PACKED_DOMAINS);
         keeps::<1>(PACKED_CORES, PACKED_DOMAINS + 1);

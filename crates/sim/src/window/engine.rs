@@ -1,20 +1,22 @@
 //! The loop that runs the threads of a window against the memory system.
 //!
-//! 1. The PU with the lowest clock runs its thread, in its time slice, until it is a quantum ahead of the next PU. Once a
-//!    line was handed on to it, in this turn or shortly before, it runs no further ahead than the shortest transfer between
-//!    caches takes.
-//! 2. Each access advances the thread's clock by what its core cannot hide (`core`), after the caches and the directory
-//!    have been changed (`system`).
-//! 3. Prefetchers watch the accesses (`trainer`) and bring lines, which take their share of every bandwidth.
+//! 1. The PU with the lowest clock runs its thread, in its time slice, until it is a quantum ahead of the next PU. A
+//!    thread that received a line from another cache in this turn or shortly before runs ahead only by the shortest
+//!    transfer latency between caches.
+//! 2. Each access changes the caches and the directory (`system`). Then it advances the thread's clock by the part of
+//!    the latency that the core cannot hide (`core`).
+//! 3. Prefetchers observe the accesses (`trainer`) and fetch lines, which use a part of every bandwidth.
 //!
-//! The quantum keeps the host's caches warm. Where threads compete for a line, a whole quantum would let each keep the line
-//! for longer than the other's request takes to arrive; so turns are shorter there. Within a quantum, a thread may see the
-//! changes of another thread in the wrong order. The times stay right, because a bandwidth is shared by arrival times, not
-//! by the order in which lines are simulated.
+//! The quantum keeps the host's caches warm. Where threads compete for a line, a whole quantum would let each thread
+//! keep the line for longer than the other's request takes to arrive. So turns are shorter there. Within a quantum, a
+//! thread may see the changes of another thread in the wrong order. The times stay correct, because a bandwidth is
+//! shared by arrival times and not by the order in which lines are simulated.
 
 mod accounting;
+mod setup;
 
-use super::configuration::{WindowConfiguration, working};
+use self::setup::{SchedulingTimes, settings, teams};
+use super::configuration::WindowConfiguration;
 use super::counters::{RegionSpan, TeamMarks, WindowResult};
 use super::directory::BLOCK_SHIFT;
 use super::mapping::Mapping;
@@ -27,19 +29,16 @@ use super::schedule::{Pu, Queue, State, Waiting};
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
 use super::thread::{CoreState, Settings, Thread};
-use super::time::{Ticks, ticks};
+use super::time::Ticks;
 use super::totals::{RegionTotals, Snapshot};
-use crate::model::{LINE_BYTES, Latency, Model, Sourced, SystemCosts};
+use crate::model::{LINE_BYTES, Model};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Range;
-use std::time::Duration;
 
-/// For this many quanta after a line was handed on to it, a thread is taken to compete for lines, and its turns are short.
-const FIGHT: f64 = 10.0;
-
-/// Simulates `streams`, one a thread, under `configuration` on `model`. `profile` is needed for the page mappings
-/// `Locality` and `Balance` and ignored for the others.
+/// Simulates `streams`, one for each thread, under `configuration` on `model`. `profile` is needed for the page
+/// mappings `Locality` and `Balance` and ignored for the others. Errors: the configuration does not fit the model, or
+/// the program uses too much memory.
 pub fn simulate(
     model: &Model,
     configuration: &WindowConfiguration,
@@ -57,8 +56,8 @@ pub fn simulate(
     )
 }
 
-/// As `simulate`, for a program that has run before: `placed` has, by virtual page, the node on which the page already
-/// is. These stay there; the page mapping is for the others.
+/// Like `simulate`, for a program that has already run: `placed` has the nodes of virtual pages that are already
+/// placed. These stay there; the page mapping applies to the others.
 pub fn simulate_with_pages<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
@@ -71,9 +70,10 @@ pub fn simulate_with_pages<S: BuildHasher>(
     with_engine(model, configuration, profile, placed, teams, options, Ending::Threads).map(|(_, whole)| whole)
 }
 
-/// As `simulate_with_pages`, for programs that run side by side and repeat what they do: threads of one of `teams` are those
-/// of one program, in the order of the configuration's ranks, and meet at `Mark`s. The window ends when each team has come to
-/// `marks` of them, or its threads have ended. Until then all go on, so that each team has the others beside it.
+/// Like `simulate_with_pages`, for programs that run side by side and repeat. The threads of one of `teams` belong to
+/// one program, in the order of the configuration's ranks, and meet at `Mark`s. The window ends when each team has
+/// reached `marks` of them, or its threads have ended. Until then all teams continue, so that each runs beside the
+/// others.
 pub fn simulate_teams<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
@@ -85,7 +85,7 @@ pub fn simulate_teams<S: BuildHasher>(
     with_engine(model, configuration, None, placed, teams, options, Ending::Marks(marks)).map(|(marks, _)| marks)
 }
 
-/// Makes an engine that is as wide as the window needs, and runs it.
+/// Runs an engine with the width that the window needs.
 fn with_engine<S: BuildHasher>(
     model: &Model,
     configuration: &WindowConfiguration,
@@ -100,7 +100,7 @@ fn with_engine<S: BuildHasher>(
     macro_rules! run {
         ($words:literal) => {{
             let mut engine = Engine::<$words>::new(model, configuration, profile, teams, options, placement);
-            engine.system.pages.are_placed(placed);
+            engine.system.pages.add_placed(placed);
             engine.ending = ending;
             engine.run()
         }};
@@ -115,13 +115,13 @@ fn with_engine<S: BuildHasher>(
 /// When a window ends.
 #[derive(Clone, Copy)]
 enum Ending {
-    /// When all threads have.
+    /// When all threads have ended.
     Threads,
     /// When each team has reached this number of marks.
     Marks(u64),
 }
 
-/// Threads of one program, which meet at marks and order one another.
+/// The threads of one program. They meet at marks and order one another.
 struct Team {
     threads: Range<usize>,
     waiting: Waiting,
@@ -131,10 +131,6 @@ struct Team {
     /// Threads that waited for something that never came.
     released: u64,
 }
-
-/// What an atomic instruction adds where the model does not tell. Agner Fog's instruction tables give 18 to 20 for Intel's cores
-/// from Skylake on, and less for AMD's.
-const LOCKED_CYCLES: f64 = 20.0;
 
 struct Engine<'a, const W: usize> {
     model: &'a Model,
@@ -146,18 +142,19 @@ struct Engine<'a, const W: usize> {
     teams: Vec<Team>,
     /// By thread.
     team_of: Vec<usize>,
-    regions: Vec<RegionSpan>,
-    region_totals: BTreeMap<u64, RegionTotals>,
-    /// By thread: what had been counted when it entered each of its open regions.
-    snapshots: Vec<Vec<Snapshot>>,
+    regions: Regions,
     settings: Settings,
-    quantum: Ticks,
-    slice: Ticks,
-    switch: Ticks,
-    call: Ticks,
-    poll: Ticks,
-    released: u64,
+    times: SchedulingTimes,
     ending: Ending,
+}
+
+/// The regions that threads have executed.
+struct Regions {
+    /// Ended executions, in the order of their ends.
+    spans: Vec<RegionSpan>,
+    totals: BTreeMap<u64, RegionTotals>,
+    /// By thread: the counts at the begin of each of its open regions.
+    snapshots: Vec<Vec<Snapshot>>,
 }
 
 impl<'a, const W: usize> Engine<'a, W> {
@@ -169,20 +166,10 @@ impl<'a, const W: usize> Engine<'a, W> {
         options: &Options,
         placement: Placement,
     ) -> Self {
-        let frequency = model.frequency();
-        let mut teams: Vec<Team> = vec![];
-        for streams in &streams {
-            let first = teams.last().map_or(0, |team| team.threads.end);
-            teams.push(Team {
-                threads: first..first + streams.len(),
-                waiting: Waiting::default(),
-                at_mark: vec![],
-                marks: TeamMarks::default(),
-                released: 0,
-            });
-        }
-        let members = teams.iter().enumerate();
-        let team_of = members
+        let teams = teams(streams.iter().map(Vec::len));
+        let team_of = teams
+            .iter()
+            .enumerate()
             .flat_map(|(number, team)| std::iter::repeat_n(number, team.threads.len()))
             .collect();
         let streams: Vec<Box<dyn Stream + 'a>> = streams.into_iter().flatten().collect();
@@ -193,44 +180,12 @@ impl<'a, const W: usize> Engine<'a, W> {
             Pages::new(Mapping::new(model, configuration.pages, profile, &placement.nodes)),
             options.seed,
         );
-        let snapshots = streams.iter().map(|_| vec![]).collect();
         let mut pu_of_thread = vec![0; streams.len()];
         for (pu, (_, threads)) in placement.pus.iter().enumerate() {
             for &thread in threads {
                 pu_of_thread[thread] = pu;
             }
         }
-        let pace = model.core.base_cpi.value().0;
-        let together = model
-            .core
-            .smt_throughput
-            .as_ref()
-            .map_or(1.0, |throughput| model.threads_per_core() as f64 / throughput.value().0);
-        let time = |duration: Duration| ticks(duration.as_secs_f64() * frequency.0);
-        let settings = Settings {
-            prefetchers: working(configuration.prefetchers, model),
-            pace: ticks(pace),
-            shared_pace: ticks(pace * together),
-            reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
-            store_buffer: u64::from(model.core.store_buffer.value().0),
-            locked: ticks(
-                model
-                    .core
-                    .locked
-                    .as_ref()
-                    .map_or(LOCKED_CYCLES, |locked| locked.value().0),
-            ),
-            serial: model.core.locked_at_once() == 1,
-            walk: ticks(model.tlb.walk.value().cycles(frequency)),
-            l1_latency: system.caches.latency[0],
-            fight: ticks(options.quantum_cycles * FIGHT),
-            handed_on_earlier: ticks(options.quantum_cycles).saturating_sub(system.topology.shortest_transfer()),
-            most_blocks: (system.caches.highest_line() as usize + 1) >> BLOCK_SHIFT,
-        };
-        let system_cost = |pick: fn(&SystemCosts) -> &Sourced<Latency>, otherwise: Duration| {
-            let costs = model.system.as_ref();
-            costs.map_or_else(|| time(otherwise), |costs| ticks(pick(costs).value().cycles(frequency)))
-        };
         Self {
             model,
             cores: placement.cores.iter().map(|_| CoreState::new(model)).collect(),
@@ -240,7 +195,13 @@ impl<'a, const W: usize> Engine<'a, W> {
                 .into_iter()
                 .map(|(core, threads)| Pu::new(core, threads))
                 .collect(),
+            settings: settings(model, configuration, options, &system),
             system,
+            regions: Regions {
+                spans: vec![],
+                totals: BTreeMap::new(),
+                snapshots: streams.iter().map(|_| vec![]).collect(),
+            },
             threads: streams
                 .into_iter()
                 .zip(pu_of_thread)
@@ -248,16 +209,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 .collect(),
             teams,
             team_of,
-            regions: vec![],
-            region_totals: BTreeMap::new(),
-            snapshots,
-            settings,
-            quantum: ticks(options.quantum_cycles),
-            slice: time(options.time_slice),
-            switch: system_cost(|costs| &costs.switch, options.switch),
-            call: system_cost(|costs| &costs.call, options.call),
-            poll: system_cost(|costs| &costs.poll, options.poll),
-            released: 0,
+            times: SchedulingTimes::new(model, options),
             ending: Ending::Threads,
         }
     }
@@ -290,8 +242,8 @@ impl<'a, const W: usize> Engine<'a, W> {
             .all(|team| team.marks.number >= marks || team.threads.clone().all(ended))
     }
 
-    /// Where no thread of a team can run, its waiting threads wait for what the recording does not contain, and go on. Threads
-    /// at a mark wait for them.
+    /// Releases a team's waiting threads where no thread of the team can run: they wait for events that are not in the
+    /// recording. Threads at a mark wait for them.
     fn release_stuck(&mut self, team: usize) {
         let runs = |thread: usize| self.threads[thread].state == State::Ready;
         let team = &mut self.teams[team];
@@ -302,14 +254,13 @@ impl<'a, const W: usize> Engine<'a, W> {
         if stuck.is_empty() {
             stuck = std::mem::take(&mut team.at_mark);
         }
-        self.released += stuck.len() as u64;
         team.released += stuck.len() as u64;
         for thread in stuck {
             self.release(thread, self.threads[thread].clock);
         }
     }
 
-    /// Notes whether a PU has a thread that can run: its siblings go slower while it does.
+    /// Records whether a PU has a thread that can run. Its siblings are slower while it has one.
     fn set_active(&mut self, pu: usize, active: bool) {
         let state = &mut self.pus[pu];
         let running = &mut self.cores[state.core].running;
@@ -317,18 +268,18 @@ impl<'a, const W: usize> Engine<'a, W> {
         state.active = active;
     }
 
-    /// How far a thread may run for the sake of the PU that is next.
+    /// The time up to which a thread may run before the next PU has its turn.
     fn reach(&mut self, thread: usize) -> Ticks {
         let thread = &self.threads[thread];
-        let ahead = if thread.clock < thread.fights_until {
-            (self.quantum - self.settings.handed_on_earlier).max(1)
+        let ahead = if thread.clock < thread.competes_until {
+            (self.times.quantum - self.settings.transfer_margin).max(1)
         } else {
-            self.quantum
+            self.times.quantum
         };
         self.queue.next_time().map_or(Ticks::MAX, |next| next + ahead)
     }
 
-    /// Gives a PU to one of its threads until the thread's turn is over; which one.
+    /// Lets a PU run one of its threads until the thread's turn is over. Returns the thread.
     fn turn(&mut self, pu: usize) -> Result<Option<usize>, WindowError> {
         let Some(thread) = self.choose(pu) else {
             self.set_active(pu, false);
@@ -351,7 +302,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 settings: &self.settings,
                 number: thread,
                 index: core,
-                handed_on: false,
+                transferred: false,
                 written: 0,
             }
             .run(limit);
@@ -367,7 +318,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                     state.state = State::Ended;
                     let end = state.clock;
                     let open = std::mem::take(&mut state.open_regions);
-                    let snapshots = std::mem::take(&mut self.snapshots[thread]);
+                    let snapshots = std::mem::take(&mut self.regions.snapshots[thread]);
                     for ((region, begin), snapshot) in open.into_iter().zip(snapshots) {
                         self.leave_region(region, thread, begin..end, &snapshot);
                     }
@@ -378,7 +329,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                     if !self.order(thread, event) {
                         break;
                     }
-                    // Other threads may have been released, which must not be left behind.
+                    // Other threads may have been released. The thread must not run too far ahead of them.
                     limit = limit.min(self.reach(thread));
                 }
             }
@@ -397,26 +348,26 @@ impl<'a, const W: usize> Engine<'a, W> {
         Ok(Some(thread))
     }
 
-    /// Does what orders a thread against others; whether the thread goes on.
+    /// Processes an event that orders a thread against others. Returns whether the thread continues.
     fn order(&mut self, thread: usize, event: Event) -> bool {
         let now = self.threads[thread].clock;
         match event.kind {
             EventKind::Read | EventKind::Write | EventKind::Locked | EventKind::Instructions => true,
             EventKind::SystemCall => {
-                self.occupy(thread, self.call);
+                self.occupy(thread, self.times.call);
                 true
             }
             EventKind::RegionBegin => {
                 self.threads[thread].open_regions.push((event.payload, now));
                 let snapshot = self.snapshot();
-                self.snapshots[thread].push(snapshot);
+                self.regions.snapshots[thread].push(snapshot);
                 true
             }
             EventKind::RegionEnd => {
                 let open = &mut self.threads[thread].open_regions;
                 if let Some(place) = open.iter().rposition(|&(region, _)| region == event.payload) {
                     let (region, begin) = open.remove(place);
-                    let snapshot = self.snapshots[thread].remove(place);
+                    let snapshot = self.regions.snapshots[thread].remove(place);
                     self.leave_region(region, thread, begin..now, &snapshot);
                 }
                 true
@@ -435,7 +386,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 }
                 true
             }
-            EventKind::Mark => self.come_to_mark(thread),
+            EventKind::Mark => self.reach_mark(thread),
             EventKind::Signal => {
                 let waiting = &mut self.teams[self.team_of[thread]].waiting;
                 for waiter in waiting.signal(event.payload, now) {
@@ -461,8 +412,9 @@ impl<'a, const W: usize> Engine<'a, W> {
         }
     }
 
-    /// A thread has reached a mark; whether it goes on, because it is the last of its team and the window goes on, too.
-    fn come_to_mark(&mut self, thread: usize) -> bool {
+    /// A thread has reached a mark. Returns whether it continues: it is the last of its team, and the window has not
+    /// ended.
+    fn reach_mark(&mut self, thread: usize) -> bool {
         let team = &mut self.teams[self.team_of[thread]];
         team.at_mark.push(thread);
         if team.at_mark.len() < team.threads.len() {
@@ -470,7 +422,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             return false;
         }
         let members = std::mem::take(&mut team.at_mark);
-        // No thread waits, and no thread will use what was signalled.
+        // No thread waits, and no thread will use the old signals.
         team.waiting = Waiting::default();
         let clocks = self.threads[team.threads.clone()].iter().map(|thread| thread.clock);
         let last = clocks.max().unwrap_or(0);
@@ -482,21 +434,21 @@ impl<'a, const W: usize> Engine<'a, W> {
         !self.has_ended()
     }
 
-    /// A thread keeps its PU busy with something that is not in its stream.
+    /// A thread keeps its PU busy with work that is not in its stream.
     fn occupy(&mut self, thread: usize, time: Ticks) {
         let state = &mut self.threads[thread];
         state.clock += time;
         state.busy += time;
     }
 
-    /// A thread that has begun to wait polls and then goes to sleep. Where no other thread wants its PU, polling costs nothing.
+    /// A thread that begins to wait polls and then sleeps. Where no other thread wants its PU, polling costs nothing.
     fn poll(&mut self, thread: usize) {
         if self.pus[self.threads[thread].pu].threads.len() > 1 {
-            self.occupy(thread, self.poll + self.call);
+            self.occupy(thread, self.times.poll + self.times.call);
         }
     }
 
-    /// The thread that runs next on a PU, which has it from then on.
+    /// Selects the thread that runs next on a PU, and switches to it.
     fn choose(&mut self, pu: usize) -> Option<usize> {
         let Pu {
             threads,
@@ -513,7 +465,8 @@ impl<'a, const W: usize> Engine<'a, W> {
         if first_runs && ready(first) && in_slice {
             return Some(first);
         }
-        // In turn: who can run now, the longest waiting first, and else who can run first; the one that had the PU last.
+        // In turn: first the threads that can run now, the longest waiting first; then the one that can run first.
+        // Among equals the thread that had the PU last is the last choice.
         let place = (0..threads.len())
             .filter(|&place| ready(threads[place]))
             .min_by_key(|&place| {
@@ -530,17 +483,17 @@ impl<'a, const W: usize> Engine<'a, W> {
         state.queued += begin - state.clock;
         if *running != Some(thread) {
             if running.is_some() {
-                begin += self.switch;
+                begin += self.times.switch;
                 self.system.counters[thread].switches += 1;
             }
             *running = Some(thread);
         }
         state.clock = begin;
-        *slice_end = begin + self.slice;
+        *slice_end = begin + self.times.slice;
         Some(thread)
     }
 
-    /// A thread can go on from `time` on.
+    /// A thread can continue from `time` on.
     fn release(&mut self, thread: usize, time: Ticks) {
         let state = &mut self.threads[thread];
         let from = state.clock.max(time);

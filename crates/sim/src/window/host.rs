@@ -1,17 +1,17 @@
-//! What the host's processor does faster than plain code says: fetching ahead into its caches, and comparing many words
-//! at once. The engine's own speed is bound by its tables, of which a miss touches half a dozen at random and searches some
-//! sets of up to 48 ways.
+//! Operations of the host's processor that are faster than plain code: prefetching into its caches, and comparing many
+//! words at the same time. The accesses to the engine's tables limit its speed: a miss makes half a dozen random
+//! accesses to them and searches some sets of up to 48 ways.
 
-/// Has the host fetch what `place` is in; nothing waits for it.
+/// Prefetches the host's cache line of `place`.
 #[inline]
-pub(crate) fn warm<T>(place: &T) {
+pub(crate) fn prefetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]
     safe_arch::prefetch_t0(place);
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;
 }
 
-/// Where the first of `words` is that, under `mask`, is `wanted`.
+/// The position of the first of `words` that equals `wanted` under `mask`.
 #[inline]
 pub(crate) fn position(words: &[u32], mask: u32, wanted: u32) -> Option<usize> {
     let (chunks, rest) = words.as_chunks::<16>();
@@ -35,7 +35,7 @@ pub(crate) fn position(words: &[u32], mask: u32, wanted: u32) -> Option<usize> {
         .map(|place| base + place)
 }
 
-/// A bit for each word that, under `mask`, is `wanted`.
+/// A bit for each word that equals `wanted` under `mask`.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn equal16(words: &[u32; 16], mask: u32, wanted: u32) -> u32 {

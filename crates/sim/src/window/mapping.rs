@@ -1,4 +1,4 @@
-//! Where a page mapping puts pages (Sánchez Barrera et al., ICS 2020, section 2.1.2).
+//! The node on which a page mapping puts each page (Sánchez Barrera et al., ICS 2020, section 2.1.2).
 
 use super::profile::PageProfile;
 use crate::model::{Model, PAGE_BYTES, Routes};
@@ -6,16 +6,16 @@ use pinfold_core::PageMapping;
 use pinfold_core::memory::PagePlaces;
 use std::collections::HashMap;
 
-/// A page mapping on a machine, for threads that are somewhere.
+/// A page mapping on a machine, for given nodes of the threads.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     kind: PageMapping,
     nodes: u64,
-    /// For each node the nearest other.
+    /// For each node the nearest other node.
     remote: Vec<u8>,
-    /// For each node itself or the nearest to it, of those that pages are bound to; empty where they are not.
+    /// For each node itself or the nearest of the nodes to which pages are bound; empty where they are not bound.
     bound: Vec<u8>,
-    /// The pages whose nodes are known beforehand.
+    /// The pages whose nodes are known in advance.
     known: PagePlaces,
 }
 
@@ -53,7 +53,7 @@ impl Mapping {
         }
     }
 
-    /// Page by page the node, where `owners` has each page and the thread that touches it first.
+    /// The node of each page. `owners` has each page and the thread that touches it first.
     pub(crate) fn of_owners(&self, owners: &[(u64, u32)], node_of_thread: &[usize]) -> HashMap<u64, u8> {
         owners
             .iter()
@@ -81,13 +81,14 @@ impl Mapping {
     }
 }
 
-/// The node whose memory is nearest to `node` without being its own: its own on a machine that has one node.
+/// The other node whose memory is nearest to `node`; the node itself on a machine with one node.
 fn nearest_other(routes: &Routes, nodes: usize, node: usize) -> u8 {
     let others: Vec<usize> = (0..nodes).filter(|&other| other != node).collect();
     nearest_of(routes, &others, node)
 }
 
-/// `node` where it is one of `nodes`, and else the one whose memory is nearest to it; itself where there is none.
+/// `node` where it is one of `nodes`, and otherwise the one whose memory is nearest to it; `node` where `nodes` is
+/// empty.
 fn nearest_of(routes: &Routes, nodes: &[usize], node: usize) -> u8 {
     if nodes.contains(&node) {
         return node as u8;

@@ -1,23 +1,24 @@
-//! Miss counts of one thread on caches of given geometries and nothing else: no coherence, no prefetchers, no time, no
-//! physical addresses. They are what other cache simulators count too, and are checked against them.
+//! Miss counts of one thread on caches of given geometries. There is no coherence, no prefetching, no time and no
+//! physical addresses. Other cache simulators count the same, and the counts are checked against theirs.
 //!
-//! The rules are those of valgrind's cachegrind: each level is looked up when the one before missed, and is then filled
-//! (neither inclusive nor exclusive); stores allocate as loads do; replacement is LRU; sets are chosen by the virtual
-//! address; an access that straddles lines is one access, which misses when any of them does, and then looks up all of
+//! The rules are those of valgrind's cachegrind. Each level is looked up when the one before missed, and is then filled
+//! (neither inclusive nor exclusive). Stores allocate as loads do. Replacement is LRU. The virtual address selects the
+//! set. An access that straddles lines is one access; it misses when any of its lines does, and then looks up all of
 //! them in the next level.
 //!
-//! The sets are those of the detailed window (`window/cache.rs`), so that what is checked here is what is used there.
-//! Its lines have numbers of 32 bits. So each level numbers stretches of the address space as they are first touched;
-//! a stretch is a multiple of the level's sets, which leaves every line in the set that its address chooses.
+//! The sets are those of the detailed window (`window/cache.rs`), so the checked code is the code of the simulation.
+//! Its lines have numbers of 32 bits. So each level numbers ranges of the address space when they are first touched.
+//! The length of a range is a multiple of the level's sets, so every line stays in the set that its address selects.
 
 use super::cache::Cache;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Lines that are numbered together, at least: 2 MiB where a line has 64 bytes.
-const STRETCH: u64 = 1 << 15;
+/// The least number of lines of a range: 2 MiB where a line has 64 bytes.
+const RANGE: u64 = 1 << 15;
 
-/// The largest cache, in bytes: eight times the largest of today (AMD EPYC 9684X: 1152 MiB). It bounds the memory.
+/// The limit of a cache's size, in bytes: eight times the largest of today (AMD EPYC 9684X: 1152 MiB). It limits the
+/// memory that the simulation uses.
 const LARGEST: u64 = 8 << 30;
 
 /// One cache.
@@ -31,28 +32,28 @@ pub struct Geometry {
     pub line: u32,
 }
 
-/// What one level counted.
+/// The counts of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Misses {
     /// Loads that reached the level.
     pub reads: u64,
     /// Stores that reached the level.
     pub writes: u64,
-    /// Of the loads, those that missed.
+    /// The loads that missed.
     pub read_misses: u64,
-    /// Of the stores, those that missed.
+    /// The stores that missed.
     pub write_misses: u64,
 }
 
 /// Why misses cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissesError {
-    /// A line is no power of two.
-    #[error("a cache with lines of {0} bytes cannot be: a line is a power of two")]
+    /// The size of a line is not a power of two.
+    #[error("a cache cannot have lines of {0} bytes: the size of a line is a power of two")]
     Line(u32),
-    /// The capacity is no whole number of sets.
+    /// The capacity is not a whole number of sets.
     #[error(
-        "a cache of {bytes} bytes with {ways} ways of {line} bytes cannot be: its size is a multiple of ways times line"
+        "a cache cannot have {bytes} bytes with {ways} ways of {line} bytes: its size is a multiple of ways times line"
     )]
     Size {
         /// Capacity in bytes.
@@ -62,19 +63,19 @@ pub enum MissesError {
         /// Bytes of a line.
         line: u32,
     },
-    /// The cache is larger than any that exists.
-    #[error("a cache of {bytes} bytes is too large to simulate: it may have {LARGEST} at most")]
+    /// The cache is larger than the limit.
+    #[error("a cache of {bytes} bytes is too large to simulate: the limit is {LARGEST}")]
     Large {
         /// Capacity in bytes.
         bytes: u64,
     },
-    /// There are more sets than can be simulated.
-    #[error("a cache of {sets} sets is too large to simulate: there may be {} at most", u32::MAX >> 8)]
+    /// There are more sets than the limit.
+    #[error("a cache of {sets} sets is too large to simulate: the limit is {}", u32::MAX >> 8)]
     Sets {
-        /// How many.
+        /// The number of sets.
         sets: u64,
     },
-    /// The program's memory is spread over more stretches than can be numbered.
+    /// The program's memory is spread over more ranges than can be numbered.
     #[error("the accesses are spread over too many parts of the address space for a cache of {sets} sets")]
     Spread {
         /// The cache's sets.
@@ -83,7 +84,7 @@ pub enum MissesError {
 }
 
 impl Geometry {
-    /// The number of sets. Errors: there is no such cache.
+    /// The number of sets. Errors: such a cache cannot exist or is too large.
     fn sets(self) -> Result<u64, MissesError> {
         let Self { bytes, ways, line } = self;
         if !line.is_power_of_two() {
@@ -94,7 +95,7 @@ impl Geometry {
             return Err(MissesError::Size { bytes, ways, line });
         }
         let sets = bytes / set;
-        // A stretch is nearly twice the sets at most, and some hundred stretches must have numbers.
+        // A range has at most nearly twice the sets, and some hundred ranges must have numbers.
         if sets > u64::from(u32::MAX >> 8) {
             return Err(MissesError::Sets { sets });
         }
@@ -111,12 +112,12 @@ struct Level {
     cache: Cache,
     line_shift: u32,
     sets: u64,
-    /// Lines that are numbered together.
-    stretch: u64,
-    stretches: u64,
-    /// The first number of each stretch that was touched.
+    /// Lines of a range.
+    range: u64,
+    ranges: u64,
+    /// The first number of each range that was touched.
     numbers: HashMap<u64, u32>,
-    /// The stretch that was touched last, and its first number.
+    /// The range that was touched last, and its first number.
     last: Option<(u64, u32)>,
     misses: Misses,
 }
@@ -124,13 +125,13 @@ struct Level {
 impl Level {
     fn new(geometry: Geometry) -> Result<Self, MissesError> {
         let sets = geometry.sets()?;
-        let stretch = sets * STRETCH.div_ceil(sets);
+        let range = sets * RANGE.div_ceil(sets);
         let cache = Cache::new(sets * u64::from(geometry.ways), geometry.ways);
         Ok(Self {
             line_shift: geometry.line.trailing_zeros(),
             sets,
-            stretch,
-            stretches: (u64::from(cache.highest_line()) + 1) / stretch,
+            range,
+            ranges: (u64::from(cache.highest_line()) + 1) / range,
             cache,
             numbers: HashMap::new(),
             last: None,
@@ -138,26 +139,26 @@ impl Level {
         })
     }
 
-    /// The number by which the cache knows a line of the address space.
+    /// The cache's number for a line of the address space.
     #[inline]
     fn number(&mut self, line: u64) -> Result<u32, MissesError> {
-        let (stretch, within) = (line / self.stretch, (line % self.stretch) as u32);
+        let (range, within) = (line / self.range, (line % self.range) as u32);
         if let Some((last, first)) = self.last
-            && last == stretch
+            && last == range
         {
             return Ok(first + within);
         }
         let next = self.numbers.len() as u64;
-        let first = match self.numbers.get(&stretch) {
+        let first = match self.numbers.get(&range) {
             Some(first) => *first,
-            None if next < self.stretches => {
-                let first = (next * self.stretch) as u32;
-                self.numbers.insert(stretch, first);
+            None if next < self.ranges => {
+                let first = (next * self.range) as u32;
+                self.numbers.insert(range, first);
                 first
             }
             None => return Err(MissesError::Spread { sets: self.sets }),
         };
-        self.last = Some((stretch, first));
+        self.last = Some((range, first));
         Ok(first + within)
     }
 
@@ -186,14 +187,14 @@ impl Level {
     }
 }
 
-/// Caches that start empty, through which one thread's accesses go.
+/// Caches that start empty and serve one thread's accesses.
 #[derive(Debug)]
 pub struct MissCounter {
     levels: Vec<Level>,
 }
 
 impl MissCounter {
-    /// Caches of these geometries, nearest to the core first. Errors: there is no such cache.
+    /// Caches of these geometries, nearest to the core first. Errors: such a cache cannot exist or is too large.
     pub fn new(geometries: &[Geometry]) -> Result<Self, MissesError> {
         let levels = geometries.iter().map(|&geometry| Level::new(geometry));
         Ok(Self {
@@ -212,7 +213,7 @@ impl MissCounter {
         Ok(())
     }
 
-    /// What each level has counted.
+    /// The counts of each level.
     pub fn misses(&self) -> Vec<Misses> {
         self.levels.iter().map(|level| level.misses).collect()
     }

@@ -1,11 +1,11 @@
-//! The detailed simulation of a window: some threads' events, under one configuration, on one model.
+//! The detailed simulation of a window: the events of some threads, under one configuration, on one model.
 //!
-//! Threads take turns by their own clocks: the PU whose clock is least goes on until it is a quantum ahead of the next
-//! one, or its thread waits for another. What orders threads in the program (barriers, signals) orders them here
-//! exactly; accesses that the program leaves unordered may be swapped when they are less than a quantum apart.
+//! Threads take turns by their own clocks: the PU with the lowest clock runs until it is a quantum ahead of the next
+//! one, or its thread waits for another. Events that order threads in the program (barriers, signals) order them here
+//! exactly. Accesses that the program leaves unordered may be swapped when they are less than a quantum apart.
 //!
-//! The same input gives the same result: equal clocks are ordered by PU, and the one random quantity, the latency of transfers
-//! between caches, follows from `Options::seed`.
+//! The same input gives the same result. PUs with equal clocks are ordered by their numbers. The only random quantity,
+//! the latency of transfers between caches, depends on `Options::seed`.
 
 #![expect(
     clippy::cast_possible_truncation,

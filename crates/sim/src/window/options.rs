@@ -1,26 +1,27 @@
-//! What of a window's simulation may be set, and why a window cannot be simulated.
+//! The options of a window's simulation, and the reasons why a window cannot be simulated.
 
 use super::directory::DOMAINS;
 use pinfold_core::{PageMapping, PuId};
 use std::time::Duration;
 
-/// What of the simulation may be set.
+/// The options of a window's simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// How far a PU runs ahead of the next one, in cycles. More is faster and blurs the order of unordered accesses.
+    /// How far a PU runs ahead of the next one, in cycles. More is faster, and makes the order of unordered accesses
+    /// less exact.
     pub quantum_cycles: f64,
-    /// How long a thread keeps a PU that others wait for. The default is what Linux gives on machines of more than eight
-    /// PUs (`sched_min_granularity`, and since 6.6 the base slice: 3 ms).
+    /// How long a thread keeps a PU for which others wait. The default is Linux's on machines of more than eight PUs
+    /// (`sched_min_granularity`, and since 6.6 the base slice: 3 ms).
     pub time_slice: Duration,
-    /// What a change of threads on a PU costs by itself; the caches come on top. The model's own figure goes before this
-    /// one and the next two.
+    /// The time of a switch of threads on a PU, without its effect on the caches. The model's own figure has priority
+    /// over this one and the next two.
     pub switch: Duration,
-    /// What a system call costs.
+    /// The time of a system call.
     pub call: Duration,
-    /// How long a thread that waits for its team polls before it sleeps, where other threads want its PU. libgomp polls a
-    /// hundred times then, with a `pause` between (its `GOMP_SPINCOUNT` where threads outnumber CPUs).
+    /// How long a thread polls while it waits for its team, before it sleeps, where other threads want its PU. libgomp
+    /// polls a hundred times in this case, with a `pause` between (its `GOMP_SPINCOUNT` where threads outnumber CPUs).
     pub poll: Duration,
-    /// Where the pseudo-random numbers begin by which the latency of transfers between caches varies.
+    /// The seed of the random numbers that vary the latency of transfers between caches.
     pub seed: u64,
 }
 
@@ -30,7 +31,7 @@ impl Default for Options {
             quantum_cycles: 200.0,
             time_slice: Duration::from_millis(3),
             switch: Duration::from_nanos(1500),
-            // Assumed, as the next: measured on one machine of 2023.
+            // Assumed, like the next: measured on one machine of 2023.
             call: Duration::from_nanos(150),
             poll: Duration::from_nanos(1600),
             seed: 0,
@@ -65,12 +66,14 @@ pub enum WindowError {
         last: usize,
     },
     /// `locality` and `balance` without a profile.
-    #[error("the page mapping {0:?} needs to know who accesses which page: make a PageProfile of the streams first")]
+    #[error(
+        "the page mapping {0:?} needs the accesses of each thread to each page: make a PageProfile of the streams first"
+    )]
     NoProfile(PageMapping),
-    /// More LLC domains than the directory has bits for.
-    #[error("the threads are on {0} last-level-cache domains, of which {DOMAINS} can be simulated at once")]
+    /// The threads use more LLC domains than the directory has bits for.
+    #[error("the threads are on {0} last-level-cache domains: the limit is {DOMAINS}")]
     TooManyDomains(usize),
-    /// More memory than line numbers.
-    #[error("the window touches more than {0} MiB, more than the tags of this model's smallest cache can tell apart")]
+    /// The threads use more memory than there are line numbers.
+    #[error("the window touches more than {0} MiB: the tags of this model's smallest cache cannot distinguish more")]
     TooMuchMemory(u64),
 }

@@ -1,9 +1,10 @@
-//! Which page is where: virtual addresses to the simulator's line numbers, and pages to NUMA nodes.
+//! The translation of virtual addresses to the simulator's line numbers, and the NUMA nodes of pages.
 //!
-//! Every stretch of 2 MiB of the program's memory that is touched gets the next block of line numbers, so that lines are
-//! numbered densely and, within 2 MiB, as the machine's physical addresses would index its caches with transparent huge
-//! pages. A page of 4 KiB gets its node when it is first touched, by the page mapping (Sánchez Barrera et al., ICS 2020,
-//! section 2.1.2). The translation look-aside buffer is modelled, and its entries are also what makes translation cheap here.
+//! Every touched range of 2 MiB of the program's memory gets the next block of line numbers. So lines are numbered
+//! densely. Within 2 MiB they are numbered as the machine's physical addresses would index its caches with transparent
+//! huge pages. A page of 4 KiB gets its node when it is first touched, by the page mapping (Sánchez Barrera et al., ICS
+//! 2020, section 2.1.2). The translation look-aside buffer is modelled, and its entries also make the translation fast
+//! here.
 
 use super::directory::BLOCK_SHIFT;
 use super::mapping::Mapping;
@@ -15,11 +16,11 @@ pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
 const PAGE_LINE_SHIFT: u32 = 6;
 /// Pages of a block.
 const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
-/// Blocks whose numbers are found without hashing.
+/// The number of blocks whose numbers are found without hashing.
 const RECENT: usize = 1024;
 const UNPLACED: u8 = u8::MAX;
 
-/// The numbers of lines: blocks of 2 MiB in the order in which they are first asked for.
+/// The numbers of lines: blocks of 2 MiB in the order of their first use.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     numbers: HashMap<u64, u32>,
@@ -42,7 +43,7 @@ impl Blocks {
     /// The number of a virtual line.
     #[inline]
     pub(crate) fn line(&mut self, virtual_line: u64) -> u32 {
-        if let Some(line) = self.glance(virtual_line) {
+        if let Some(line) = self.find_recent(virtual_line) {
             return line;
         }
         let block = virtual_line >> BLOCK_SHIFT;
@@ -52,9 +53,9 @@ impl Blocks {
         number << BLOCK_SHIFT | Self::within(virtual_line)
     }
 
-    /// The number of a virtual line, where its block was used not long ago.
+    /// The number of a virtual line, where its block was used recently.
     #[inline]
-    fn glance(&self, virtual_line: u64) -> Option<u32> {
+    fn find_recent(&self, virtual_line: u64) -> Option<u32> {
         let block = virtual_line >> BLOCK_SHIFT;
         let (there, number) = self.recent[block as usize % RECENT];
         (there == block + 1).then_some(number << BLOCK_SHIFT | Self::within(virtual_line))
@@ -69,7 +70,7 @@ impl Blocks {
 #[derive(Debug)]
 pub(crate) struct Pages {
     mapping: Mapping,
-    /// Where pages are from earlier, whatever the mapping; empty for a new program.
+    /// The pages that were placed earlier, independently of the mapping; empty for a new program.
     earlier: HashMap<u64, u8>,
     blocks: Blocks,
     /// By page number: the node, or `UNPLACED`.
@@ -86,12 +87,12 @@ impl Pages {
         }
     }
 
-    /// These pages have been touched before, and are on these nodes.
-    pub(crate) fn are_placed<S: BuildHasher>(&mut self, placed: &HashMap<u64, u8, S>) {
+    /// These pages have already been touched, and are on these nodes.
+    pub(crate) fn add_placed<S: BuildHasher>(&mut self, placed: &HashMap<u64, u8, S>) {
         self.earlier = placed.iter().map(|(&page, &node)| (page, node)).collect();
     }
 
-    /// Blocks of line numbers so far.
+    /// The number of blocks of line numbers so far.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -109,10 +110,10 @@ impl Pages {
         number
     }
 
-    /// The number of a virtual line, where its block was used not long ago.
+    /// The number of a virtual line, where its block was used recently.
     #[inline]
-    pub(crate) fn glance(&self, virtual_line: u64) -> Option<u32> {
-        self.blocks.glance(virtual_line)
+    pub(crate) fn find_recent(&self, virtual_line: u64) -> Option<u32> {
+        self.blocks.find_recent(virtual_line)
     }
 
     fn place(&self, page: u64, toucher: usize) -> u8 {
@@ -120,14 +121,14 @@ impl Pages {
         earlier.unwrap_or_else(|| self.mapping.node(page, toucher))
     }
 
-    /// The node of the page in which `line` is.
+    /// The node of the page that contains `line`.
     #[inline]
     pub(crate) fn node_of_line(&self, line: u32) -> usize {
         self.placed[(line >> PAGE_LINE_SHIFT) as usize] as usize
     }
 }
 
-/// One core's translation look-aside buffer: set-associative with true LRU, as the caches.
+/// One core's translation look-aside buffer: set-associative with true LRU, like the caches.
 #[derive(Clone, Debug)]
 pub(crate) struct TranslationBuffer {
     /// Virtual page plus one (zero is empty) and page number, the last used of a set first.
@@ -145,7 +146,7 @@ impl TranslationBuffer {
         }
     }
 
-    /// The number of virtual page `page`; `None` where it is not here.
+    /// The number of virtual page `page`; `None` where the buffer does not hold it.
     #[inline]
     pub(crate) fn find(&mut self, page: u64) -> Option<u32> {
         let base = (page & self.mask) as usize * self.ways;
@@ -165,7 +166,7 @@ impl TranslationBuffer {
         Some(entry.1)
     }
 
-    /// Puts a page in that is not here.
+    /// Inserts a page that the buffer does not hold.
     pub(crate) fn insert(&mut self, page: u64, number: u32) {
         let base = (page & self.mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
@@ -173,7 +174,7 @@ impl TranslationBuffer {
     }
 }
 
-/// Moves all entries by one, over the last, and puts `entry` before them. A set has few.
+/// Moves all entries by one position, which drops the last, and puts `entry` first. A set has few entries.
 #[inline]
 fn put_first(set: &mut [(u64, u32)], entry: (u64, u32)) {
     for place in (1..set.len()).rev() {

@@ -1,4 +1,4 @@
-//! On which cores and PUs the threads of a window run.
+//! The cores and PUs of the threads of a window.
 
 use super::configuration::WindowConfiguration;
 use super::directory::DOMAINS;
@@ -8,13 +8,13 @@ use crate::model::Model;
 use pinfold_core::PageMapping;
 use std::collections::BTreeMap;
 
-/// Where the threads are.
+/// The places of the threads.
 pub(super) struct Placement {
     /// The cores that have threads, sorted.
     pub(super) cores: Vec<usize>,
     /// By PU that has threads, sorted by core and sibling: the position of its core in `cores`, and its threads.
     pub(super) pus: Vec<(usize, Vec<usize>)>,
-    /// By thread.
+    /// By thread: its node.
     pub(super) nodes: Vec<usize>,
 }
 

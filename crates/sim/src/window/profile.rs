@@ -1,4 +1,4 @@
-//! How often each thread of a recording accesses each page: what the mappings `locality` and `balance` need to know beforehand
+//! How often each thread of a recording accesses each page. The mappings `locality` and `balance` need this in advance
 //! (`pinfold_core::memory::AccessProfile`). It depends on the recording alone, so a sweep makes it once.
 
 use super::stream::{Batch, EventKind, Stream};
@@ -13,7 +13,7 @@ pub struct PageProfile {
 }
 
 impl PageProfile {
-    /// Reads all `streams`, one a thread, to their ends.
+    /// Reads all `streams`, one for each thread, to their ends.
     pub fn of(streams: &mut [Box<dyn Stream + '_>]) -> Self {
         let mut profile = Self::default();
         let mut batch = Batch::default();
@@ -41,13 +41,13 @@ impl PageProfile {
             .add(page * PAGE_BYTES, PAGE_BYTES, thread as u32, accesses);
     }
 
-    /// Where each page is on a machine with `nodes` nodes and threads on these.
+    /// The node of each page on a machine with `nodes` nodes and threads on these.
     pub(crate) fn by_locality(&self, nodes: usize, node_of_thread: &[usize]) -> PagePlaces {
         let node_of = |thread: u32| Some(NodeId(node_of_thread[thread as usize] as u32));
         self.accesses.by_locality(&all(nodes), node_of)
     }
 
-    /// Where each page is on a machine with `nodes` nodes.
+    /// The node of each page on a machine with `nodes` nodes.
     pub(crate) fn by_balance(&self, nodes: usize) -> PagePlaces {
         self.accesses.by_balance(&all(nodes))
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn locality_puts_a_page_where_it_is_accessed_most() {
+    fn locality_puts_a_page_on_the_node_that_accesses_it_most() {
         let places = profile(vec![vec![1, 1, 2], vec![2, 1, 2]]).by_locality(4, &[0, 3]);
         assert_eq!(
             [1, 2].map(|page| node(&places, page)),

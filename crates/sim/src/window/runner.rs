@@ -1,7 +1,7 @@
 //! One thread's turn on its core: the innermost loop.
 //!
-//! Most accesses go to the line of the access before and end at one comparison. The others are translated, looked up in
-//! the L1, and only when they miss there reach the rest of the memory system.
+//! Most accesses go to the same line as the access before and need a single comparison. The others are translated and
+//! looked up in the L1. Only those that miss there reach the rest of the memory system.
 
 mod look_ahead;
 mod prefetching;
@@ -21,24 +21,24 @@ use crate::model::Prefetcher;
 pub(crate) enum Stop {
     /// The clock has reached the limit.
     Ahead,
-    /// There are no more events; everything that was under way has completed.
+    /// There are no more events. Everything in flight has completed.
     Ended,
-    /// An event that orders threads; everything that was under way has completed.
+    /// An event that orders threads. Everything in flight has completed.
     Event(Event),
-    /// There are no line numbers left.
+    /// All line numbers are in use.
     TooMuchMemory,
 }
 
-/// What `run_hits` did.
+/// The result of `run_hits`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hits {
     reads: usize,
     writes: usize,
-    /// The last one was to the line of the one before, and stalled.
+    /// The last access was to the same line as the one before, and stalled.
     stalled: bool,
-    /// The last one was to the line of the one before, and reached the limit.
+    /// The last access was to the same line as the one before, and reached the limit.
     ahead: bool,
-    /// The L1's prefetchers follow the last one: its line, and its step from those before.
+    /// The line of the last access, and its step from those before, where the L1's prefetchers follow it.
     follow: Option<(u32, Step)>,
 }
 
@@ -52,14 +52,14 @@ pub(crate) struct Runner<'r, 'a, const W: usize> {
     pub(crate) number: usize,
     /// The core's number.
     pub(crate) index: usize,
-    /// Whether another core's cache has handed a line on in this turn.
-    pub(crate) handed_on: bool,
+    /// Whether another core's cache has transferred a line in this turn.
+    pub(crate) transferred: bool,
     /// When the last store that missed in this turn will have completed.
     pub(crate) written: Ticks,
 }
 
 impl<const W: usize> Runner<'_, '_, W> {
-    /// Runs until the clock reaches `limit`, or something else ends the turn.
+    /// Runs until the clock reaches `limit`, or an event ends the turn.
     pub(crate) fn run(&mut self, limit: Ticks) -> Stop {
         let pace = if self.core.running > 1 {
             self.settings.shared_pace
@@ -89,29 +89,29 @@ impl<const W: usize> Runner<'_, '_, W> {
         Stop::Ended
     }
 
-    /// Runs what is left of a batch; `None` when nothing is.
+    /// Runs the rest of a batch; `None` at its end.
     fn run_batch(&mut self, events: &[Event], pace: Ticks, turn: Ticks) -> Option<Stop> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
-        // Whether the next access is looked at, even if it goes to the line of the one before.
-        let mut look = false;
+        // Whether the next access is looked up even if it goes to the same line as the one before.
+        let mut look_up = false;
         let stop = loop {
-            let limit = if self.handed_on {
-                turn.saturating_sub(self.settings.handed_on_earlier)
+            let limit = if self.transferred {
+                turn.saturating_sub(self.settings.transfer_margin)
             } else {
                 turn
             };
             if next >= self.thread.ahead.chunk {
                 self.look_ahead(events, next);
             }
-            if !self.thread.came_to_event && !look {
+            if !self.thread.at_event && !look_up {
                 let end = events.len().min(self.thread.ahead.chunk);
                 let hits = self.run_hits(&events[next..end], pace, limit);
                 next += hits.reads + hits.writes;
                 reads += hits.reads as u64;
                 writes += hits.writes as u64;
                 quick_hits += (hits.reads + hits.writes) as u64;
-                look = hits.stalled;
+                look_up = hits.stalled;
                 if let Some((line, step)) = hits.follow {
                     self.follow(line, step, false);
                     continue;
@@ -127,12 +127,12 @@ impl<const W: usize> Runner<'_, '_, W> {
             let Some(&event) = events.get(next) else {
                 break None;
             };
-            look = false;
-            if !std::mem::take(&mut self.thread.came_to_event) {
+            look_up = false;
+            if !std::mem::take(&mut self.thread.at_event) {
                 self.thread.pass_instructions(event.instructions, pace);
                 if self.thread.clock >= limit {
-                    // The way to it may have been long, and the others come to their events first.
-                    self.thread.came_to_event = true;
+                    // The instructions before the event may take long, so the others come to their events first.
+                    self.thread.at_event = true;
                     break Some(Stop::Ahead);
                 }
             }
@@ -182,10 +182,10 @@ impl<const W: usize> Runner<'_, '_, W> {
         stop
     }
 
-    /// Runs accesses for as long as they are plain hits of the L1, which touch nothing outside the thread and its core.
-    /// Of an access that is none it executes the instructions before, and leaves it to the caller.
+    /// Runs accesses while they are plain hits of the L1, which affect only the thread and its core. Before any other
+    /// access it executes the instructions up to it, and leaves the access to the caller.
     ///
-    /// An access to the line of the one before needs no look at anything, but for the first one after a stall of such an
+    /// An access to the same line as the one before needs no lookup, except the first one after a stall of such an
     /// access.
     #[inline]
     fn run_hits(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Hits {
@@ -219,7 +219,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                 break;
             }
             thread.pass_instructions(event.instructions, pace);
-            thread.came_to_event = true;
+            thread.at_event = true;
             if thread.clock >= limit {
                 break;
             }
@@ -233,7 +233,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             if *word & PREFETCH != 0 || (write && *word & WRITABLE == 0) {
                 break;
             }
-            thread.came_to_event = false;
+            thread.at_event = false;
             *word |= u32::from(write) * DIRTY;
             thread.last_line = virtual_line;
             thread.last_written = *word & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
@@ -261,7 +261,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         hits
     }
 
-    /// An atomic instruction can begin.
+    /// Begins an atomic instruction.
     fn begin_locked(&mut self) {
         self.written = 0;
         if self.settings.serial {
@@ -272,8 +272,8 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// An atomic instruction has asked for its lines. Where it lets others overtake it, it holds up the reorder buffer as a
-    /// load does: its value is read.
+    /// Ends the requests of an atomic instruction. Where others may overtake it, it holds up the reorder buffer like a
+    /// load, because its value is read.
     fn end_locked(&mut self) {
         if self.settings.serial {
             self.drain();
@@ -287,14 +287,15 @@ impl<const W: usize> Runner<'_, '_, W> {
         self.thread.clock += self.settings.locked;
     }
 
-    /// Waits for everything that is under way.
+    /// Waits for everything in flight.
     fn drain(&mut self) {
         let loads = self.thread.pending_loads.drain(self.thread.clock);
         let stores = self.thread.pending_stores.drain(loads);
         self.thread.stall_until(stores);
     }
 
-    /// One line's part of the access `event`, by virtual line number; whether there was room.
+    /// The part of the access `event` on one line, given by virtual line number. Returns whether there was a line
+    /// number for it.
     #[inline]
     fn access(&mut self, virtual_line: u64, write: bool, event: Event) -> bool {
         let page = virtual_line / u64::from(PAGE_LINES);
@@ -318,7 +319,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.thread.last_written = *word & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
             self.system.counters[self.number].levels[0].hits += 1;
             if event.kind == EventKind::Locked {
-                // It may still be on its way from another core.
+                // The line may still be in transfer from another core.
                 let arrival = self.system.transit.arrival(line);
                 self.thread.stall_until(arrival);
             }
@@ -331,7 +332,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                 self.follow(line, step, false);
             }
         } else {
-            let fresh = self.unusual(line, write, dependent, walk);
+            let fresh = self.slow_access(line, write, dependent, walk);
             if !write {
                 self.follow(line, step, fresh);
             }
@@ -339,9 +340,9 @@ impl<const W: usize> Runner<'_, '_, W> {
         true
     }
 
-    /// An access that is more than a hit of the L1; whether it is the line's first use there.
+    /// An access that is more than a hit of the L1. Returns whether it is the line's first use there.
     #[inline(never)]
-    fn unusual(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) -> bool {
+    fn slow_access(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) -> bool {
         if self.system.transit.still_has(self.index, line, self.thread.clock) {
             self.system.counters[self.number].levels[0].hits += 1;
             self.thread.clock += walk;
@@ -367,7 +368,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         flags & PREFETCH != 0
     }
 
-    /// A page that the translation buffer does not hold; `None` where there is no room for it.
+    /// Translates a page that the translation buffer does not hold; `None` where no line numbers are left.
     fn translate(&mut self, page: u64) -> Option<u32> {
         self.system.counters[self.number].tlb_misses += 1;
         let node = self.system.topology.node_of_core(self.index);
@@ -383,7 +384,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         Some(number)
     }
 
-    /// A hit of the L1 with something to wait for: a prefetch under way, a page walk, or leave to write.
+    /// A hit of the L1 that has to wait: for a prefetch in flight, a page walk, or permission to write.
     fn slow_hit(&mut self, line: u32, flags: u32, write: bool, walk: Ticks) {
         self.thread.clock += walk;
         let mut completion = self.thread.clock;
@@ -405,7 +406,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// A prefetched line is used for the first time; when it is there.
+    /// A prefetched line is used for the first time. Returns when it arrives.
     fn first_use(&mut self, line: u32, prefetcher: usize) -> Ticks {
         let arrival = self.core.in_flight.arrival(line);
         let counters = &mut self.system.counters[self.number];
@@ -423,9 +424,9 @@ impl<const W: usize> Runner<'_, '_, W> {
             issue = issue.max(self.thread.last_value);
         }
         let access = self.system.miss(self.index, line, write, issue);
-        if access.handed_on {
-            self.handed_on = true;
-            self.thread.fights_until = issue + self.settings.fight;
+        if access.transferred {
+            self.transferred = true;
+            self.thread.competes_until = issue + self.settings.competing_time;
         }
         let mut completion = issue + walk + access.latency;
         if let Some(prefetcher) = access.prefetched {

@@ -1,13 +1,14 @@
-//! Which thread runs next: the PUs by their clocks, the threads of a PU in turn, and what threads wait for.
+//! Which thread runs next: the PUs by their clocks, the threads of a PU in turn, and the barriers and tokens of waiting
+//! threads.
 
 use super::time::Ticks;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// Why a thread does not run.
+/// Whether a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It can.
+    /// It can run.
     Ready,
     /// It waits for others.
     Blocked,
@@ -20,13 +21,13 @@ pub(crate) enum State {
 pub(crate) struct Pu {
     /// Its core, among the active ones.
     pub(crate) core: usize,
-    /// Until when it was busy.
+    /// The end of its last turn.
     pub(crate) clock: Ticks,
-    /// Its threads that have not ended, the running or last one first.
+    /// Its threads that have not ended. The running or last one is first.
     pub(crate) threads: VecDeque<usize>,
-    /// When the running one must give way.
+    /// The end of the running thread's time slice.
     pub(crate) slice_end: Ticks,
-    /// Whose slice it is.
+    /// The thread that has the slice.
     pub(crate) running: Option<usize>,
     /// Whether one of its threads can run.
     pub(crate) active: bool,
@@ -45,11 +46,11 @@ impl Pu {
     }
 }
 
-/// The PUs that have a ready thread, by the time at which it can go on.
+/// The PUs that have a ready thread, by the time at which the thread can continue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     heap: BinaryHeap<Reverse<(Ticks, usize)>>,
-    /// By PU: the time under which it is in the heap; others of its entries are stale.
+    /// By PU: the time of its valid entry in the heap. Its other entries are stale.
     times: Vec<Option<Ticks>>,
 }
 
@@ -61,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// The PU can go on at `time`, or earlier where that was known before.
+    /// The PU can continue at `time`, or at its earlier time where it has one.
     pub(crate) fn add(&mut self, pu: usize, time: Ticks) {
         if self.times[pu].is_none_or(|known| time < known) {
             self.times[pu] = Some(time);
@@ -69,7 +70,7 @@ impl Queue {
         }
     }
 
-    /// Takes out the PU that can go on first.
+    /// Removes and returns the PU that can continue first.
     pub(crate) fn pop(&mut self) -> Option<(Ticks, usize)> {
         while let Some(Reverse((time, pu))) = self.heap.pop() {
             if self.times[pu] == Some(time) {
@@ -80,7 +81,7 @@ impl Queue {
         None
     }
 
-    /// When the next PU can go on.
+    /// When the next PU can continue.
     pub(crate) fn next_time(&mut self) -> Option<Ticks> {
         while let Some(&Reverse((time, pu))) = self.heap.peek() {
             if self.times[pu] == Some(time) {
@@ -92,7 +93,7 @@ impl Queue {
     }
 }
 
-/// What threads wait for.
+/// Barriers and tokens for which threads wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     barriers: HashMap<u64, Vec<usize>>,
@@ -106,7 +107,7 @@ enum Token {
 }
 
 impl Waiting {
-    /// A thread arrives at a barrier; all threads that wait there, itself included, when it is the last.
+    /// A thread arrives at a barrier. When it is the last, returns all threads that wait there, itself included.
     pub(crate) fn arrive(&mut self, barrier: u64, members: usize, thread: usize) -> Option<Vec<usize>> {
         let waiting = self.barriers.entry(barrier).or_default();
         waiting.push(thread);
@@ -117,7 +118,7 @@ impl Waiting {
         }
     }
 
-    /// A token is signalled; who waits for it.
+    /// A token is signalled. Returns the threads that wait for it.
     pub(crate) fn signal(&mut self, token: u64, time: Ticks) -> Vec<usize> {
         match self.tokens.insert(token, Token::Signalled(time)) {
             Some(Token::Awaited(threads)) => threads,
@@ -125,7 +126,7 @@ impl Waiting {
         }
     }
 
-    /// A thread waits for a token; since when it has been signalled, where it has.
+    /// A thread waits for a token. Returns when the token was signalled, if it was.
     pub(crate) fn wait(&mut self, token: u64, thread: usize) -> Option<Ticks> {
         match self.tokens.entry(token).or_insert(Token::Awaited(vec![])) {
             Token::Signalled(time) => Some(*time),
@@ -136,7 +137,7 @@ impl Waiting {
         }
     }
 
-    /// Releases all waiting threads; their numbers, lowest first.
+    /// Releases all waiting threads. Returns their numbers in ascending order.
     pub(crate) fn release_all(&mut self) -> Vec<usize> {
         let mut threads: Vec<usize> = self.barriers.drain().flat_map(|(_, threads)| threads).collect();
         for token in self.tokens.values_mut() {

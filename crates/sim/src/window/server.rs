@@ -1,31 +1,32 @@
-//! Something with a bandwidth: the memory of a node, one direction of a link, a bus.
+//! A resource with a bandwidth: the memory of a node, one direction of a link, a bus.
 //!
-//! Time is cut into slots, and a slot can serve a limited number of lines. A line that arrives is served in the slot of its
-//! arrival, or in the first later one that is not full: the wait until then is the queueing of a saturated server, whose
-//! bandwidth is exact. To that comes the wait behind others within a slot, by the formula of Pollaczek and Khinchine for
-//! Poisson arrivals and constant service (M/D/1): service x load / (2 (1 - load)), with the load of the slot before.
+//! Time is divided into slots, and a slot serves a limited number of lines. An arriving line is served in the slot of
+//! its arrival, or in the first later slot that is not full. The wait until then is the queueing of a saturated server,
+//! whose bandwidth is exact. The wait behind others within a slot is added by the formula of Pollaczek and Khinchine
+//! for Poisson arrivals and constant service (M/D/1): service x load / (2 (1 - load)), with the load of the slot
+//! before.
 //!
-//! Slots, and not one time at which the server is free next, because the simulated threads run ahead of each other by a
-//! quantum: a line that arrives a little before one that was already served must not wait behind it.
+//! A single time at which the server is free next would not do, because the simulated threads run ahead of each other
+//! by a quantum: a line that arrives slightly before an already served one must not wait behind it.
 //!
-//! A line that is written may take longer than one that is read: DRAM turns its bus around between reads and writes, and
-//! recovers from a write before it opens another row.
+//! A written line may take longer than a read one: DRAM turns its bus around between reads and writes, and recovers
+//! from a write before it opens another row.
 
 use super::time::Ticks;
 
-/// Slots that are remembered. A saturated server may be that far behind; what arrives even earlier is served in the
-/// oldest slot.
+/// The number of remembered slots. A saturated server may be this far behind. Lines that arrive even earlier are served
+/// in the oldest slot.
 const SLOTS: u64 = 1024;
 
-/// Beyond this load the M/D/1 wait stays: from there on the full slots tell the wait.
+/// The M/D/1 wait does not grow beyond this load. The full slots give the wait from there on.
 const HIGHEST_LOAD: f64 = 0.95;
 
-/// Lines of a slot: enough that a slot's load says something.
+/// Lines of a slot: enough to make a slot's load meaningful.
 const SLOT_LINES: u32 = 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// Of one line.
+    /// Service time of one line.
     service: Ticks,
     width: Ticks,
     /// Lines served in each remembered slot; slot `s` is at `s % SLOTS`.
@@ -38,16 +39,17 @@ pub(crate) struct Server {
     full_from: u64,
     full_to: u64,
     served: u64,
-    /// By how much of a line's service a write takes longer than a read, in `WHOLE`ths, and how much of that is owed.
+    /// How much longer the service of a written line is than that of a read one, in `WHOLE`ths, and the sum not served
+    /// yet.
     write_surplus: u32,
     owed: u32,
 }
 
-/// A line's service in the parts in which surpluses are counted.
+/// The unit of the surplus of writes: this fraction of a line's service.
 const WHOLE: u32 = 256;
 
 impl Server {
-    /// A server that needs `service` for a line.
+    /// A server with the service time `service` for a line.
     pub(crate) fn new(service: Ticks) -> Self {
         let service = service.max(1);
         Self {
@@ -64,7 +66,7 @@ impl Server {
         }
     }
 
-    /// The same, where a write takes `ratio` times as long as a read, at least 1.
+    /// The same server, where a write takes `ratio` times as long as a read. `ratio` is at least 1.
     pub(crate) fn with_write_cost(mut self, ratio: f64) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
@@ -96,14 +98,14 @@ impl Server {
         self.oldest = first;
     }
 
-    /// Serves a line that arrives at `time`; how long it waits before its service begins.
+    /// Serves a line that arrives at `time`. Returns the wait before its service.
     pub(crate) fn serve(&mut self, time: Ticks) -> Ticks {
         self.served += 1;
         self.occupy(time)
     }
 
-    /// Serves a line that is written, for which no thread waits. What it takes longer than a read is added up, and takes the
-    /// place of a line when it is as long as one.
+    /// Serves a written line, for which no thread waits. The additional time over a read is added up. When the sum
+    /// reaches the service of a line, it occupies the server like one.
     pub(crate) fn serve_write(&mut self, time: Ticks) {
         self.serve(time);
         self.owed += self.write_surplus;
@@ -113,7 +115,7 @@ impl Server {
         }
     }
 
-    /// Takes the place of a line that arrives at `time`; how long that waits before its service begins.
+    /// Occupies the server with a line that arrives at `time`. Returns the wait before its service.
     fn occupy(&mut self, time: Ticks) -> Ticks {
         let arrival = (time / self.width).max(self.oldest);
         self.forget_until(arrival);
@@ -182,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_arrives_late_in_the_host_but_early_in_time_does_not_wait_behind_later_ones() {
+    fn a_line_that_is_simulated_late_but_arrives_early_does_not_wait_behind_later_ones() {
         let mut server = Server::new(100);
         server.serve(100_000);
         assert_eq!(server.serve(50_000), 0);
     }
 
     #[test]
-    fn a_write_takes_as_much_longer_as_it_costs() {
+    fn a_write_takes_longer_by_its_cost() {
         let last = |cost: f64, write: bool| {
             let mut server = Server::new(100).with_write_cost(cost);
             for _ in 0..12_800 {

@@ -1,9 +1,9 @@
-//! What a thread did: its accesses, the instructions between them, and what orders it against other threads. The
-//! simulator pulls this in batches from a `Stream`, which a recording's reader or a generator implements.
+//! The events of a thread: its accesses, the instructions between them, and what orders it against other threads. The
+//! simulator pulls them in batches from a `Stream`. A recording's reader and generators implement this trait.
 
 use crate::model::LINE_BYTES;
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EventKind {
@@ -11,42 +11,43 @@ pub enum EventKind {
     Read,
     /// Stores `size` bytes to the address `payload`.
     Write,
-    /// The load of an atomic instruction on `size` bytes at the address `payload`: it takes the line as a store does, after
-    /// all earlier accesses have completed and before any later one begins.
+    /// The load of an atomic instruction on `size` bytes at the address `payload`. It takes the line as a store does,
+    /// after all earlier accesses have completed and before any later one begins.
     Locked,
     /// Only instructions.
     Instructions,
-    /// Arrives at the barrier `payload` of `size` members, and goes on when all of them have arrived. The identity may
-    /// be used again as soon as the barrier has opened.
+    /// Arrives at the barrier `payload` of `size` members, and continues when all of them have arrived. The identity
+    /// may be used again as soon as the barrier has opened.
     Barrier,
-    /// Lets those go on who wait for the token `payload`: a futex wake, a thread's creation, a thread's end.
+    /// Releases the threads that wait for the token `payload`: a futex wake, a thread's creation, a thread's end.
     Signal,
-    /// Goes on when the token `payload` has been signalled, at once where that has happened already: a futex wait that
-    /// slept, a thread's begin, a join. A token is signalled once. With a `size` above 0 it polls before it sleeps.
+    /// Continues when the token `payload` has been signalled, at once where that has already happened: a futex wait
+    /// that slept, a thread's begin, a join. A token is signalled once. With a `size` above 0 the thread polls before
+    /// it sleeps.
     Wait,
-    /// Asks something of the kernel.
+    /// Makes a system call.
     SystemCall,
     /// Enters the region `payload`.
     RegionBegin,
     /// Leaves the region `payload`.
     RegionEnd,
-    /// Goes on when all threads of its program have come here. What has been counted by then is a result of its own, and
-    /// identities of tokens may be used again.
+    /// Continues when all threads of its program have reached this event. The counts until then are a separate result,
+    /// and identities of tokens may be used again.
     Mark,
 }
 
 /// One event, of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// An address or an identity, by the kind.
+    /// An address or an identity, depending on the kind.
     pub payload: u64,
-    /// Instructions since the event before, this one's own included.
+    /// Instructions since the event before, including this one.
     pub instructions: u32,
     /// Bytes of an access, members of a barrier, 0 otherwise.
     pub size: u16,
-    /// What it is.
+    /// The kind.
     pub kind: EventKind,
-    /// Of an access, which instruction made it: a hash of its address, or 0 where that is not known.
+    /// Of an access: a hash of the instruction's address, or 0 where it is not known.
     pub site: u8,
 }
 
@@ -94,18 +95,18 @@ impl Event {
         }
     }
 
-    /// The line, by virtual address, of an access's first byte.
+    /// The line of an access's first byte, by virtual address.
     #[inline]
     pub(crate) fn first_line(&self) -> u64 {
         self.payload / LINE_BYTES
     }
 
-    /// The line of its last byte.
+    /// The line of an access's last byte, by virtual address.
     pub(crate) fn last_line(&self) -> u64 {
         (self.payload + u64::from(self.size.max(1)) - 1) / LINE_BYTES
     }
 
-    /// Whether an access is to more than one line.
+    /// Whether an access touches more than one line.
     #[inline]
     pub(crate) fn straddles(&self) -> bool {
         self.payload % LINE_BYTES + u64::from(self.size) > LINE_BYTES
@@ -120,31 +121,32 @@ impl Event {
     }
 }
 
-/// Events on their way from a stream to the simulator.
+/// Events that a stream hands to the simulator.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// In the thread's order.
+    /// Events in the thread's order.
     pub events: Vec<Event>,
 }
 
 /// One thread's events.
 pub trait Stream {
-    /// Clears `batch` and fills it with the next events, usually some thousands; whether there were any.
+    /// Clears `batch` and fills it with the next events, usually some thousands. Returns whether there were any.
     fn next_batch(&mut self, batch: &mut Batch) -> bool;
 }
 
-/// A stream of events that are all in memory.
+/// A stream whose events are all in memory.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     events: Vec<Event>,
     next: usize,
 }
 
-/// Events of a batch: enough that fetching it costs little beside simulating it, and few enough for the host's L2.
+/// Events of a batch: enough that fetching it costs little compared with simulating it, and few enough for the host's
+/// L2.
 pub const BATCH_EVENTS: usize = 4096;
 
 impl Recorded {
-    /// These events.
+    /// A stream of these events.
     pub fn new(events: Vec<Event>) -> Self {
         Self { events, next: 0 }
     }
@@ -160,12 +162,12 @@ impl Stream for Recorded {
     }
 }
 
-/// A stream that a function makes up, event by event, until it gives none.
+/// A stream that a function generates, event by event, until it returns `None`.
 #[derive(Debug)]
 pub struct Generated<F>(F);
 
 impl<F: FnMut() -> Option<Event>> Generated<F> {
-    /// The events that `next` gives.
+    /// A stream of the events that `next` returns.
     pub fn new(next: F) -> Self {
         Self(next)
     }

@@ -1,4 +1,4 @@
-//! Streams that are made up, for tests and benches: each is one access pattern whose behaviour in caches is known.
+//! Generated streams for tests and benchmarks: each is one access pattern with known behaviour in caches.
 
 use super::stream::{Batch, Event, EventKind, Generated, Stream};
 use crate::model::LINE_BYTES;
@@ -34,8 +34,8 @@ pub fn random(base: u64, bytes: u64, number: u64, seed: u64) -> Box<dyn Stream> 
     }))
 }
 
-/// Of each 32 accesses, two add to a random word of `bytes` from `shared` on, which other threads do as well, and the
-/// others go through 16 KiB from `own` on; `number` accesses in all.
+/// Of each 32 accesses, two add to a random word of `bytes` from `shared` on, which other threads also do. The others
+/// go through 16 KiB from `own` on. There are `number` accesses in all.
 pub fn shared_updates(shared: u64, bytes: u64, own: u64, number: u64, seed: u64) -> Box<dyn Stream> {
     let mut random = Random::new(seed);
     let mut address = shared;
@@ -55,8 +55,8 @@ pub fn shared_updates(shared: u64, bytes: u64, own: u64, number: u64, seed: u64)
     }))
 }
 
-/// Follows a chain through all lines of `bytes` from `base` on, page after page, within a page in random order, `number`
-/// loads in all. Every load gives the next one's address.
+/// Follows a chain through all lines of `bytes` from `base` on, page after page, in random order within a page, with
+/// `number` loads in all. Every load gives the address of the next one.
 pub fn pointer_chase(base: u64, bytes: u64, number: u64, seed: u64) -> Box<dyn Stream> {
     const PAGE: usize = 64;
     let mut random = Random::new(seed);
@@ -76,8 +76,8 @@ pub fn pointer_chase(base: u64, bytes: u64, number: u64, seed: u64) -> Box<dyn S
     }))
 }
 
-/// Adds to one word `number` times with `work` instructions in between: with the same `address` in several threads the
-/// line goes back and forth (ping-pong), with different words of a line too (false sharing).
+/// Adds to one word `number` times with `work` instructions in between. With the same `address` in several threads the
+/// line moves between their caches (ping-pong), and also with different words of one line (false sharing).
 pub fn counter(address: u64, number: u64, work: u32) -> Box<dyn Stream> {
     let mut next = 0;
     Box::new(Generated::new(move || {
@@ -92,8 +92,8 @@ pub fn counter(address: u64, number: u64, work: u32) -> Box<dyn Stream> {
     }))
 }
 
-/// One thread's rows, `first` to `end`, of a five-point stencil over a grid of `columns` words a row from `base` on, from
-/// one half of the memory into the other; `passes` times with a barrier of `threads` threads after each.
+/// One thread's rows, `first` to `end`, of a five-point stencil over a grid of `columns` words per row from `base` on,
+/// from one half of the memory into the other; `passes` times, with a barrier of `threads` threads after each.
 pub fn stencil(base: u64, columns: u64, rows: u64, first: u64, end: u64, passes: u64, threads: u16) -> Box<dyn Stream> {
     let (mut pass, mut row, mut column, mut point) = (0, first.max(1), 1, 0);
     let end = end.min(rows - 1);
@@ -132,7 +132,7 @@ pub fn stencil(base: u64, columns: u64, rows: u64, first: u64, end: u64, passes:
     }))
 }
 
-/// One of two partners who hand a line back and forth, `rounds` times each, each after a signal of the other: thread 0
+/// One of two partners that access a line in turn, `rounds` times each, each after a signal of the other. Thread 0
 /// begins. Partners share `tokens`, a range of identities of their own.
 pub fn ping_pong(address: u64, rounds: u64, thread: u64, tokens: u64) -> Box<dyn Stream> {
     let mut next = 0;
@@ -150,7 +150,7 @@ pub fn ping_pong(address: u64, rounds: u64, thread: u64, tokens: u64) -> Box<dyn
     }))
 }
 
-/// These streams one after the other.
+/// These streams in sequence.
 pub fn sequence(streams: Vec<Box<dyn Stream>>) -> Box<dyn Stream> {
     Box::new(Sequence(streams.into()))
 }
@@ -170,8 +170,9 @@ impl Stream for Sequence {
     }
 }
 
-/// Writes to one word, `rounds` times each of two partners, each after a signal of the other: thread 0 begins. The writes
-/// are atomic ones, which nothing of the same thread overtakes. Partners share `tokens`, a range of identities of their own.
+/// Writes to one word, `rounds` times each by two partners, each after a signal of the other. Thread 0 begins. The
+/// writes are atomic, so no other access of the thread overtakes them. Partners share `tokens`, a range of identities
+/// of their own.
 pub fn exchange(address: u64, rounds: u64, thread: u64, tokens: u64) -> Box<dyn Stream> {
     let mut next = 0;
     Box::new(Generated::new(move || {
@@ -187,8 +188,8 @@ pub fn exchange(address: u64, rounds: u64, thread: u64, tokens: u64) -> Box<dyn 
     }))
 }
 
-/// A loop over arrays of `bytes` each that handles a cache line at a time, as vector instructions do: loads from all of
-/// `reads`, then a store to `write`, four instructions an access.
+/// A loop over arrays of `bytes` each that processes a cache line at a time, as vector instructions do: loads from all
+/// of `reads`, then a store to `write`, four instructions per access.
 pub fn vector_loop(reads: Vec<u64>, write: Option<u64>, bytes: u64) -> Box<dyn Stream> {
     let (mut offset, mut array) = (0, 0);
     Box::new(Generated::new(move || {

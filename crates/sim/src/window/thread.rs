@@ -1,4 +1,4 @@
-//! What a thread and its core keep between two turns.
+//! The state of a thread and of its core between two turns.
 
 use super::core::{FillBuffers, InFlight, Pending};
 use super::pages::TranslationBuffer;
@@ -9,37 +9,37 @@ use super::time::Ticks;
 use super::trainer::{Streamer, Strides};
 use crate::model::Model;
 
-/// What is the same for all turns.
+/// Settings that are the same for all turns.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) prefetchers: [bool; 4],
-    /// Of one instruction, on a core with one PU running, and with more.
+    /// Time of one instruction, on a core with one running PU, and with more.
     pub(crate) pace: Ticks,
     pub(crate) shared_pace: Ticks,
     pub(crate) reorder_buffer: u64,
     pub(crate) store_buffer: u64,
-    /// Of an atomic instruction, beyond its access.
+    /// Time that an atomic instruction adds to its access.
     pub(crate) locked: Ticks,
-    /// An atomic instruction waits for everything before it, and everything after it waits for it.
+    /// Whether an atomic instruction waits for everything before it, and everything after it waits for it.
     pub(crate) serial: bool,
     pub(crate) walk: Ticks,
     pub(crate) l1_latency: Ticks,
     pub(crate) most_blocks: usize,
-    /// By how much a turn ends earlier when a line was handed on.
-    pub(crate) handed_on_earlier: Ticks,
-    /// For how long after a line was handed on to it a thread is taken to compete for lines.
-    pub(crate) fight: Ticks,
+    /// How much earlier a turn ends when a line was transferred to it.
+    pub(crate) transfer_margin: Ticks,
+    /// For how long a thread counts as competing after a line was transferred to it.
+    pub(crate) competing_time: Ticks,
 }
 
-/// What a core has besides its caches.
+/// The state of a core besides its caches.
 pub(crate) struct CoreState {
     pub(crate) translations: TranslationBuffer,
     pub(crate) buffers: FillBuffers,
-    /// Of the lines that atomic instructions wait for.
+    /// Buffers of the lines for which atomic instructions wait.
     pub(crate) locked: FillBuffers,
     pub(crate) in_flight: InFlight,
     pub(crate) streamer: Streamer,
-    /// Its PUs that have a thread that can run.
+    /// The number of its PUs that have a thread that can run.
     pub(crate) running: u32,
 }
 
@@ -64,36 +64,36 @@ pub(crate) struct Thread<'a> {
     pub(crate) clock: Ticks,
     pub(crate) state: State,
     pub(crate) pu: usize,
-    /// Until when its turns are short, because others may want its lines.
-    pub(crate) fights_until: Ticks,
+    /// Until when its turns are short, because others may compete for its lines.
+    pub(crate) competes_until: Ticks,
     pub(crate) instructions: u64,
     pub(crate) stores: u64,
     pub(crate) pending_loads: Pending,
     pub(crate) pending_stores: Pending,
     pub(crate) strides: Strides,
-    /// The instructions before the event `next` of the batch have been executed, and the event has not been.
-    pub(crate) came_to_event: bool,
+    /// Whether the instructions before the event `next` of the batch have been executed, but not the event.
+    pub(crate) at_event: bool,
     /// The line of the last access, by virtual address, while it is certain to be in the L1.
     pub(crate) last_line: u64,
-    /// Whether it may be written there without asking another cache.
+    /// Whether the thread may write that line without a request to another cache.
     pub(crate) last_written: bool,
-    /// When the last load's value is there.
+    /// When the last load's value is available.
     pub(crate) last_value: Ticks,
     pub(crate) stalled: Ticks,
     pub(crate) busy: Ticks,
     pub(crate) waited: Ticks,
     pub(crate) queued: Ticks,
-    /// Regions that it has entered, and when.
+    /// Regions that it has entered, with the times.
     pub(crate) open_regions: Vec<(u64, Ticks)>,
     pub(crate) ahead: Ahead,
 }
 
-/// What is known of the accesses to come.
+/// The state of the host's prefetching for future accesses.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// The event at which the next chunk begins.
+    /// The position of the event that begins the next chunk.
     pub(crate) chunk: usize,
-    /// What is known of the misses of the next chunk.
+    /// Expected misses of the next chunk.
     pub(crate) coming: Vec<Coming>,
     /// Misses and prefetches so far, and at the begin of the chunk.
     pub(crate) brought: u64,
@@ -109,13 +109,13 @@ impl<'a> Thread<'a> {
             clock: 0,
             state: State::Ready,
             pu,
-            fights_until: 0,
+            competes_until: 0,
             instructions: 0,
             stores: 0,
             pending_loads: Pending::default(),
             pending_stores: Pending::default(),
             strides: Strides::default(),
-            came_to_event: false,
+            at_event: false,
             last_line: u64::MAX,
             last_written: false,
             last_value: 0,
@@ -128,7 +128,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Executes instructions that are no accesses.
+    /// Executes instructions without accesses.
     #[inline]
     pub(crate) fn pass_instructions(&mut self, number: u32, pace: Ticks) {
         self.instructions += u64::from(number);
@@ -147,8 +147,8 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// A hit of the L1 whose address comes from the load before: its value is there one latency after that load's, and the
-    /// core runs ahead of it by no more instructions than the reorder buffer holds.
+    /// A hit of the L1 whose address comes from the load before. Its value is available one latency after that load's.
+    /// The core runs ahead of it by at most the instructions that the reorder buffer holds.
     #[inline]
     pub(crate) fn dependent_hit(&mut self, settings: &Settings) {
         self.last_value = self.last_value.max(self.clock) + settings.l1_latency;

@@ -1,5 +1,5 @@
-//! Simulated time: whole ticks, of which a core's cycle has 1024, so that no sum depends on its order and a time a line
-//! at a stated bandwidth is exact to a thousandth of a cycle. Sixty-four bits last for 10^16 cycles.
+//! Simulated time in whole ticks. A core's cycle has 1024 ticks. So sums do not depend on their order, and the service
+//! time of a line at a given bandwidth is exact to a thousandth of a cycle. Sixty-four bits last for 10^16 cycles.
 
 /// A time or a duration.
 pub(crate) type Ticks = u64;
@@ -17,7 +17,7 @@ pub(crate) fn ticks(cycles: f64) -> Ticks {
     ticks
 }
 
-/// In cycles.
+/// The time in cycles.
 pub(crate) fn cycles(ticks: Ticks) -> f64 {
     ticks as f64 / PER_CYCLE
 }

@@ -1,21 +1,21 @@
-//! What happens on the whole machine between two moments, and the energy that it takes.
+//! The totals of the whole machine between two points in time, and their energy.
 //!
-//! When a thread enters a region, all counters are added up, and again when it leaves. Where the other threads wait for
-//! it at both moments, as they do at the ends of a parallel region, the difference is exact; elsewhere others may be a
+//! When a thread enters a region, the sum of all counters is taken, and again when it leaves. Where the other threads
+//! wait at both points, as they do at the ends of a parallel region, the difference is exact. Elsewhere others may be a
 //! quantum ahead.
 
 use super::counters::Counters;
 use crate::model::{LINE_BYTES, Model};
 use std::ops::AddAssign;
 
-/// What happened on the whole machine during some passages through a region.
+/// The totals of the whole machine during all executions of a region.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionTotals {
-    /// Passages.
+    /// The number of executions.
     pub executions: u64,
-    /// From begin to end of the passages, added up.
+    /// The sum of their durations.
     pub seconds: f64,
-    /// All threads together.
+    /// The sum over all threads.
     pub counters: Counters,
     /// Bytes that all memory read and wrote.
     pub memory_bytes: u64,
@@ -36,10 +36,10 @@ impl AddAssign<&Self> for RegionTotals {
     }
 }
 
-/// Everything that had been counted at one moment.
+/// All counts at one point in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    /// All threads together.
+    /// The sum over all threads.
     pub(crate) counters: Counters,
     /// Lines that all memory served.
     pub(crate) memory_lines: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// What happened from `begin` to this moment, in a time of `seconds`.
+    /// The totals from `begin` to this point, in a time of `seconds`.
     pub(crate) fn since(mut self, begin: &Self, seconds: f64, model: &Model) -> RegionTotals {
         self.counters -= &begin.counters;
         let lines = self.memory_lines - begin.memory_lines;

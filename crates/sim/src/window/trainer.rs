@@ -1,15 +1,16 @@
-//! What watches a core's accesses: the stride slots of a thread and the streams of a core's L2.
+//! Observers of a core's accesses: the stride slots of a thread and the streams of a core's L2.
 //!
-//! Strides are followed by instruction, as the DCU-IP prefetcher does. Where streams do not tell instructions, they are
-//! followed by 4 KiB page: two instructions that walk through the same page in different steps disturb each other then, and
-//! one that jumps between pages is not followed. The slots are also what tells a regular access from an irregular one.
+//! Strides are tracked by instruction, as in the DCU-IP prefetcher. Where a stream does not identify instructions,
+//! strides are tracked by page of 4 KiB. In this case two instructions that walk through the same page in different
+//! steps disturb each other, and one that jumps between pages is not tracked. The slots also distinguish regular
+//! accesses from irregular ones.
 
 use super::pages::PAGE_LINES;
 
-/// Slots of a thread. Sixteen pages under way at once cover the stencils and matrix kernels of the workloads.
+/// Slots of a thread. Sixteen pages at the same time cover the stencils and matrix kernels of the workloads.
 const SLOTS: usize = 16;
 
-/// A longer stride is no stride: the DCU-IP prefetcher takes up to 2 KiB (Intel 64 and IA-32 Optimization Reference
+/// The longest stride, in lines: the DCU-IP prefetcher takes up to 2 KiB (Intel 64 and IA-32 Optimization Reference
 /// Manual, section on data prefetching of Intel Core microarchitecture).
 const LONGEST_STRIDE: i32 = 32;
 
@@ -19,27 +20,27 @@ struct Slot {
     page: u32,
     line: u32,
     stride: i32,
-    /// How often in a row the stride was the same.
+    /// How many times in a row the stride was the same.
     times: u8,
-    /// When it was looked at last, in steps.
+    /// The step of its last use.
     used: u32,
 }
 
-/// What an access is to the accesses before.
+/// The relation of an access to the accesses before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// It could have been predicted: it goes on with a stride that was seen three times, or stays in the page's last line.
-    /// Less would take one in fifty steps of a random walk through a page for regular.
+    /// Whether it could have been predicted: it continues a stride that was seen three times, or stays in the page's
+    /// last line. With fewer repetitions, one in fifty steps of a random walk through a page would count as regular.
     pub(crate) regular: bool,
-    /// The lines to the next access, where it can be predicted with confidence; otherwise 0.
+    /// The distance to the next access in lines, where it can be predicted with confidence; otherwise 0.
     pub(crate) stride: i32,
-    /// It is the line after the one before.
+    /// Whether it is the line after the one before.
     pub(crate) ascending: bool,
 }
 
-/// Strides in lines, by instruction or by page. Any slot takes any page, and the one that was used least recently is given
-/// up: arrays are often powers of two apart, and slots that were chosen by the page's number would be fought for by all of
-/// their rows.
+/// Strides in lines, by instruction or by page. Any slot takes any page, and the least recently used slot is replaced.
+/// The reason: arrays are often powers of two apart, and slots selected by the page's number would be contended by all
+/// of their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Strides {
     slots: [Slot; SLOTS],
@@ -49,7 +50,7 @@ pub(crate) struct Strides {
     sites: Box<[Slot; SITES]>,
 }
 
-/// Instructions that can be distinguished.
+/// The number of instructions that can be distinguished.
 const SITES: usize = 1 << u8::BITS;
 
 impl Default for Strides {
@@ -64,7 +65,7 @@ impl Default for Strides {
 }
 
 impl Slot {
-    /// Learns that the access after the last one is to `line`.
+    /// Records that the next access after the last one is to `line`.
     #[inline]
     fn follow(&mut self, line: u32) -> Step {
         let stride = line.wrapping_sub(self.line).cast_signed();
@@ -96,7 +97,7 @@ impl Slot {
 }
 
 impl Strides {
-    /// Learns from an access to `line`, which is another than the one before, by the instruction `site`; 0 is none.
+    /// Records an access to `line`, which is not the line before, by the instruction `site`; 0 is unknown.
     #[inline]
     pub(crate) fn step(&mut self, line: u32, site: u8) -> Step {
         if site != 0 {
@@ -117,7 +118,7 @@ impl Strides {
     }
 
     #[inline(never)]
-    /// The first access to a page for a while: regular where it goes on what went on in a neighbour page.
+    /// The first access to a page for a while. It is regular where it continues the steps of a neighbour page.
     fn enter(&mut self, line: u32, page: u32) -> Step {
         self.steps = self.steps.wrapping_add(1);
         let mut inherited = Slot {
@@ -148,10 +149,11 @@ impl Strides {
     }
 }
 
-/// Streams that a core's L2 follows at once (Intel 64 and IA-32 Optimization Reference Manual: 32).
+/// The number of streams that a core's L2 follows at the same time (Intel 64 and IA-32 Optimization Reference Manual:
+/// 32).
 const STREAMS: usize = 32;
 
-/// Lines that one access sends the streamer ahead.
+/// The number of lines that the streamer fetches for one access.
 const STREAMER_DEGREE: u32 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -161,12 +163,12 @@ struct Tracked {
     last: u32,
     forward: bool,
     confidence: u8,
-    /// The furthest line that was asked for.
+    /// The furthest requested line.
     ahead: u32,
 }
 
-/// The L2 streamer of one core: it watches what the L1 asks of the L2, follows one direction a page, and stays within
-/// the page.
+/// The L2 streamer of one core: it observes the requests of the L1 to the L2, follows one direction for each page, and
+/// stays within the page.
 #[derive(Clone, Debug)]
 pub(crate) struct Streamer {
     tracked: [Tracked; STREAMS],
@@ -181,7 +183,8 @@ impl Streamer {
         }
     }
 
-    /// Learns from a request for `line`; the lines to bring, from the first and how many, and whether downwards.
+    /// Records a request for `line`. Returns the lines to fetch: the first line, their number, and whether they
+    /// descend.
     #[inline]
     pub(crate) fn request(&mut self, line: u32) -> Option<(u32, u32, bool)> {
         let page = line / PAGE_LINES;
@@ -269,7 +272,7 @@ mod tests {
         let mut strides = Strides::default();
         let mut last = vec![];
         for step in 0..6 {
-            // Upwards, downwards, and in steps that no prefetcher takes but that are regular all the same.
+            // Upwards, downwards, and in steps that are regular but too long for the prefetcher.
             let lines = [step, PAGE_LINES - 1 - step, 100 * step];
             last = lines
                 .iter()
@@ -307,7 +310,7 @@ mod tests {
             let asked = brought.len();
             brought.sort_unstable();
             brought.dedup();
-            assert_eq!(brought.len(), asked, "no line is asked for twice");
+            assert_eq!(brought.len(), asked, "no line is requested twice");
             assert!(asked >= PAGE_LINES as usize - 4, "{asked}");
         }
     }

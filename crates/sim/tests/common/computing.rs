@@ -1,4 +1,4 @@
-//! A program that computes and touches no memory.
+//! A program that computes and accesses no memory.
 
 use pinfold_sim::Program;
 use pinfold_sim::window::{Event, Recorded, Stream};

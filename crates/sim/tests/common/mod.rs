@@ -1,4 +1,4 @@
-//! What the tests of windows have in common.
+//! Shared by the tests of windows.
 
 use pinfold_core::{Pinning, PuId};
 use pinfold_sim::model::Model;
@@ -19,7 +19,7 @@ pub(crate) fn run(model: &Model, configuration: &WindowConfiguration, streams: V
     simulate(model, configuration, None, streams, &Options::default()).unwrap()
 }
 
-/// A thread that does these.
+/// A thread with these events.
 pub(crate) fn recorded(events: Vec<Event>) -> Box<dyn Stream> {
     Box::new(Recorded::new(events))
 }

@@ -1,4 +1,4 @@
-//! What has been counted: by a team until a mark, by all threads in a region, and by the whole window.
+//! Counts: of a team until a mark, of all threads in a region, and of the whole window.
 
 use super::Engine;
 use crate::model::LINE_BYTES;
@@ -9,7 +9,7 @@ use crate::window::totals::{Snapshot, memory_joules, package_joules};
 use std::ops::Range;
 
 impl<const W: usize> Engine<'_, W> {
-    /// What a team's threads, and the machine, have counted until `time`.
+    /// The counts of a team's threads and of the machine until `time`.
     pub(super) fn mark(&self, team: usize, time: Ticks) -> Mark {
         let team = &self.teams[team];
         let seconds = cycles(time) / self.model.frequency().0;
@@ -24,7 +24,7 @@ impl<const W: usize> Engine<'_, W> {
         }
     }
 
-    /// What a thread has counted by now.
+    /// The counts of a thread until now.
     fn counters(&self, thread: usize) -> Counters {
         let mut counters = self.system.counters[thread].clone();
         let thread = &self.threads[thread];
@@ -36,7 +36,7 @@ impl<const W: usize> Engine<'_, W> {
         counters
     }
 
-    /// What all packages and all memory have taken in a time of `seconds`.
+    /// The energy of all packages and of all memory in a time of `seconds`.
     fn joules(&self, seconds: f64, counters: &[Counters]) -> (f64, f64) {
         let crossings = (served(&self.system.traffic.links) + served(&self.system.traffic.buses)) as f64;
         let package = package_joules(self.model, seconds, counters, crossings);
@@ -46,20 +46,20 @@ impl<const W: usize> Engine<'_, W> {
         )
     }
 
-    /// A thread leaves a region that it has been in for the time of `passage`.
-    pub(super) fn leave_region(&mut self, region: u64, thread: usize, passage: Range<Ticks>, snapshot: &Snapshot) {
-        let seconds = cycles(passage.end - passage.start) / self.model.frequency().0;
+    /// A thread leaves a region in which it was for the time of `times`.
+    pub(super) fn leave_region(&mut self, region: u64, thread: usize, times: Range<Ticks>, snapshot: &Snapshot) {
+        let seconds = cycles(times.end - times.start) / self.model.frequency().0;
         let totals = self.snapshot().since(snapshot, seconds, self.model);
-        *self.region_totals.entry(region).or_default() += &totals;
-        self.regions.push(RegionSpan {
+        *self.regions.totals.entry(region).or_default() += &totals;
+        self.regions.spans.push(RegionSpan {
             region,
             thread,
-            begin: cycles(passage.start),
-            end: cycles(passage.end),
+            begin: cycles(times.start),
+            end: cycles(times.end),
         });
     }
 
-    /// Everything that has been counted by now.
+    /// All counts until now.
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut counters = Counters::default();
         for (counted, thread) in self.system.counters.iter().zip(&self.threads) {
@@ -77,7 +77,7 @@ impl<const W: usize> Engine<'_, W> {
         }
     }
 
-    /// What has been counted by now.
+    /// The result of the window.
     pub(super) fn result(&self) -> WindowResult {
         let model = self.model;
         let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
@@ -90,8 +90,8 @@ impl<const W: usize> Engine<'_, W> {
             cycles: cycles(end),
             ends: self.threads.iter().map(|thread| cycles(thread.clock)).collect(),
             threads: counters,
-            regions: self.regions.clone(),
-            region_totals: self.region_totals.clone(),
+            regions: self.regions.spans.clone(),
+            region_totals: self.regions.totals.clone(),
             memory_bytes: bytes(&self.system.traffic.memory),
             links: model
                 .routes()
@@ -107,12 +107,12 @@ impl<const W: usize> Engine<'_, W> {
             bus_bytes: bytes(&self.system.traffic.buses),
             package_joules: package,
             memory_joules: memory,
-            released: self.released,
+            released: self.teams.iter().map(|team| team.released).sum(),
         }
     }
 }
 
-/// Lines that all of these carried.
+/// The number of lines that these servers carried.
 fn served(servers: &[Server]) -> u64 {
     servers.iter().map(Server::served).sum()
 }

@@ -1,19 +1,19 @@
-//! Which accesses to come the host is made to prefetch for. Nothing here changes a result.
+//! For which future accesses the host prefetches. Nothing here changes a result.
 
 use super::Runner;
 use crate::model::{LINE_BYTES, Prefetcher};
 use crate::window::pages::PAGE_LINES;
 use crate::window::stream::Event;
 
-/// Events of a chunk. What the accesses of a chunk need is fetched into the host's caches while the two chunks before it
-/// run: long enough for the host's memory, and little enough to be still there.
+/// The number of events of a chunk. The data of a chunk's accesses is fetched into the host's caches while the two
+/// chunks before it run. This is long enough for the host's memory, and the data is small enough to stay in the caches.
 const CHUNK: usize = 64;
-/// Lines that a chunk must have brought into the L1 so that looking ahead is worth its time.
+/// The least number of lines that a chunk brings into the L1 for which prefetching pays off.
 const WORTH: u64 = 3;
 
 impl<const W: usize> Runner<'_, '_, W> {
-    /// Has the host fetch what the accesses of the next chunks will need, in two steps. Where the last chunk brought
-    /// nothing into the L1, the next ones are taken to bring nothing either.
+    /// Prefetches the host's data of the accesses in the next chunks, in two steps. Where the last chunk brought
+    /// nothing into the L1, it assumes the same of the next ones.
     #[inline(never)]
     pub(super) fn look_ahead(&mut self, events: &[Event], next: usize) {
         let ahead = &mut self.thread.ahead;
@@ -22,7 +22,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         ahead.brought_before = ahead.brought;
         ahead.chunk = next + CHUNK;
         for coming in ahead.coming.drain(..) {
-            self.system.warm_holders(self.index, coming);
+            self.system.host_prefetch_holders(self.index, coming);
         }
         if idle {
             return;
@@ -42,13 +42,15 @@ impl<const W: usize> Runner<'_, '_, W> {
             if stream {
                 continue;
             }
-            let Some(line) = self.system.pages.glance(line) else {
+            let Some(line) = self.system.pages.find_recent(line) else {
                 continue;
             };
-            if let Some(coming) = self.system.warm_sets(self.index, line) {
+            if let Some(coming) = self.system.host_prefetch_sets(self.index, line) {
                 ahead.coming.push(coming);
                 if adjacent {
-                    ahead.coming.extend(self.system.warm_sets(self.index, line ^ 1));
+                    ahead
+                        .coming
+                        .extend(self.system.host_prefetch_sets(self.index, line ^ 1));
                 }
             }
         }

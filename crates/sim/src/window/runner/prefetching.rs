@@ -1,4 +1,4 @@
-//! What the simulated prefetchers bring.
+//! The prefetches of the simulated prefetchers.
 
 use super::Runner;
 use crate::model::Prefetcher;
@@ -7,7 +7,7 @@ use crate::window::time::Ticks;
 use crate::window::trainer::Step;
 
 impl<const W: usize> Runner<'_, '_, W> {
-    /// What the L1's prefetchers do about a load of `line`.
+    /// The L1's prefetchers observe a load of `line`.
     pub(super) fn follow(&mut self, line: u32, step: Step, fresh: bool) {
         let prefetchers = self.settings.prefetchers;
         let time = self.thread.clock;
@@ -19,7 +19,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// What the L2's prefetchers do about a line that the L1 asked for.
+    /// The L2's prefetchers observe a line that the L1 requested.
     pub(super) fn request(&mut self, line: u32, beyond: bool, time: Ticks) {
         let prefetchers = self.settings.prefetchers;
         if beyond && prefetchers[Prefetcher::Adjacent as usize] {
@@ -35,7 +35,8 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
     }
 
-    /// Brings `target`, where it is in the page of `line`, is not near yet, and not too much is under way.
+    /// Fetches `target` where it is in the same page as `line`, is not in the target cache, and not too many prefetches
+    /// are in flight.
     fn prefetch(&mut self, line: u32, target: u32, prefetcher: Prefetcher, time: Ticks) {
         if target / PAGE_LINES != line / PAGE_LINES {
             return;
@@ -62,7 +63,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         let arrival = self.core.in_flight.arrival(target).max(time + latency);
         self.core.in_flight.add(target, arrival);
         if to == 0 {
-            // The prefetches of the L1 are requests like any other to the L2.
+            // A prefetch of the L1 is a request like any other to the L2.
             self.request(target, from_memory, time);
         }
     }

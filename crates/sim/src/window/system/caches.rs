@@ -79,8 +79,8 @@ impl Caches {
             .any(|cache| cache.holds(line))
     }
 
-    /// Removes the line from a victim cache; elsewhere it stays, without its prefetcher's mark. Returns the flags with which the
-    /// private level held it.
+    /// Removes the line from a victim cache. In another cache it stays, without its prefetcher's mark. Returns the
+    /// flags with which the private level held it.
     #[inline]
     pub(super) fn take(&mut self, core: usize, level: usize, line: u32) -> Option<u32> {
         if self.inclusion[level] == Inclusion::Victim {
@@ -92,7 +92,7 @@ impl Caches {
         Some(flags)
     }
 
-    /// Of the flags with which `take` found a line in `level`, those with which it goes to the nearer levels.
+    /// Of the flags with which `take` found a line in `level`, those that the line keeps in the nearer levels.
     #[inline]
     pub(super) fn taken_along(&self, level: usize) -> u32 {
         if self.inclusion[level] == Inclusion::Victim {

@@ -1,4 +1,4 @@
-//! How lines enter the caches, and where the lines go that they evict.
+//! How lines enter the caches, and where evicted lines go.
 
 use super::System;
 use crate::model::Inclusion;
@@ -6,8 +6,8 @@ use crate::window::cache::{DIRTY, Evicted, WRITABLE};
 use crate::window::time::Ticks;
 
 impl<const W: usize> System<W> {
-    /// Puts a line into the private caches from level `to` up to, but not including, level `end`. Modified data and the
-    /// prefetcher's mark stand at `to` alone.
+    /// Puts a line into the private caches from level `to` up to, but not including, level `end`. Only the copy at `to`
+    /// has the flags for modified data and the prefetcher's mark.
     pub(super) fn fill(&mut self, core: usize, line: u32, flags: u32, to: usize, end: usize, time: Ticks) {
         for level in (to..end).rev() {
             let flags = if level == to {
@@ -23,7 +23,7 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Where a line goes that a private level evicted.
+    /// Puts a line that a private level evicted into the next level or memory.
     fn spill(&mut self, core: usize, level: usize, evicted: Evicted, time: Ticks) {
         let Evicted { line, flags } = evicted;
         let mut flags = flags & (DIRTY | WRITABLE);
@@ -55,7 +55,7 @@ impl<const W: usize> System<W> {
         self.leave(core, line, flags & DIRTY, time);
     }
 
-    /// The last private copy of a core goes: outwards where it is modified or the LLC is a victim cache.
+    /// The last private copy of a core is evicted. It goes outwards where it is modified or the LLC is a victim cache.
     fn leave(&mut self, core: usize, line: u32, dirty: u32, time: Ticks) {
         let domain = self.topology.domain_of_core[core];
         let mut entry = self.directory.get(line);
@@ -79,7 +79,7 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Puts a line into an LLC because of an access of `core`, and deals with what that evicts.
+    /// Puts a line into an LLC because of an access of `core`, and handles the evicted line.
     pub(super) fn insert_shared(&mut self, core: usize, domain: usize, line: u32, flags: u32, time: Ticks) {
         let Some(Evicted { line, flags }) = self.caches.shared[domain].insert(line, flags) else {
             return;

@@ -1,9 +1,9 @@
-//! What the host fetches into its own caches ahead of the accesses that need it. Nothing here changes a result.
+//! Host prefetches for the tables of the memory system. Nothing here changes a result.
 
 use super::System;
 use crate::model::Inclusion;
 
-/// A miss to come.
+/// A future miss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coming {
     line: u32,
@@ -12,8 +12,8 @@ pub(crate) struct Coming {
 }
 
 impl<const W: usize> System<W> {
-    /// What a coming access of `core` to `line` will put into the LLC if it misses: the line itself, or what it will push
-    /// out of the private caches. `None` where it will not miss the L1, or push nothing out.
+    /// The line that a future access of `core` to `line` will put into the LLC if it misses: the line itself, or the
+    /// one that it will evict from the private caches. `None` where it will not miss the L1, or evict nothing.
     #[inline]
     fn entering(&self, core: usize, line: u32) -> Option<u32> {
         let private = self.caches.of_core(core);
@@ -33,37 +33,37 @@ impl<const W: usize> System<W> {
             gone
         } else {
             if let Some(gone) = gone {
-                self.directory.warm(gone);
+                self.directory.host_prefetch(gone);
             }
             Some(line)
         }
     }
 
-    /// Has the host fetch what a coming access of `core` will need if it misses, first of two steps; where it will miss,
-    /// what the second one needs.
+    /// Prefetches the sets that a future access of `core` needs if it misses: the first of two steps. Where it will
+    /// miss, returns what the second step needs.
     #[inline]
-    pub(crate) fn warm_sets(&self, core: usize, line: u32) -> Option<Coming> {
+    pub(crate) fn host_prefetch_sets(&self, core: usize, line: u32) -> Option<Coming> {
         let enters = self.entering(core, line)?;
-        self.directory.warm(line);
-        self.directory.warm(enters);
-        self.caches.shared[self.topology.domain_of_core[core]].warm(enters);
+        self.directory.host_prefetch(line);
+        self.directory.host_prefetch(enters);
+        self.caches.shared[self.topology.domain_of_core[core]].host_prefetch(enters);
         Some(Coming { line, enters })
     }
 
-    /// The second step, some events later: where the line is, and what has to go from the LLC.
+    /// The second step, some events later: prefetches the entries of the line and of the line that the LLC will evict.
     #[inline]
-    pub(crate) fn warm_holders(&self, core: usize, coming: Coming) {
+    pub(crate) fn host_prefetch_holders(&self, core: usize, coming: Coming) {
         let entry = self.directory.get(coming.line);
         for domain in entry.each_domain() {
-            self.caches.shared[domain].warm(coming.line);
+            self.caches.shared[domain].host_prefetch(coming.line);
         }
         if let Some(owner) = entry.owner() {
             for cache in self.caches.of_core(owner) {
-                cache.warm(coming.line);
+                cache.host_prefetch(coming.line);
             }
         }
         if let Some(evicted) = self.caches.shared[self.topology.domain_of_core[core]].candidate(coming.enters) {
-            self.directory.warm(evicted);
+            self.directory.host_prefetch(evicted);
         }
     }
 }

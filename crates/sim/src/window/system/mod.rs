@@ -3,18 +3,19 @@
 //!
 //! The steps of an access that misses the L1:
 //!
-//! 1. The core's further private caches. A hit costs that level's latency.
-//! 2. The directory's entry of the line tells who serves. In this order: the core that owns the line (E, M or O), where
-//!    it has modified it or may forward clean lines; the own LLC; an LLC of another domain that has the newest data; any
+//! 1. The core's other private caches. A hit costs that level's latency.
+//! 2. The line's directory entry shows what serves it. The order is: the core that owns the line (E, M or O), where it
+//!    has modified it or may forward clean lines; the local LLC; an LLC of another domain that has the newest data; any
 //!    cache that may forward a clean line; memory.
 //! 3. A store invalidates all other copies; a load makes an owner share the line.
-//! 4. The line enters the LLC and the private caches by their inclusion policies. What they evict goes outwards: to the next
-//!    level, where that is a victim cache or the line is modified, and in the end to memory. An inclusive level evicts the
-//!    line from the nearer levels, too.
+//! 4. The line enters the LLC and the private caches by their inclusion policies. Evicted lines go to the next level,
+//!    where that is a victim cache or the line is modified, and at last to memory. An inclusive level also evicts the
+//!    line from the nearer levels.
 //!
-//! Transfers occupy the memory of the line's node, every link of the route and the packages' buses, where there are any.
-//! Data only: requests, probes and acknowledgements take latency, which is in the model's figures, but no bandwidth.
-//! The route from the requesting core to the line's home node and on to the owner is taken to be as long as the direct one.
+//! Transfers occupy the memory of the line's node, every link of the route and the packages' buses, where there are
+//! any. Only data uses bandwidth. Requests, probes and acknowledgements have a latency, which is part of the model's
+//! figures. The route from the requesting core through the line's home node to the owner counts as long as the direct
+//! one.
 
 mod caches;
 mod fill;
@@ -44,12 +45,12 @@ use transit::Transit;
 pub(crate) struct Access {
     /// From load to use, queueing included.
     pub(crate) latency: Ticks,
-    /// The prefetcher that had brought the line to where it was found, where this is its first use.
+    /// The prefetcher that had brought the line, where this is the line's first use.
     pub(crate) prefetched: Option<usize>,
-    /// The private caches did not hold it.
+    /// Whether the private caches did not hold it.
     pub(crate) beyond: bool,
-    /// Another core's cache handed the line on.
-    pub(crate) handed_on: bool,
+    /// Whether another core's cache transferred the line.
+    pub(crate) transferred: bool,
 }
 
 #[derive(Debug)]
@@ -68,7 +69,7 @@ pub(crate) struct System<const W: usize> {
 }
 
 impl<const W: usize> System<W> {
-    /// The system with caches for these cores, which are sorted.
+    /// A system with caches for these cores, which are sorted.
     pub(crate) fn new(model: &Model, cores: &[usize], threads: usize, pages: Pages, seed: u64) -> Self {
         let topology = Topology::new(model, cores);
         let domains = topology.domains();
@@ -98,7 +99,7 @@ impl<const W: usize> System<W> {
         self.caches.is_near(core, line, to)
     }
 
-    /// The demand access of `core` to a line that its L1 does not hold. Afterwards it does.
+    /// The demand access of `core` to a line that its L1 does not hold. Afterwards the L1 holds it.
     pub(crate) fn miss(&mut self, core: usize, line: u32, write: bool, time: Ticks) -> Access {
         let thread = self.thread_on_core[core];
         let stored = if write { DIRTY | WRITABLE } else { 0 };
@@ -119,7 +120,7 @@ impl<const W: usize> System<W> {
                 latency,
                 prefetched: prefetched.map(|tag| (tag >> PREFETCH_SHIFT) as usize),
                 beyond: false,
-                handed_on: false,
+                transferred: false,
             };
         }
         let fetched = self.fetch(core, line, write, time, true);
@@ -137,12 +138,12 @@ impl<const W: usize> System<W> {
             latency: fetched.latency,
             prefetched: fetched.prefetched,
             beyond: true,
-            handed_on: !matches!(fetched.served, None | Some(Served::LocalMemory | Served::RemoteMemory)),
+            transferred: !matches!(fetched.served, None | Some(Served::LocalMemory | Served::RemoteMemory)),
         }
     }
 
-    /// Brings a line, which is not near, into the private caches from level `to` outwards; its latency, and whether memory served it. `None`
-    /// where it is there already.
+    /// Brings a line into the private caches from level `to` outwards, where these do not hold it. Returns the latency,
+    /// and whether memory served it. `None` where a cache holds it already.
     pub(crate) fn prefetch(
         &mut self,
         core: usize,

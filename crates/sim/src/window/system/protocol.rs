@@ -1,4 +1,4 @@
-//! The protocol that keeps the caches coherent: who serves a line, and whose copies change for it.
+//! The protocol that keeps the caches coherent: what serves a line, and which copies change.
 
 use super::System;
 use crate::model::Inclusion;
@@ -7,23 +7,23 @@ use crate::window::counters::Served;
 use crate::window::directory::Entry;
 use crate::window::time::Ticks;
 
-/// How a line comes into the private caches.
+/// The result of fetching a line for the private caches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetched {
     /// From load to use, queueing included.
     pub(super) latency: Ticks,
-    /// The state in which the core gets it: `DIRTY`, `WRITABLE`.
+    /// The state that the core gets: `DIRTY`, `WRITABLE`.
     pub(super) flags: u32,
-    /// `None` for the own LLC.
+    /// `None` for the local LLC.
     pub(super) served: Option<Served>,
-    /// The own LLC held it, which does not mean that it served it.
+    /// Whether the local LLC held it. The LLC need not have served it.
     pub(super) in_shared: bool,
     /// The prefetcher that had brought it to the LLC, where this is its first use.
     pub(super) prefetched: Option<usize>,
 }
 
 impl<const W: usize> System<W> {
-    /// Makes the core the only holder of a line that it holds; the latency.
+    /// Makes a core that holds a line its only holder. Returns the latency.
     pub(crate) fn upgrade(&mut self, core: usize, line: u32, time: Ticks) -> Ticks {
         let domain = self.topology.domain_of_core[core];
         let thread = self.thread_on_core[core];
@@ -35,7 +35,7 @@ impl<const W: usize> System<W> {
         }
         entry.set_owner(Some(core));
         self.directory.set(line, entry);
-        self.transit.hand_on(
+        self.transit.transfer(
             line,
             time,
             acknowledged.max(self.caches.latency[self.caches.levels]),
@@ -43,8 +43,8 @@ impl<const W: usize> System<W> {
         )
     }
 
-    /// Finds who serves the line, changes the state of all copies, and puts the line into the LLC where that is filled on the
-    /// way in. The private caches are left to the caller.
+    /// Finds what serves the line, changes the state of all copies, and puts the line into the LLC where lines enter it
+    /// on the way in. The caller fills the private caches.
     pub(super) fn fetch(&mut self, core: usize, line: u32, write: bool, time: Ticks, demand: bool) -> Fetched {
         let domain = self.topology.domain_of_core[core];
         let mut entry = self.directory.get(line);
@@ -63,7 +63,7 @@ impl<const W: usize> System<W> {
             latency = latency.max(self.invalidate_others(core, line, &mut entry));
         }
         if demand && !matches!(served, None | Some(Served::LocalMemory | Served::RemoteMemory)) {
-            latency = self.transit.hand_on(line, time, latency, owner);
+            latency = self.transit.transfer(line, time, latency, owner);
         }
         let mut flags = self.settle_shared(core, domain, line, write, &mut entry, time);
         let alone = entry.no_core()
@@ -87,7 +87,7 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Who serves the line and how long it takes; a read makes owners and modified copies share it.
+    /// Finds what serves the line, and the latency. A read makes owners and modified copies share the line.
     fn serve(
         &mut self,
         core: usize,
@@ -155,8 +155,8 @@ impl<const W: usize> System<W> {
         (Some(served), latency)
     }
 
-    /// Makes the owner's copy shared (or, for a store, leaves that to the invalidation), and clean where the newest data
-    /// goes elsewhere; whether it was modified.
+    /// Makes the owner's copy shared (a store leaves that to the invalidation), and clean where the newest data goes
+    /// elsewhere. Returns whether the copy was modified.
     fn share_private(&mut self, owner: usize, line: u32, write: bool, keep_dirty: bool) -> bool {
         let mut dirty = false;
         for level in 0..self.caches.levels {
@@ -173,8 +173,8 @@ impl<const W: usize> System<W> {
         dirty
     }
 
-    /// Where a protocol cannot share modified data: the newest data goes to the LLC, and to memory where another domain
-    /// reads it.
+    /// For a protocol that cannot share modified data: the newest data goes to the LLC, and to memory where another
+    /// domain reads it.
     fn clean_owner(&mut self, reader: usize, from: usize, line: u32, entry: &mut Entry<W>, time: Ticks) {
         if from != self.topology.domain_of_core[reader] {
             if entry.dirty() == Some(from) {
@@ -197,7 +197,7 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Puts a line into the LLC on its way in, or takes it out of a victim LLC; the flags with which the core gets it.
+    /// Puts a line into the LLC on its way in, or removes it from a victim LLC. Returns the flags that the core gets.
     fn settle_shared(
         &mut self,
         core: usize,
@@ -223,7 +223,7 @@ impl<const W: usize> System<W> {
         self.drop_shared_copy(domain, line, entry)
     }
 
-    /// Takes the line out of the domain's LLC; its `DIRTY` flag.
+    /// Removes the line from the domain's LLC. Returns its `DIRTY` flag.
     fn drop_shared_copy(&mut self, domain: usize, line: u32, entry: &mut Entry<W>) -> u32 {
         let flags = self.caches.shared[domain].remove(line).expect("the directory is exact");
         entry.remove_domain(domain);
@@ -233,7 +233,7 @@ impl<const W: usize> System<W> {
         flags & DIRTY
     }
 
-    /// Invalidates all other copies of the line; how long until the last acknowledgement arrives.
+    /// Invalidates all other copies of the line. Returns the time until the last acknowledgement arrives.
     fn invalidate_others(&mut self, core: usize, line: u32, entry: &mut Entry<W>) -> Ticks {
         let domain = self.topology.domain_of_core[core];
         let thread = self.thread_on_core[core];
@@ -267,7 +267,7 @@ impl<const W: usize> System<W> {
         acknowledged
     }
 
-    /// A line that another domain's caches send.
+    /// Transfers a line from the caches of another domain.
     fn transfer(&mut self, from: usize, to: usize, modified: bool, time: Ticks) -> (Option<Served>, Ticks) {
         let transfer = *self.topology.transfer(from, to);
         let served = match (transfer.other_package, modified) {
@@ -289,7 +289,7 @@ impl<const W: usize> System<W> {
         (Some(served), latency + wait)
     }
 
-    /// Reads a line from its home node's memory for a domain; who served it, and the latency.
+    /// Reads a line from its home node's memory for a domain. Returns what served it, and the latency.
     pub(super) fn read_memory(&mut self, domain: usize, line: u32, time: Ticks) -> (Served, Ticks) {
         let topology = &self.topology;
         let home = self.pages.node_of_line(line);
@@ -305,7 +305,7 @@ impl<const W: usize> System<W> {
         (served, topology.memory_latency(node, home) + wait)
     }
 
-    /// A modified line goes from a domain to memory because of a thread's access. No thread waits for it.
+    /// Writes a modified line from a domain to memory because of a thread's access. No thread waits for it.
     pub(super) fn write_memory(&mut self, thread: usize, domain: usize, line: u32, time: Ticks) {
         self.counters[thread].memory_writes += 1;
         let topology = &self.topology;

@@ -1,4 +1,4 @@
-//! Coherence of the caches, and where lines go, on machines with caches of a few lines.
+//! Coherence of the caches, and the movement of lines, on machines with caches of a few lines.
 
 use super::*;
 use crate::window::cache::Cache;
@@ -6,7 +6,7 @@ use crate::window::mapping::Mapping;
 use pinfold_core::PageMapping;
 use proptest::prelude::*;
 
-/// The Opteron or the Sandy Bridge with caches of a few lines, so that everything is evicted all the time.
+/// The Opteron or the Sandy Bridge with caches of a few lines, so that evictions are frequent.
 fn small(name: &str) -> Model {
     let (text, replacements): (&str, &[(&str, &str)]) = match name {
         "victim" => (
@@ -41,7 +41,7 @@ fn small(name: &str) -> Model {
     Model::parse(name, &text).unwrap()
 }
 
-/// Two cores each of three domains.
+/// Two cores of each of three domains.
 fn system(model: &Model) -> System<1> {
     let apart = model.cores_per_domain();
     let cores: Vec<usize> = (0..3).flat_map(|domain| [domain * apart, domain * apart + 1]).collect();
@@ -68,7 +68,7 @@ fn access(system: &mut System<1>, core: usize, line: u32, write: bool) {
     }
 }
 
-/// What must hold after every access, for every line.
+/// The invariants after every access, for every line.
 fn check(system: &System<1>, lines: u32) {
     let cores = system.topology.domain_of_core.len();
     for line in 0..lines {
@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Loads, stores and prefetches by all cores: the directory is exact, a line has one writer or many readers, an
-    /// inclusive LLC includes, and every demand access hits or misses once.
+    /// inclusive LLC contains the private caches' lines, and every demand access hits or misses once.
     #[test]
     fn the_caches_stay_coherent(which in 0usize..3, accesses in accesses()) {
         let model = small(["victim", "inclusive", "non_inclusive"][which]);
@@ -139,7 +139,7 @@ proptest! {
         for counters in &system.counters {
             total += counters;
         }
-        // The runner counts the L1; here it is what the L2 did not see.
+        // The runner counts accesses to the L1. Here they are those that the L2 did not see.
         let [_, second, third, _] = total.levels;
         prop_assert!(second.hits + second.misses <= demanded);
         prop_assert_eq!(third.hits + third.misses, second.misses);
@@ -147,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn an_inclusive_cache_takes_what_it_evicts_from_the_cores() {
+fn a_line_that_an_inclusive_cache_evicts_leaves_the_cores() {
     let model = small("inclusive");
     let mut system = system(&model);
     access(&mut system, 1, 0, true);
@@ -161,7 +161,7 @@ fn an_inclusive_cache_takes_what_it_evicts_from_the_cores() {
 }
 
 #[test]
-fn a_line_moves_out_of_a_victim_cache_to_the_one_core_that_reads_it() {
+fn a_line_moves_out_of_a_victim_cache_to_its_only_reader() {
     let model = small("victim");
     let mut system = system(&model);
     // Lines of one set of every level: one way in the L1 (four sets of two), four in the L2.
@@ -170,11 +170,11 @@ fn a_line_moves_out_of_a_victim_cache_to_the_one_core_that_reads_it() {
     }
     assert!(
         system.caches.shared[0].holds(0),
-        "the L1 and the L2 hold six lines, the seventh pushes the first out"
+        "the L1 and the L2 hold six lines, the seventh evicts the first"
     );
     assert!(
         !system.caches.shared[0].holds(24),
-        "what comes from memory does not go there"
+        "a line from memory does not enter the victim cache"
     );
     access(&mut system, 0, 0, false);
     assert!(!system.caches.shared[0].holds(0) && system.l1(0).holds(0));
@@ -182,7 +182,7 @@ fn a_line_moves_out_of_a_victim_cache_to_the_one_core_that_reads_it() {
     assert_eq!(
         *system.l1(0).peek(0).unwrap() & DIRTY,
         DIRTY,
-        "modified it stays modified"
+        "a modified line stays modified"
     );
 }
 
@@ -195,7 +195,7 @@ fn a_victim_cache_keeps_its_copy_where_another_core_holds_the_line() {
     }
     access(&mut system, 1, 0, false);
     assert!(!system.caches.shared[0].holds(0));
-    // Core 0 reads it too, then core 1 pushes its copy out, and core 0 still holds the line when core 1 reads it.
+    // Core 0 reads it too, then core 1 evicts its copy, and core 0 still holds the line when core 1 reads it.
     access(&mut system, 0, 0, false);
     for line in 7..14 {
         access(&mut system, 1, line * 4, false);

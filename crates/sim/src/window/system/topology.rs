@@ -1,4 +1,4 @@
-//! Tables of the machine's topology and of the latencies that follow from it, for the cores that are active.
+//! Tables of the machine's topology and of its latencies, for the active cores.
 
 use crate::model::{Latency, Model, Routes, Sourced};
 use crate::window::time::{Ticks, ticks};
@@ -16,7 +16,7 @@ pub(super) struct Transfer {
 pub(crate) struct Topology<const W: usize> {
     /// By core.
     pub(super) domain_of_core: Vec<usize>,
-    /// By domain: a bit per core.
+    /// By domain: a bit for each core.
     pub(super) cores_of_domain: Vec<[u64; W]>,
     /// By domain.
     pub(super) node_of_domain: Vec<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct Topology<const W: usize> {
     nodes: usize,
     /// By node and home node.
     memory_latency: Vec<Ticks>,
-    /// By sending and receiving node: links.
+    /// By sending and receiving node: the links of the route.
     routes: Vec<Vec<usize>>,
 }
 
@@ -76,7 +76,7 @@ impl<const W: usize> Topology<W> {
         }
     }
 
-    /// Active domains.
+    /// The number of active domains.
     pub(super) fn domains(&self) -> usize {
         self.node_of_domain.len()
     }
@@ -87,13 +87,13 @@ impl<const W: usize> Topology<W> {
         self.node_of_domain[self.domain_of_core[core]]
     }
 
-    /// What a transfer from one domain to another takes.
+    /// The latencies of a transfer from one domain to another.
     #[inline]
     pub(super) fn transfer(&self, from: usize, to: usize) -> &Transfer {
         &self.transfers[to * self.node_of_domain.len() + from]
     }
 
-    /// How long an acknowledgement from one domain to another, or within one, takes.
+    /// The latency of an acknowledgement from one domain to another, or within one.
     #[inline]
     pub(super) fn acknowledgement(&self, from: usize, to: usize) -> Ticks {
         if from == to {
@@ -103,7 +103,7 @@ impl<const W: usize> Topology<W> {
         }
     }
 
-    /// The latency of the memory of `home` from `node`, without waiting.
+    /// The latency of the memory of `home` for a core of `node`, without waiting.
     #[inline]
     pub(super) fn memory_latency(&self, node: usize, home: usize) -> Ticks {
         self.memory_latency[node * self.nodes + home]
@@ -115,7 +115,7 @@ impl<const W: usize> Topology<W> {
         &self.routes[from * self.nodes + to]
     }
 
-    /// The least time that a line takes from one core's caches to another's; 0 where no two cores are active.
+    /// The shortest transfer latency between the caches of two cores; 0 where no two cores are active.
     pub(crate) fn shortest_transfer(&self) -> Ticks {
         let between = self.transfers.iter().map(|transfer| transfer.clean);
         let within = [self.same_domain_clean, self.same_domain_modified];
@@ -123,8 +123,8 @@ impl<const W: usize> Topology<W> {
     }
 }
 
-/// The transfer latencies by receiving and sending domain. The model's figures are those of the nearest pair of their kind; a
-/// pair that is further apart takes longer by the latency of the additional links.
+/// The transfer latencies by receiving and sending domain. The model's figures are those of the nearest pair of their
+/// kind. A pair with a longer distance takes longer by the latency of the additional links.
 fn transfers(model: &Model, routes: &Routes, node_of_domain: &[usize], package_of_domain: &[usize]) -> Vec<Transfer> {
     let frequency = model.frequency();
     let coherence = &model.coherence;

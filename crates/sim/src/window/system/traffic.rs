@@ -1,4 +1,4 @@
-//! What transfers occupy: the memory of each node, the links between nodes, and the packages' buses.
+//! The resources that transfers occupy: the memory of each node, the links between nodes, and the packages' buses.
 
 use crate::model::{LINE_BYTES, Model};
 use crate::window::server::Server;
@@ -15,7 +15,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// No traffic yet.
+    /// Servers without traffic.
     pub(super) fn new(model: &Model) -> Self {
         let bus = model.memory.front_side_bus.as_ref();
         Self {
@@ -32,7 +32,7 @@ impl Traffic {
         }
     }
 
-    /// Occupies the links of a route with a line; the wait for them.
+    /// Occupies the links of a route with a line. Returns the wait for them.
     #[inline]
     pub(super) fn cross(&mut self, route: &[usize], time: Ticks) -> Ticks {
         let mut wait = 0;
@@ -42,14 +42,14 @@ impl Traffic {
         wait
     }
 
-    /// Occupies a package's bus, if it has one, with a line; the wait for it.
+    /// Occupies a package's bus, if it has one, with a line. Returns the wait for it.
     #[inline]
     pub(super) fn cross_bus(&mut self, package: usize, time: Ticks) -> Ticks {
         self.buses.get_mut(package).map_or(0, |bus| bus.serve(time))
     }
 }
 
-/// How long a line occupies what has this bandwidth.
+/// The time for which a line occupies a resource of this bandwidth.
 fn line_service(bytes_per_second: f64, model: &Model) -> Ticks {
     ticks(LINE_BYTES as f64 / bytes_per_second * model.frequency().0)
 }
