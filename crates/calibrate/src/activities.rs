@@ -1,16 +1,16 @@
-//! What SAM's mapper needs to know of a machine: which events make its rates, and the thresholds of a model.
+//! The events and thresholds that SAM's mapper needs for a machine.
 
 use pinfold_core::Activity;
 use pinfold_policy::sam::{ActivityEvents, MapperEvents, Thresholds};
 use pinfold_sim::EventSet;
 use pinfold_sim::model::{self, Model};
 
-/// Why nothing is counted for SAM's activities.
+/// Why no events count SAM's activities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActivityError {
     /// An event set has no metrics.
     #[error(
-        "the events of {0} say nothing of sharing and memory (events/{0}.toml has no [[metric]]), so SAM cannot be used there; \
+        "the events of {0} do not show sharing and memory (events/{0}.toml has no [[metric]]), so SAM cannot be used there; \
          `pinfold machines` lists other machines"
     )]
     NoMetrics(String),
@@ -19,29 +19,29 @@ pub enum ActivityError {
         "no event set names the machine `{0}`, so SAM cannot be used there; events/*.toml has the sets, each with its machines"
     )]
     NoSet(String),
-    /// A part of an assignment is none.
+    /// A part of an assignment has the wrong form.
     #[error(
         "--metric `{text}`: `{part}` is not ACTIVITY=EVENT, such as memory_bandwidth=page-faults; activities are {known}",
         known = known_activities()
     )]
     Syntax {
-        /// All of it.
+        /// The whole assignment.
         text: String,
         /// The part.
         part: String,
     },
     /// An activity is not known.
-    #[error("--metric `{text}`: there is no activity `{name}`; there are {known}", known = known_activities())]
+    #[error("--metric `{text}`: there is no activity `{name}`; the activities are {known}", known = known_activities())]
     Unknown {
-        /// All of it.
+        /// The whole assignment.
         text: String,
         /// The name.
         name: String,
     },
     /// An activity has two events.
-    #[error("--metric `{text}` names {name} twice; one event can stand for it")]
+    #[error("--metric `{text}` names {name} twice; give one event for it")]
     Twice {
-        /// All of it.
+        /// The whole assignment.
         text: String,
         /// The name.
         name: String,
@@ -52,7 +52,7 @@ fn known_activities() -> String {
     Activity::ALL.map(Activity::name).join(", ")
 }
 
-/// The clock of a task in nanoseconds of its processor time: what stands for cycles where none can be counted.
+/// The clock of a task in nanoseconds of its processor time. It replaces cycles where cycles cannot be counted.
 const TASK_CLOCK: &str = "task-clock";
 
 /// Bytes of a cache line.
@@ -61,10 +61,10 @@ const LINE: f64 = 64.0;
 /// The model of the paper's machine.
 const PAPERS_MACHINE: &str = "e5-2660v2x2";
 
-/// Memory counts as saturated at this share of its greatest demand (SAM, section 2.2).
+/// The threshold of memory is this share of its highest demand (SAM, section 2.2).
 const BELOW_GREATEST: f64 = 0.8;
 
-/// The events of a set that make what the mapper looks at.
+/// The events of a set for the mapper.
 pub fn of_set(set: &EventSet) -> Result<MapperEvents, ActivityError> {
     let activities = Activity::ALL.into_iter().filter_map(|activity| {
         let metric = set.metric(activity.name())?;
@@ -92,9 +92,9 @@ pub fn of_machine(machine: &str) -> Result<MapperEvents, ActivityError> {
     of_set(&set)
 }
 
-/// Events of the kernel that stand for activities:
-/// `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their rates are by the nanosecond of
-/// processor time.
+/// Kernel events that replace the events of activities:
+/// `memory_bandwidth=page-faults,inter_package_coherence=context-switches`. Their rates are per nanosecond of processor
+/// time.
 pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
     let mut activities: Vec<ActivityEvents> = vec![];
     for part in text.split(',') {
@@ -124,10 +124,10 @@ pub fn parse(text: &str) -> Result<MapperEvents, ActivityError> {
     })
 }
 
-/// Those of a model. Coherence is the paper's. Memory follows from the model's bandwidth: where the events have all
-/// lines in them, it is 20 % below what tasks that copy can have, a line that is copied being two misses and a line
-/// that is written; where prefetched lines are not in them, the paper's number for its machine, by as much more as the
-/// model's memory gives than that machine's.
+/// The thresholds of a model. The one of coherence is the paper's. The one of memory depends on the model's bandwidth.
+/// Where the events include all lines, it is 20 % below the highest demand of copying tasks; a copied line is two
+/// misses and one written line. Where the events do not include prefetched lines, it is the paper's number for its
+/// machine, multiplied by the ratio of the two machines' memory bandwidths.
 pub fn thresholds_of_model(model: &Model) -> Thresholds {
     let paper = Thresholds::paper();
     let counts_prefetches =
@@ -151,7 +151,7 @@ pub fn thresholds_of_model(model: &Model) -> Thresholds {
     }
 }
 
-/// The lines a cycle that memory reads at most, of one package, while tasks copy.
+/// The highest number of lines per cycle that the memory of one package reads while tasks copy.
 fn copied_lines(model: &Model) -> f64 {
     let write_cost = model.memory.write_cost.as_ref().map_or(1.0, |cost| cost.value().0);
     let nodes = (model.nodes() as f64 / model.packages() as f64).max(1.0);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_whose_events_say_nothing_of_sharing_is_named_with_the_remedy() {
+    fn an_error_for_events_that_do_not_show_sharing_names_the_machine_and_the_correction() {
         let error = of_machine("opteron-6164x4").unwrap_err().to_string();
         assert!(
             error.contains("amd-family-10h") && error.contains("pinfold machines"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_events_stand_for_activities_by_name() {
+    fn kernel_events_replace_activities_by_name() {
         let events = parse("memory_bandwidth=page-faults,inter_package_coherence=context-switches").unwrap();
         assert_eq!(events.cycles, TASK_CLOCK);
         assert_eq!((events.activities.len(), events.all().len()), (2, 3));
@@ -205,7 +205,7 @@ mod tests {
         let of = |name| thresholds_of_model(&model::builtin(name).unwrap());
         let (old, new, amd) = (of(PAPERS_MACHINE), of("xeon-8480x2"), of("epyc-9654x2"));
         assert!([&old, &new, &amd].iter().all(|one| one.check().is_ok()));
-        assert!((old.package_memory - 0.034).abs() < 1e-12, "the paper's own");
+        assert!((old.package_memory - 0.034).abs() < 1e-12, "the paper's number");
         assert!(new.package_memory > old.package_memory);
     }
 }

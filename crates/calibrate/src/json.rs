@@ -1,53 +1,13 @@
-//! All measurements as JSON, in seconds, hertz and bytes.
+//! The measurements as JSON, in seconds, hertz and bytes.
 
-use pinfold_core::measurement::{Calibration, Measured, Relation, Traffic};
+use pinfold_core::measurement::{BandwidthMeasurement, Calibration, Measured, PairMeasurement, Relation, Traffic};
 use serde_json::{Value, json};
 
 /// All measurements, in seconds, hertz and bytes.
 pub fn calibration(calibration: &Calibration) -> Value {
-    let curve: Vec<Value> = calibration
-        .curve
-        .iter()
-        .map(|point| json!({ "bytes": point.bytes, "latency": figure(point.latency) }))
-        .collect();
-    let translation: Vec<Value> = calibration
-        .translation
-        .iter()
-        .map(|point| json!({ "pages": point.pages, "small": figure(point.small), "huge": figure(point.huge) }))
-        .collect();
-    let pairs: Vec<Value> = calibration
-        .pairs
-        .iter()
-        .map(|(relation, pair)| {
-            json!({
-                "relation": relation_name(*relation),
-                "pus": [pair.pus.0.0, pair.pus.1.0],
-                "ping_pong": figure(pair.ping_pong),
-                "modified": figure(pair.modified),
-                "clean": figure(pair.clean),
-                "atomic": figure(pair.atomic),
-                "throughput": pair.throughput,
-            })
-        })
-        .collect();
-    let bandwidth: Vec<Value> = calibration
-        .bandwidth
-        .iter()
-        .map(|one| {
-            json!({
-                "from": one.from.0,
-                "home": one.home.0,
-                "traffic": traffic_name(one.traffic),
-                "cores": one.cores,
-                "rate": figure(one.rate),
-            })
-        })
-        .collect();
-    let nodes: Vec<Value> = calibration
-        .nodes
-        .iter()
-        .map(|one| json!({ "from": one.from.0, "home": one.home.0, "latency": figure(one.latency) }))
-        .collect();
+    let curve = calibration.curve.iter();
+    let translation = calibration.translation.iter();
+    let nodes = calibration.nodes.iter();
     json!({
         "pu": calibration.pu.0,
         "frequency": figure(calibration.frequency),
@@ -58,15 +18,43 @@ pub fn calibration(calibration: &Calibration) -> Value {
             "hand_over": figure(calibration.system.hand_over),
             "pause": figure(calibration.system.pause),
         },
-        "latency_curve": curve,
+        "latency_curve": list(curve, |point| json!({ "bytes": point.bytes, "latency": figure(point.latency) })),
         "parallelism": figure(calibration.parallelism),
         "foreseen": figure(calibration.foreseen),
-        "translation": translation,
-        "pairs": pairs,
-        "bandwidth": bandwidth,
-        "nodes": nodes,
+        "translation": list(translation, |point| {
+            json!({ "pages": point.pages, "small": figure(point.small), "huge": figure(point.huge) })
+        }),
+        "pairs": list(calibration.pairs.iter(), |(relation, measured)| pair(*relation, measured)),
+        "bandwidth": list(calibration.bandwidth.iter(), bandwidth),
+        "nodes": list(nodes, |one| json!({ "from": one.from.0, "home": one.home.0, "latency": figure(one.latency) })),
         "stolen_share": calibration.stolen,
         "huge_page_share": calibration.huge_share,
+    })
+}
+
+fn list<T>(items: impl Iterator<Item = T>, value: impl Fn(T) -> Value) -> Value {
+    items.map(value).collect()
+}
+
+fn pair(relation: Relation, pair: &PairMeasurement) -> Value {
+    json!({
+        "relation": relation_name(relation),
+        "pus": [pair.pus.0.0, pair.pus.1.0],
+        "ping_pong": figure(pair.ping_pong),
+        "modified": figure(pair.modified),
+        "clean": figure(pair.clean),
+        "atomic": figure(pair.atomic),
+        "throughput": pair.throughput,
+    })
+}
+
+fn bandwidth(measured: &BandwidthMeasurement) -> Value {
+    json!({
+        "from": measured.from.0,
+        "home": measured.home.0,
+        "traffic": traffic_name(measured.traffic),
+        "cores": measured.cores,
+        "rate": figure(measured.rate),
     })
 }
 

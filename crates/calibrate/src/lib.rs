@@ -1,11 +1,11 @@
-//! From measurements of a machine to what other commands use: its model, and the thresholds of SAM's mapper.
+//! Turns measurements of a machine into its model and into the thresholds of SAM's mapper.
 //!
 //! - `model`: a machine model from the figures of `pinfold_core::measurement`, each number with its source.
-//! - `thresholds`: curves of two microbenchmarks, simulated or measured, and the thresholds that follow from them.
-//! - `activities`: which events of a processor count SAM's activities, and the thresholds of a model.
-//! - `Places`: on which PUs the microbenchmarks of thresholds run.
+//! - `thresholds`: curves of two microbenchmarks, simulated or measured, and their thresholds.
+//! - `activities`: the events of a processor for SAM's activities, and the thresholds of a model.
+//! - `Places`: the PUs for the microbenchmarks of thresholds.
 //!
-//! Pure: no input or output happens here, and no clock is read; `clippy.toml` beside this crate's manifest enforces it.
+//! Pure: this crate reads no clock and does no input or output. The `clippy.toml` beside its manifest enforces this.
 
 pub mod activities;
 mod json;

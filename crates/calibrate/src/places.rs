@@ -1,37 +1,37 @@
-//! Where SAM's microbenchmarks run: two cores that share a last-level cache, two that do not, and the cores of a
+//! The PUs for SAM's microbenchmarks: two cores that share a last-level cache, two that do not, and the cores of a
 //! package. Pure.
 
 use pinfold_core::measurement::Relation;
 use pinfold_core::{ObjectKind, PuId, PuSet, Topology};
 
-/// Bytes of a last-level cache of which the machine does not tell.
+/// The assumed size of a last-level cache for which the machine reports none, in bytes.
 const UNKNOWN_CACHE: u64 = 32 << 20;
 
-/// Where to run. All PUs may be used, and no two of them are on one core.
+/// The PUs for the microbenchmarks. All are allowed, and no two of them are on one core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Two under one last-level cache.
+    /// Two PUs under one last-level cache.
     pub together: [PuId; 2],
-    /// The first of these, and one under another last-level cache.
+    /// The first of these, and a PU under another last-level cache.
     pub apart: [PuId; 2],
-    /// How the latter are related: in different packages where there are several, else in one.
+    /// The relation of the latter two: in different packages where there are several, otherwise in one.
     pub relation: Relation,
-    /// One of each core of the package that has most cores which may be used.
+    /// One PU of each allowed core, in the package that has the most of them.
     pub package: Vec<PuId>,
-    /// How many cores that package has, whether they may be used or not.
+    /// The number of cores of that package, whether they are allowed or not.
     pub cores: usize,
 }
 
-/// Why the machine has no such places.
+/// Why a machine has no such PUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacesError {
     /// There is one last-level cache.
     #[error(
-        "this machine has one last-level cache for all of its CPUs, so that no place is nearer than another: there is \
+        "this machine has one last-level cache for all of its CPUs, so the distance between two CPUs makes no difference: there is \
          no coherence between caches to measure, and nothing for SAM to do"
     )]
     OneDomain,
-    /// Only CPUs of one may be used.
+    /// The allowed CPUs are under one last-level cache.
     #[error(
         "only CPUs {allowed} may be used, all of them under one of this machine's {domains} last-level caches; let \
          pinfold use CPUs of another as well (taskset, or the cpuset of the container)"
@@ -39,16 +39,16 @@ pub enum PlacesError {
     OneAllowed {
         /// The CPUs.
         allowed: PuSet,
-        /// How many last-level caches there are.
+        /// The number of last-level caches.
         domains: usize,
     },
-    /// Every core has a last-level cache of its own.
+    /// Every core has its own last-level cache.
     #[error(
-        "every core of this machine has a last-level cache of its own, so that no place is nearer than another: there \
-         is no coherence within one to compare with, and nothing for SAM to do"
+        "every core of this machine has its own last-level cache, so all distances are alike: there \
+         is no coherence within one cache for comparison, and nothing for SAM to do"
     )]
     OneCoreEach,
-    /// Of no last-level cache two cores may be used.
+    /// No last-level cache has two allowed cores.
     #[error(
         "only CPUs {allowed} may be used, no two of them on different cores under one last-level cache; let pinfold \
          use two cores of one as well (taskset, or the cpuset of the container)"
@@ -60,7 +60,7 @@ pub enum PlacesError {
 }
 
 impl Places {
-    /// The places of this machine, of the PUs that may be used.
+    /// The PUs for this machine, from the allowed ones.
     pub fn of(topology: &Topology) -> Result<Self, PlacesError> {
         let usable = one_a_core(topology, topology.allowed_pus());
         let (together, apart, relation) = pairs(topology, &usable).ok_or_else(|| lacking(topology))?;
@@ -74,7 +74,7 @@ impl Places {
         })
     }
 
-    /// Bytes of the last-level caches under which these PUs are, each once.
+    /// The sum of the sizes of these PUs' last-level caches, each counted once, in bytes.
     pub fn caches_of(topology: &Topology, pus: &[PuId]) -> u64 {
         let domains = topology.llc_domains();
         let over = domains
@@ -86,8 +86,8 @@ impl Places {
     }
 }
 
-/// The first PU that has another under its last-level cache and one that is not: both pairs, and how the latter is
-/// related.
+/// The first PU that has another one under its last-level cache and one that is not under it: both pairs, and the
+/// relation of the latter.
 fn pairs(topology: &Topology, usable: &[PuId]) -> Option<([PuId; 2], [PuId; 2], Relation)> {
     let first_that_is = |one: PuId, wanted: Relation| {
         let mut others = usable.iter().copied();
@@ -123,7 +123,7 @@ fn lacking(topology: &Topology) -> PlacesError {
     }
 }
 
-/// The first PU of each core, of those in `pus`; a PU outside cores stands for itself.
+/// The first PU of each core, of those in `pus`. A PU outside cores counts as a core.
 fn one_a_core(topology: &Topology, pus: &PuSet) -> Vec<PuId> {
     let mut seen = PuSet::new();
     let mut usable = vec![];
@@ -143,7 +143,7 @@ fn one_a_core(topology: &Topology, pus: &PuSet) -> Vec<PuId> {
     usable
 }
 
-/// The usable PUs of the package that has most of them, and how many cores it has. A machine without packages is one.
+/// The usable PUs of the package that has the most of them, and its number of cores. A machine without packages is one.
 fn largest_package(topology: &Topology, usable: &[PuId]) -> (Vec<PuId>, usize) {
     let mut packages: Vec<&PuSet> = topology
         .objects_of(ObjectKind::Package)
@@ -184,7 +184,7 @@ mod tests {
     const TWO_COMPLEXES: &str = "package:1 l3:2(size=16777216) core:2 pu:1";
 
     #[test]
-    fn threads_are_apart_in_two_packages_where_there_are_two() {
+    fn the_distant_pair_is_in_two_packages_where_there_are_two() {
         let places = Places::of(&machine(TWO_PACKAGES)).unwrap();
         assert_eq!(places.together, [PuId(0), PuId(2)], "not the sibling");
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_apart_under_two_caches_of_one_package_where_there_is_one() {
+    fn the_distant_pair_is_under_two_caches_where_there_is_one_package() {
         let places = Places::of(&machine(TWO_COMPLEXES)).unwrap();
         assert_eq!(places.together, [PuId(0), PuId(1)]);
         assert_eq!(
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_used_is_used() {
+    fn only_allowed_pus_are_used() {
         let places = Places::of(&restricted(TWO_PACKAGES, "1,9,11-13")).unwrap();
         assert_eq!(
             (places.together, places.apart),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_is_told() {
+    fn the_error_names_what_is_missing() {
         for (topology, says) in [
             (machine("package:1 l3:1 core:4 pu:1"), "one last-level cache for all"),
             (
@@ -227,7 +227,7 @@ mod tests {
                 restricted(TWO_PACKAGES, "0-1,8"),
                 "no two of them on different cores under one",
             ),
-            (machine("package:2 core:1 pu:2"), "last-level cache of its own"),
+            (machine("package:2 core:1 pu:2"), "its own last-level cache"),
         ] {
             let error = Places::of(&topology).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

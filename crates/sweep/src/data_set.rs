@@ -1,6 +1,6 @@
-//! The data set: one Parquet file (docs/formats.md). There is no other writer of it.
+//! The data set: one Parquet file (docs/formats.md). Only this module writes it.
 //!
-//! The same rows give the same bytes: no time, place or name of the machine at hand is in it.
+//! The same rows give the same bytes: the file has no time, path or name of the current machine.
 
 use crate::journal::Row as SweptRow;
 use crate::parquet_table::{self, Values};
@@ -10,7 +10,7 @@ use pinfold_sim::sweep::{MetricColumn, page_map_name};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Which version of docs/formats.md describes the file.
+/// The version in docs/formats.md that describes the file.
 pub const VERSION: &str = "1";
 
 /// One program, or one parallel region of it, in one configuration on one machine.
@@ -21,33 +21,33 @@ pub struct Row {
     pub program: String,
     /// The region's address, as hexadecimal digits; `None` for the whole program.
     pub region: Option<String>,
-    /// Threads that are placed.
+    /// The number of placed threads.
     pub num_threads: usize,
-    /// On how many nodes, and in which order; `None` for a program that ran, whose threads nobody laid out.
+    /// The layout of the threads on nodes; `None` for a program that ran, whose threads have no given layout.
     pub layout: Option<Layout>,
-    /// Where pages are.
+    /// The page mapping.
     pub page_map: String,
-    /// Which prefetchers are off.
+    /// The prefetchers that are off.
     pub prefetch: String,
-    /// Seconds of a repetition or, of a program that ran, of a unit of its progress.
+    /// Seconds of a repetition; of a program that ran, seconds per unit of its progress.
     pub time_s: f64,
     /// The PU of each rank.
     pub pinning: String,
-    /// Whether it is simulated.
+    /// Whether the row is simulated.
     pub simulated: bool,
     /// The program and its arguments.
     pub command: String,
-    /// What identifies the recording or the binary.
+    /// The identity of the recording or the binary.
     pub recording: String,
-    /// By metric of the data set; `None` where it could not be had.
+    /// By metric of the data set; `None` where it is not available.
     pub metrics: Vec<Option<f64>>,
 }
 
-/// How threads are laid out on nodes.
+/// The layout of threads on nodes.
 pub struct Layout {
     /// The number of nodes.
     pub num_nodes: usize,
-    /// `compact` or `scatter`, where the threads follow either.
+    /// `compact` or `scatter`, where the threads follow one of them.
     pub thread_map: Option<String>,
 }
 
@@ -64,10 +64,10 @@ pub struct DataSet {
 }
 
 impl DataSet {
-    /// The results of all jobs of a plan, in the order of its jobs.
+    /// The data set of a plan's results, in the order of its jobs.
     pub fn of_sweep(plan: &Plan, outcomes: &[&[SweptRow]]) -> Self {
         let metrics = plan.metric_columns();
-        // By machine: the place of each metric among its own.
+        // By machine: the position of each metric among its own.
         let places: Vec<Vec<Option<usize>>> = plan
             .machines
             .iter()
@@ -95,11 +95,11 @@ impl DataSet {
         }
     }
 
-    /// Writes it.
+    /// Writes the data set.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, file: impl Write + Send) -> Result<()> {
         let simulated = self.rows.iter().any(|row| row.simulated) || !self.models.is_empty();
         let metadata = vec![
@@ -157,7 +157,7 @@ impl DataSet {
     }
 }
 
-/// A row of a sweep. `places` has the place of each metric of the data set among those of the machine.
+/// A row of a sweep. `places` has the position of each metric of the data set among those of the machine.
 fn swept(plan: &Plan, job: &Job, row: &SweptRow, places: &[Option<usize>]) -> Row {
     let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
     let configuration = &job.point.configuration;

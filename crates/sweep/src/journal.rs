@@ -1,14 +1,14 @@
-//! The results of a sweep that is not over, beside its output: `DATA.parquet.partial`.
+//! The results of an unfinished sweep, beside its output: `DATA.parquet.partial`.
 //!
-//! 1. The file begins with a magic line. Then come records: length and checksum of what follows (4 bytes each, little
-//!    endian, CRC-32), and a result as JSON. Floating-point numbers are there as their bits, so that they come back as they
-//!    were.
-//! 2. Each record goes to the kernel in one piece as soon as the result is there: it outlives any end of this process.
-//!    Once a second the file is forced to the disk: it outlives the end of the machine but for the last second.
-//! 3. A result has a key, which is a hash of everything that it depends on (`plan`). Whoever opens the file again gets all
-//!    whole records by their keys. What follows the last whole one, as a kill or a full disk leaves it, is cut off.
+//! 1. The file begins with a magic line. Records follow: length and checksum of the content (4 bytes each, little
+//!    endian, CRC-32), and a result as JSON. Floating-point numbers are stored as their bits, so that they are read
+//!    back exactly.
+//! 2. Each record is written to the kernel in one call as soon as the result is known, so it survives any end of this
+//!    process. Once a second the file is forced to the disk, so a crash of the machine loses at most the last second.
+//! 3. A result has a key, which is a hash of everything on which it depends (`plan`). The next opening of the file
+//!    reads all complete records by their keys. A partial record at the end, left by a kill or a full disk, is cut off.
 //!
-//! While it is open, the file is locked.
+//! The file is locked while it is open.
 
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 const MAGIC: &[u8] = b"pinfold sweep 1\n";
 /// Length and checksum.
 const HEAD: usize = 8;
-/// No record is longer: a program of a million regions with 30 metrics each.
+/// The limit of a record's length: a program of a million regions with 30 metrics each.
 const LONGEST: u32 = 1 << 30;
 const BETWEEN_SYNCS: Duration = Duration::from_secs(1);
 
-/// What identifies a result: a hash of everything that it depends on.
+/// The identity of a result: a hash of everything on which it depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u128);
 
@@ -37,7 +37,7 @@ pub struct Key(pub u128);
 pub struct Outcome {
     /// The whole program first, then its regions.
     pub rows: Vec<Row>,
-    /// Waits for what the recording does not hold.
+    /// Waits for events that are not in the recording.
     pub released: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Row {
     pub metrics: Vec<Option<Exact>>,
 }
 
-/// A number that is written as its bits.
+/// A number that is stored as its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Exact(pub f64);
 
@@ -82,11 +82,11 @@ pub struct Journal {
     /// The end of the last whole record.
     end: u64,
     synced: Instant,
-    /// Whether the file is gone.
+    /// Whether the file has been removed.
     removed: bool,
 }
 
-/// What was in the file when it was opened.
+/// The content of the file when it was opened.
 #[derive(Debug, Default, PartialEq)]
 pub struct Found {
     /// The results by their keys.
@@ -96,8 +96,8 @@ pub struct Found {
 }
 
 impl Journal {
-    /// Opens the file and reads it. `opened` opens it for reading and writing, and makes it where there is none: the caller
-    /// decides which files may be written.
+    /// Opens the file and reads it. `opened` opens it for reading and writing, and creates it where it does not exist:
+    /// the caller decides which files may be written.
     pub fn open(path: &Path, opened: impl Fn(&Path) -> Result<File>) -> Result<(Self, Found)> {
         let failure = || format!("{} cannot be opened", path.display());
         let file = loop {
@@ -108,7 +108,7 @@ impl Journal {
                     path.display()
                 );
             };
-            // Whoever had it locked may have finished and removed it in between.
+            // The process that had it locked may have finished and removed it in between.
             let inode = file.metadata().with_context(failure)?.ino();
             if fs::metadata(path).is_ok_and(|there| there.ino() == inode) {
                 break file;
@@ -118,7 +118,7 @@ impl Journal {
         (&*file).read_to_end(&mut bytes).with_context(failure)?;
         let (found, end) = parse(&bytes).with_context(|| {
             format!(
-                "{} is no partial result of pinfold sweep, or one of another version: remove it, or choose another output",
+                "{} is not a partial result of this version of pinfold sweep: remove it, or choose another output",
                 path.display()
             )
         })?;
@@ -139,17 +139,17 @@ impl Journal {
         Ok((journal, found))
     }
 
-    /// Keeps a result.
+    /// Stores a result.
     pub fn keep(&mut self, key: Key, outcome: &Outcome) -> Result<()> {
         let record = record(key, outcome)?;
         let failure = || {
             format!(
-                "{} cannot be written; what it holds is kept, and the same command goes on from there",
+                "{} cannot be written; its results are kept, and the same command continues from them",
                 self.path.display()
             )
         };
         if let Err(error) = (&*self.file).write_all(&record) {
-            // A part of a record would be dropped by the next reader anyway.
+            // The next reader would drop a partial record anyway.
             let _ = self.file.set_len(self.end);
             return Err(error).with_context(failure);
         }
@@ -161,14 +161,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Forces everything to the disk.
+    /// Forces the file to the disk.
     pub fn sync(&self) -> Result<()> {
         self.file
             .sync_data()
             .with_context(|| format!("{} cannot be written", self.path.display()))
     }
 
-    /// Removes the file: its results are elsewhere.
+    /// Removes the file. Its results are in the output.
     pub fn remove(mut self) -> Result<()> {
         self.removed = true;
         fs::remove_file(&self.path).with_context(|| format!("{} cannot be removed", self.path.display()))
@@ -178,7 +178,7 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         if !self.removed && self.end == MAGIC.len() as u64 {
-            // It holds nothing, and if it stays no harm is done.
+            // The file is empty, so it does no harm if it stays.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -195,7 +195,8 @@ fn record(key: Key, outcome: &Outcome) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All whole records, and where the last one ends: 0 for a file without a magic line. `None` for another kind of file.
+/// All complete records, and the end of the last one: 0 for a file without a magic line. `None` for another kind of
+/// file.
 fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
     if bytes.len() < MAGIC.len() {
         let found = Found {
@@ -266,7 +267,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_loses_no_whole_record_and_leaves_no_half_one(
+        fn a_cut_loses_no_complete_record_and_leaves_no_partial_one(
             seeds in proptest::collection::btree_set(0u64..1000, 0..8), cut in 0.0..1.0f64
         ) {
             let seeds: Vec<u64> = seeds.into_iter().collect();
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_found_again_and_goes_on_after_a_torn_record() {
+    fn stored_results_are_read_back_and_writing_continues_after_a_torn_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.partial");
         let (mut journal, found) = open(&path).unwrap();
@@ -341,6 +342,6 @@ mod tests {
         drop(held);
         fs::write(&path, "something else that is long enough").unwrap();
         let error = open(&path).err().unwrap().to_string();
-        assert!(error.contains("no partial result"), "{error}");
+        assert!(error.contains("not a partial result"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
-//! Recordings through spaces of configurations on simulated machines, into one data set.
+//! Simulates recordings in spaces of configurations on simulated machines, and writes one data set.
 //!
-//! 1. `plan`: machines, programs and spaces become jobs, each with a key of everything that its result depends on.
-//! 2. `journal`: the results of a sweep that is not over; a later run of the same plan reads them back.
-//! 3. `workers`: the jobs that are left, on several threads.
-//! 4. `data_set`: the one writer of data sets (docs/formats.md), of sweeps and of samples.
+//! 1. `plan`: machines, programs and spaces become jobs. Each job has a key of everything on which its result depends.
+//! 2. `journal`: the results of an unfinished sweep. A later run of the same plan reads them back.
+//! 3. `workers`: run the remaining jobs on several threads.
+//! 4. `data_set`: the only writer of data sets (docs/formats.md), of sweeps and of samples.
 //!
-//! `spaces` is the registry of what `--space` takes: a space is a file in that folder and a line in `SPACES`.
+//! `spaces` is the registry of the values of `--space`: a space is a file in that folder and a line in `SPACES`.
 
 pub mod data_set;
 mod journal;

@@ -1,4 +1,4 @@
-//! What a sweep does: every recording, on every machine, at every point of its space.
+//! The work of a sweep: every recording, on every machine, at every point of its space.
 
 use crate::journal::{Exact, Key, Outcome, Row};
 use crate::spaces::Spaces;
@@ -22,7 +22,7 @@ pub struct Machine {
     pub topology: Topology,
     /// A hash of the model.
     pub content: u128,
-    /// What its counters give.
+    /// The metrics of its counters.
     pub columns: Vec<MetricColumn>,
     metrics: Metrics,
 }
@@ -35,12 +35,12 @@ pub struct Program {
     pub command: String,
     /// A hash of the recording.
     pub content: u128,
-    /// Threads that are placed: as many as live at the same time.
+    /// The number of placed threads: the highest number that live at the same time.
     pub threads: usize,
     accesses: u64,
     file: PathBuf,
     recorded: RecordedProgram,
-    /// Made when it is first needed.
+    /// Computed when it is first needed.
     profile: OnceLock<PageProfile>,
 }
 
@@ -48,15 +48,15 @@ pub struct Program {
 pub struct Job {
     /// The position of the machine in the plan.
     pub machine: usize,
-    /// That of the program.
+    /// The position of the program in the plan.
     pub program: usize,
     /// The configuration.
     pub point: Point,
-    /// What identifies the result.
+    /// The identity of the result.
     pub key: Key,
 }
 
-/// Everything that is to be done, in the order of the data set's rows.
+/// All jobs, in the order of the data set's rows.
 pub struct Plan {
     /// The machines.
     pub machines: Vec<Machine>,
@@ -81,7 +81,7 @@ impl Machine {
 }
 
 impl Program {
-    /// The program of a recording, which was read from this file.
+    /// The program of a recording that was read from this file.
     pub fn new(file: &Path, recording: Recording) -> Result<Self> {
         let content =
             hash_of_file(file).with_context(|| format!("the recording `{}` cannot be read", file.display()))?;
@@ -90,7 +90,7 @@ impl Program {
         let (name, command) = (name.to_owned(), words.join(" "));
         let accesses = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
         let recorded = RecordedProgram::new(recording).with_context(|| file.display().to_string())?;
-        // Where the begin of threads was not recorded, all count as alive.
+        // Where the begin of threads was not recorded, all of them count as alive.
         let threads = match recorded.threads_at_once() {
             0 => recorded.threads(),
             at_once => at_once,
@@ -167,12 +167,12 @@ impl Plan {
         columns
     }
 
-    /// About how long a job takes, in no unit.
+    /// An estimate of a job's cost, without a unit.
     pub fn cost(&self, job: usize) -> u64 {
         self.programs[self.jobs[job].program].accesses
     }
 
-    /// Does one job.
+    /// Runs one job.
     pub fn evaluate(&self, job: usize) -> Result<Outcome> {
         let job = &self.jobs[job];
         let machine = &self.machines[job.machine];
@@ -208,7 +208,7 @@ impl Plan {
         })
     }
 
-    /// What a user should know of recordings that do not fit their machines.
+    /// Notes for the user about recordings that do not fit their machines.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![];
         for program in &self.programs {
@@ -216,7 +216,7 @@ impl Plan {
                 let pus = machine.model.pus();
                 if program.threads > pus {
                     notes.push(format!(
-                        "{} has {} threads at once and {} {pus} CPUs: they take turns, in time slices of 3 ms",
+                        "{} has {} threads at the same time, and {} has {pus} CPUs: the threads take turns, in time slices of 3 ms",
                         program.file.display(),
                         program.threads,
                         machine.model.name,
@@ -227,7 +227,7 @@ impl Plan {
         notes
     }
 
-    /// What a user should know of the results.
+    /// Notes for the user about the results.
     pub fn notes_on(&self, outcomes: &[Outcome]) -> Vec<String> {
         let mut notes = vec![];
         for (number, program) in self.programs.iter().enumerate() {
@@ -249,12 +249,12 @@ impl Plan {
     }
 }
 
-/// A hash of everything that a result depends on. Each type is taken apart by name: a field that is added to one of them does
-/// not compile until it is decided here whether results depend on it.
+/// A hash of everything on which a result depends. Each type is destructured by name: a new field does not compile
+/// until it is decided here whether results depend on it.
 fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Key {
     let Machine {
         content: machine,
-        // These follow from the model.
+        // The model determines these.
         model: _,
         topology: _,
         columns: _,
@@ -263,7 +263,7 @@ fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Key 
     let Program {
         content: program,
         threads,
-        // These follow from the recording.
+        // The recording determines these.
         name: _,
         command: _,
         accesses: _,
@@ -275,7 +275,7 @@ fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Key 
     key_of(build, *machine, *program, *threads, point)
 }
 
-/// `key` by the hashes of a machine's model and of a recording.
+/// `key` from the hashes of a machine's model and of a recording.
 fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Point) -> Key {
     let Point {
         configuration: WindowConfiguration {
@@ -283,7 +283,7 @@ fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Poi
             pages,
             prefetchers,
         },
-        // These follow from the pinning and the model.
+        // The pinning and the model determine these.
         num_nodes: _,
         thread_map: _,
     } = point;
@@ -291,7 +291,7 @@ fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Poi
     Key(content_hash(text.as_bytes()))
 }
 
-/// A hash of this binary: another build may compute something else.
+/// A hash of this binary: another build may give other results.
 fn build_id() -> Result<u128> {
     hash_of_file(Path::new("/proc/self/exe")).context("this program's own file cannot be read")
 }
@@ -315,7 +315,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn results_are_reused_only_where_everything_that_they_depend_on_is_the_same() {
+    fn results_are_reused_only_where_all_their_inputs_are_the_same() {
         let point = |pus: &[u32], pages, prefetchers| Point {
             configuration: WindowConfiguration {
                 pinning: Pinning::new(pus.iter().copied().map(PuId).collect()).unwrap(),

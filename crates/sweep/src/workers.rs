@@ -1,8 +1,8 @@
 //! The jobs of a sweep on the cores of this machine.
 //!
-//! Each worker takes the next job when it has done one, so nobody waits for anybody before the end; the longest jobs come
-//! first, so that the end is short. A job runs in one thread. The calling thread keeps the results, as they come, and hears
-//! of signals.
+//! Each worker takes the next job when it has completed one, so no worker waits before the end. The longest jobs come
+//! first, which keeps the end short. A job runs in one thread. The calling thread stores each result as it arrives, and
+//! receives signals.
 
 use crate::journal::Outcome;
 use anyhow::{Context, Result, bail};
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-/// How the work ended.
+/// The end of the work.
 pub enum End {
-    /// Everything was done.
+    /// All jobs are done.
     Done,
-    /// By this signal. Workers may still be at a job each.
+    /// This signal arrived. Each worker may still run a job.
     Signal(i32),
 }
 
@@ -26,17 +26,18 @@ enum Message {
     Signal(i32),
 }
 
-/// Hears of the signals that end a sweep, from now on.
+/// Receives the signals that end a sweep, from now on.
 pub struct Listener(Interrupts);
 
 impl Listener {
-    /// To be made before there are other threads.
+    /// Must be called before other threads exist.
     pub fn new() -> Result<Self> {
         Ok(Self(Interrupts::hold_back().context("signals cannot be held back")?))
     }
 }
 
-/// Does `jobs` by `work` in `workers` threads, in their order, and gives each result to `keep`. The first error ends it.
+/// Runs `jobs` by `work` in `workers` threads, in their order, and passes each result to `keep`. The first error ends
+/// it.
 pub fn run(
     jobs: Vec<usize>,
     workers: usize,
@@ -53,10 +54,10 @@ pub fn run(
         work,
     });
     let signals = sender.clone();
-    // It waits for a signal until the process ends.
+    // This thread waits for a signal until the process ends.
     thread::spawn(move || {
         if let Ok(signal) = listener.0.wait() {
-            // Nobody listens any more when the sweep is over.
+            // The receiver does not exist any more when the sweep is over.
             let _ = signals.send(Message::Signal(signal));
         }
     });
@@ -79,10 +80,10 @@ pub fn run(
     Ok(End::Done)
 }
 
-/// What workers share.
+/// State that the workers share.
 struct Shared<W> {
     jobs: Vec<usize>,
-    /// The first of `jobs` that nobody has taken.
+    /// The position of the next job.
     next: AtomicUsize,
     stop: AtomicBool,
     work: W,

@@ -1,4 +1,4 @@
-//! A test that cannot run shows, although libtest hides what a test prints that passes.
+//! A test that cannot run is reported, although libtest hides the output of passing tests.
 
 use pinfold_testing::skip;
 use std::fs;
@@ -8,14 +8,14 @@ use std::process::Command;
 const INNER: &str = "PINFOLD_TEST_SKIPS";
 
 #[test]
-fn a_skipped_test_shows_with_its_name_and_its_reason() {
+fn a_skipped_test_is_reported_with_its_name_and_reason() {
     if std::env::var_os(INNER).is_some() {
         skip("no clang");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("skipped");
-    let name = "a_skipped_test_shows_with_its_name_and_its_reason";
+    let name = "a_skipped_test_is_reported_with_its_name_and_reason";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--test-threads", "2"])
         .env(INNER, "1")

@@ -1,6 +1,7 @@
-//! One frame: a line about the daemon, the packages with their cores and who is on them, and a table of tasks.
+//! One frame: a line about the daemon, the packages with their cores and the tasks on them, and a table of tasks.
 //!
-//! It is drawn into a buffer of cells, which a terminal shows and `plain` makes text of, so that both are the same.
+//! It is drawn into a buffer of cells. A terminal shows the buffer, and `plain` turns it into text, so both are the
+//! same.
 
 use pinfold_core::{Activity, LeftAlone, OutcomeCode};
 use pinfold_runtime::daemon::state::{Core, LastMove, Package, State, Task};
@@ -11,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table, Widget};
 use std::fmt::Write as _;
 
-/// What tasks are ordered by.
+/// The order of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The busiest first.
@@ -25,7 +26,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The order after this one, in a circle.
+    /// The next order, in a circle.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -37,16 +38,16 @@ impl Order {
     }
 }
 
-/// How a frame is shown.
+/// The settings of a frame.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// What tasks are ordered by.
+    /// The order of tasks.
     pub order: Order,
-    /// Tasks that are scrolled away.
+    /// The number of tasks above the visible part of the table.
     pub scroll: usize,
-    /// Whether the state is held.
+    /// Whether the shown state is frozen.
     pub paused: bool,
-    /// Whether keys are taken, so that they are shown.
+    /// Whether keys are accepted. Then the frame lists them.
     pub keys: bool,
     /// Why the daemon does not answer.
     pub trouble: Option<String>,
@@ -64,13 +65,13 @@ impl Default for View {
     }
 }
 
-/// Columns that a package needs at least.
+/// The least number of columns of a package.
 const PACKAGE_WIDTH: u16 = 24;
 
-/// Lines of the head.
+/// Lines of the header.
 const HEAD: u16 = 3;
 
-/// How many lines a frame needs to show everything.
+/// The number of lines for a complete frame.
 pub fn height(state: &State, width: u16) -> u16 {
     let tasks = u16::try_from(state.tasks.len()).unwrap_or(u16::MAX - 1000);
     HEAD + packages_height(state, width) + 1 + tasks.max(1)
@@ -125,7 +126,7 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let dry = if state.settings.dry_run {
-        ", nothing is really moved"
+        ", no task is moved"
     } else {
         ""
     };
@@ -151,7 +152,7 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(vec![Line::styled(first, bold), Line::raw(second), third]).render(area, buffer);
 }
 
-/// What the keys do.
+/// The list of keys.
 fn keys(order: Order) -> String {
     let order = match order {
         Order::Busy => "busy",
@@ -162,7 +163,7 @@ fn keys(order: Order) -> String {
     format!("q quit  p pause  s sort (by {order})  up/down scroll")
 }
 
-/// How many moves were made, by reason.
+/// The number of moves, by reason.
 fn reasons(state: &State) -> Vec<(String, u64)> {
     let made = state
         .totals
@@ -173,7 +174,7 @@ fn reasons(state: &State) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// How many packages are beside each other.
+/// The number of packages that are side by side.
 fn columns(state: &State, width: u16) -> usize {
     let fitting = usize::from(width / PACKAGE_WIDTH).max(1);
     fitting.min(state.machine.packages.len().max(1))
@@ -222,7 +223,7 @@ fn draw_package(state: &State, package: &Package, area: Rect, buffer: &mut Buffe
     Paragraph::new(lines).render(inner, buffer);
 }
 
-/// A core with its PUs: who is on each.
+/// A core with its PUs and the tasks on each.
 fn core_line<'a>(state: &'a State, core: &Core) -> Line<'a> {
     let grey = Style::new().fg(Color::DarkGray);
     let label = core.index.map_or_else(String::new, |index| format!("core {index}: "));
@@ -276,9 +277,9 @@ fn draw_tasks(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
 struct Column {
     title: &'static str,
     width: u16,
-    /// In a narrow terminal columns of low importance are left out. 0 is the most important.
+    /// A narrow terminal leaves out columns of low importance. 0 is the most important.
     importance: u8,
-    /// What it says of a task, at this time of the daemon's.
+    /// Its text for a task, at this time of the daemon's clock.
     cell: fn(&Task, f64) -> String,
 }
 
@@ -310,7 +311,8 @@ const fn column(title: &'static str, width: u16, importance: u8, cell: fn(&Task,
     }
 }
 
-/// The most important columns that fit, with a space between them: a number that is cut off would be another number.
+/// The most important columns that fit, with a space between them. No column is cut: a cut number would be another
+/// number.
 fn fitting(width: u16) -> Vec<&'static Column> {
     let mut ranked: Vec<&Column> = COLUMNS.iter().collect();
     ranked.sort_by_key(|column| column.importance);
@@ -337,7 +339,7 @@ fn moved(task: &Task) -> f64 {
     task.last_move.as_ref().map_or(-1.0, |last| last.at)
 }
 
-/// A rate in few columns; `-` for one that could not be had.
+/// A rate in few columns; `-` where it is not available.
 fn figure(rate: Option<f64>) -> String {
     match rate {
         None => "-".to_owned(),
@@ -347,7 +349,7 @@ fn figure(rate: Option<f64>) -> String {
     }
 }
 
-/// Why a task is where it is.
+/// The reason for a task's place.
 fn why(task: &Task, now: f64) -> String {
     match (task.left_alone, &task.last_move) {
         (Some(LeftAlone::OwnMask), _) => "left alone: its own mask".to_owned(),
@@ -380,7 +382,7 @@ fn move_text(last: &LastMove, now: f64) -> String {
     format!("{}→{} {ago} ago: {cause}{outcome}", last.from, last.to)
 }
 
-/// A stretch of time in few columns.
+/// A duration in few columns.
 fn span(seconds: f64) -> String {
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1000.0)

@@ -1,26 +1,26 @@
-//! Reads a curve of latencies: which caches there are, how long their hits take, and how much they hold.
+//! Reads a curve of latencies: the caches, the latency of their hits, and their capacities.
 //!
-//! 1. A plateau is where the latency stays while the memory in use grows: from point to point it rises by no more than
-//!    `STEEPEST`, over at least `LONG` times the memory. Plateaus that are hardly apart are one. The last is memory; the
-//!    others are caches.
+//! 1. A plateau is a part of the curve where the latency stays while the memory in use grows: from point to point the
+//!    latency rises with at most the power `STEEPEST` of the memory, over at least `LONG` times the memory. Plateaus
+//!    with similar latencies are one. The last plateau is memory; the others are caches.
 //! 2. A plateau's latency is that of its middle point.
-//! 3. Between two plateaus, a share of the loads hits the nearer level and the rest the next one; the latencies of the two
-//!    tell the share, and the share the bytes that the level holds. The most that it ever holds is its capacity. That is
-//!    exact for a cache that keeps what is used again, and a lower bound for one that loses some of it to others.
+//! 3. Between two plateaus, a share of the loads hits the nearer level and the rest the next one. The two latencies
+//!    give the share, and the share gives the bytes that the level holds. The largest such number is its capacity. This
+//!    is exact for a cache that keeps reused lines, and a lower bound for one that loses some of them to others.
 //!
-//! Known limits: a level that another one hides (a last cache hardly larger than the one before it, or one that strangers
-//! fill) has no plateau and is not found. What a translation costs must not be in the curve.
+//! Known limits: a level that another one hides (a last cache hardly larger than the one before it, or one that other
+//! programs fill) has no plateau and is not found. The curve must not contain the cost of address translation.
 
 use pinfold_core::measurement::CurvePoint;
 
-/// A plateau's latency rises by no greater power of the memory in use. Where a level ends, it rises by half at least over
-/// a third of an octave, which is a power of about two.
+/// On a plateau the latency rises with at most this power of the memory in use. At the end of a level, it rises by at
+/// least half over a third of an octave, which is a power of about two.
 const STEEPEST: f64 = 0.45;
 
-/// Plateaus whose latencies are nearer to each other are one level.
+/// Plateaus whose latencies differ by less than this factor are one level.
 const APART: f64 = 1.3;
 
-/// From a plateau's first to its last point memory grows by this factor at least.
+/// From a plateau's first to its last point memory grows by at least this factor.
 const LONG: f64 = 1.25;
 
 /// One level, memory included.
@@ -28,13 +28,13 @@ const LONG: f64 = 1.25;
 pub struct Level {
     /// Seconds from load to use.
     pub latency: f64,
-    /// By which share the latencies of its plateau differ.
+    /// The range of the plateau's latencies, as a share of the least one.
     pub spread: f64,
-    /// The bytes that it holds together with what is nearer to the core; `None` for memory.
+    /// The bytes that it holds together with the levels nearer to the core; `None` for memory.
     pub capacity: Option<u64>,
 }
 
-/// The levels that a curve shows, nearest to the core first, memory last; fewer than two where it shows no step.
+/// The levels of a curve, nearest to the core first, memory last. There are fewer than two where the curve has no step.
 pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
     let latency = |at: usize| curve[at].latency.value;
     let plateaus = plateaus(curve);
@@ -58,7 +58,7 @@ pub fn levels(curve: &[CurvePoint]) -> Vec<Level> {
     levels
 }
 
-/// The plateaus, as first point and end.
+/// The plateaus, each from its first point to its end.
 fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
     let latency = |at: usize| curve[at].latency.value;
     let mut found: Vec<(usize, usize)> = vec![];
@@ -80,7 +80,7 @@ fn plateaus(curve: &[CurvePoint]) -> Vec<(usize, usize)> {
     found
 }
 
-/// The most bytes that a level of latency `here` holds of those that are in use, where the rest takes `there`.
+/// The highest number of bytes in use that a level of latency `here` holds, where the others have latency `there`.
 pub fn held(points: &[CurvePoint], here: f64, there: f64) -> u64 {
     let held = |point: &CurvePoint| {
         let hits = ((there - point.latency.value) / (there - here)).clamp(0.0, 1.0);
@@ -101,7 +101,7 @@ mod tests {
     use pinfold_core::measurement::Measured;
     use proptest::prelude::*;
 
-    /// Six sizes an octave of 4 KiB and more, at most `largest`.
+    /// Six sizes per octave from 4 KiB to at most `largest`.
     fn sizes(largest: u64) -> Vec<u64> {
         let octaves = (0..)
             .map(|octave| 4096u64 << octave)
@@ -110,8 +110,8 @@ mod tests {
         sizes.filter(|&size| size <= largest).collect()
     }
 
-    /// The curve of caches that keep what fits and beyond that an even share of what is in use, each point up to `noise`
-    /// too slow.
+    /// The curve of caches that keep what fits. Beyond their capacity they keep an even share of the memory in use.
+    /// Each point is up to `noise` too slow.
     fn curve(caches: &[(u64, f64)], memory: f64, noise: &[f64]) -> Vec<CurvePoint> {
         let largest = caches.last().unwrap().0 * 8;
         sizes(largest)
@@ -121,7 +121,7 @@ mod tests {
                 let mut left = 1.0;
                 let mut latency = 0.0;
                 for &(capacity, hit) in caches {
-                    // Cyclic use of more than a cache holds leaves little of it there to be used again.
+                    // Cyclic use of more than a cache's capacity leaves little of it in the cache for reuse.
                     let share = (capacity as f64 / bytes as f64).min(1.0).powi(8);
                     let hits: f64 = (share - (1.0 - left)).max(0.0);
                     latency += hits * hit;
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_levels_of_a_curve_are_those_it_was_made_of(
+        fn the_levels_of_a_generated_curve_are_found(
             first in 4u32..7,
             second in 4u32..6,
             third in 3u32..6,

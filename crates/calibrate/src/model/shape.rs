@@ -1,4 +1,4 @@
-//! The regular shape that a model has, of what the machine says of itself.
+//! The regular shape of a model, from what the machine reports.
 
 use pinfold_core::{Cache, CacheType, ObjectKind, PuId, PuSet, Topology};
 
@@ -7,31 +7,31 @@ use pinfold_core::{Cache, CacheType, ObjectKind, PuId, PuSet, Topology};
 pub enum ShapeError {
     /// Too few caches are known.
     #[error(
-        "this machine reports {0} levels of data caches, and a model has 2 to 4: write a model by hand, from that of a similar \
+        "this machine reports {0} levels of data caches, and a model has 2 to 4: write a model by hand, based on that of a similar \
          machine (`pinfold machines`)"
     )]
     Caches(usize),
     /// Parts of one kind differ.
     #[error(
-        "this machine's {which} have between {least} and {most} {of_what}: only a machine whose {which} are equal can be \
+        "this machine's {which} have between {least} and {most} {of_what}: only a machine with equal {which} can be \
          simulated"
     )]
     Uneven {
         /// The parts.
         which: &'static str,
-        /// What they have.
+        /// What they contain.
         of_what: &'static str,
-        /// The fewest.
+        /// The smallest number.
         least: usize,
-        /// The most.
+        /// The largest number.
         most: usize,
     },
-    /// There are none.
+    /// The machine reports none of a part.
     #[error("this machine reports no {0}")]
     Without(&'static str),
 }
 
-/// How many of everything; all cores, domains and nodes are alike.
+/// The numbers of all parts. All cores, domains and nodes are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub(super) packages: usize,
@@ -50,7 +50,7 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// Where it has none: cores with different numbers of PUs, packages of different size, no caches.
+    /// A machine without a regular shape: cores with different numbers of PUs, packages of different size, no caches.
     pub fn of(topology: &Topology) -> Result<Self, ShapeError> {
         let sets =
             |kind: ObjectKind| -> Vec<&PuSet> { topology.objects_of(kind).map(|(_, object)| &object.pus).collect() };
@@ -107,8 +107,8 @@ impl Shape {
         })
     }
 
-    /// The shape where what the machine shows as two cores are siblings of one, neighbours by number, as hypervisors
-    /// number them. `None` where they cannot be paired.
+    /// The shape of a machine that shows siblings as separate cores. The siblings have neighbouring numbers, as
+    /// hypervisors number them. `None` where the cores cannot be paired.
     pub(super) fn with_hidden_siblings(&self) -> Option<Self> {
         let paired = self.threads_per_core == 1
             && self.cores_per_package.is_multiple_of(2)
@@ -130,13 +130,13 @@ impl Shape {
         self.packages * self.cores_per_package
     }
 
-    /// Several last-level caches in a package.
+    /// Whether a package has several last-level caches.
     pub(super) fn split(&self) -> bool {
         self.cores_per_domain < self.cores_per_package
     }
 }
 
-/// The number that all of `numbers` are.
+/// The value of `numbers`, which are all equal.
 fn uniform(
     which: &'static str,
     of_what: &'static str,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_caches_is_told_what_to_do() {
+    fn the_error_for_a_machine_without_caches_says_what_to_do() {
         let error = shape("package:1 core:2 pu:1").unwrap_err().to_string();
         assert!(error.contains("write a model by hand"), "{error}");
     }

@@ -1,7 +1,10 @@
 //! Models of synthetic measurements.
 
 use super::*;
-use pinfold_core::measurement::{CurvePoint, Measured, NodeLatency, PairMeasurement, SystemMeasurement, Traffic};
+use pinfold_core::measurement::{
+    BandwidthMeasurement, CurvePoint, Measured, NodeLatency, PairMeasurement, SystemMeasurement, Traffic,
+    TranslationPoint,
+};
 use pinfold_core::{NodeId, PuId};
 use pinfold_linux::topology::{Source, read};
 use pinfold_sim::model::Latency;
@@ -15,7 +18,7 @@ fn figure(value: f64) -> Measured {
     }
 }
 
-/// A machine of two nodes; `held` bytes stay in its last cache, of the 32 MiB that it reports.
+/// A machine of two nodes. `held` bytes stay in its last cache, of the 32 MiB that it reports.
 fn topology() -> Topology {
     let text = "package:2 [numa] l3:1(size=33554432) l2:4(size=1048576) l1d:1(size=32768) core:1 pu:2";
     read(&Source::Synthetic(text.to_owned())).unwrap()
@@ -105,7 +108,7 @@ fn model(calibration: &Calibration) -> (Model, String) {
 }
 
 #[test]
-fn what_was_measured_is_in_the_model_and_says_so() {
+fn measured_numbers_are_in_the_model_with_their_source() {
     let (model, text) = model(&calibration(32 << 20, false));
     assert!((model.frequency().0 - 2.5e9).abs() < 1e6);
     assert_eq!(model.core.line_fill_buffers.value().0, 12);
@@ -119,7 +122,7 @@ fn what_was_measured_is_in_the_model_and_says_so() {
         7,
         "70 ns of a load in 10 ns"
     );
-    // The mean of both ways, less the own memory.
+    // The mean of both directions, less the latency of the local memory.
     assert_eq!(model.links[0].latency.value(), Latency::Nanoseconds(65.0));
     assert!((model.links[0].bandwidth.value().0 - 15e9).abs() < 1e7);
     for line in text.lines().filter(|line| line.contains("source = ")) {
@@ -132,7 +135,7 @@ fn what_was_measured_is_in_the_model_and_says_so() {
 }
 
 #[test]
-fn a_cache_that_holds_less_than_it_reports_is_as_large_as_it_was_seen_to_be() {
+fn a_cache_that_holds_less_than_reported_has_its_measured_size() {
     let topology = topology();
     let shape = Shape::of(&topology).unwrap();
     let written = write(
@@ -153,7 +156,7 @@ fn a_cache_that_holds_less_than_it_reports_is_as_large_as_it_was_seen_to_be() {
 }
 
 #[test]
-fn memory_is_no_limit_where_each_core_gets_as_much_as_alone() {
+fn memory_is_not_the_limit_where_each_core_gets_as_much_as_alone() {
     let mut calibration = calibration(32 << 20, false);
     for one in &mut calibration.bandwidth {
         one.rate = figure(10e9 * one.cores as f64);
@@ -164,7 +167,7 @@ fn memory_is_no_limit_where_each_core_gets_as_much_as_alone() {
 }
 
 #[test]
-fn two_cpus_that_prove_to_share_a_core_are_siblings() {
+fn two_cpus_that_share_a_core_by_measurement_are_siblings() {
     let topology = read(&Source::Synthetic(
         "package:1 l3:1(size=33554432) l2:2(size=1048576) l1d:1(size=32768) core:1 pu:1".to_owned(),
     ))
@@ -184,7 +187,7 @@ fn two_cpus_that_prove_to_share_a_core_are_siblings() {
 
 proptest! {
     #[test]
-    fn any_measurement_of_a_sound_machine_becomes_a_model(
+    fn any_measurement_of_a_regular_machine_becomes_a_model(
         held in 21u32..26,
         hidden in any::<bool>(),
         frequency in 1e9f64..5e9,

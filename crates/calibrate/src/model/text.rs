@@ -1,9 +1,9 @@
-//! Numbers and sources in the words of a model file.
+//! Numbers and sources in the form of a model file.
 
 use pinfold_core::measurement::Measured;
 use pinfold_sim::model::{Model, Sourced};
 
-/// A number in a few digits that count.
+/// A number with its significant digits.
 pub(super) fn digits(value: f64) -> String {
     let before = value.abs().log10().floor().max(-12.0);
     #[expect(
@@ -39,7 +39,7 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// Bytes for a person.
+/// Bytes for a reader.
 pub(super) fn bytes_in_words(bytes: f64) -> String {
     if bytes >= f64::from(1 << 20) {
         format!("{:.1} MiB", bytes / f64::from(1 << 20))
@@ -48,12 +48,12 @@ pub(super) fn bytes_in_words(bytes: f64) -> String {
     }
 }
 
-/// The source of a number that is taken over from a similar model.
+/// The source of a number that is taken from a similar model.
 pub(super) fn as_in<T>(model: &Model, number: &Sourced<T>) -> String {
     format!("assumed: as {} ({})", model.name, number.source())
 }
 
-/// The word for one of several choices, in quotes.
+/// The word of an enumeration in a model file, in quotes.
 pub(super) fn word(choice: &impl serde::Serialize) -> String {
     serde_json::to_string(choice).unwrap_or_default()
 }

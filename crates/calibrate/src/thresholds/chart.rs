@@ -1,30 +1,30 @@
-//! Curves as SVG: the same figures give the same bytes.
+//! Curves as SVG. The same figures give the same bytes.
 
 use std::fmt::Write as _;
 
 /// One curve.
 pub struct Line {
-    /// What the line is called in the key.
+    /// The name of the line in the legend.
     pub name: String,
-    /// In ascending order of the first.
+    /// The points, in ascending order of the first value.
     pub points: Vec<(f64, f64)>,
 }
 
 /// Curves over the same axes.
 pub struct Chart {
-    /// What stands above the chart.
+    /// The title above the chart.
     pub title: String,
-    /// What the horizontal axis is.
+    /// The label of the horizontal axis.
     pub x: String,
-    /// What the vertical axis is.
+    /// The label of the vertical axis.
     pub y: String,
     /// Whether the horizontal axis is logarithmic.
     pub logarithmic: bool,
     /// The curves.
     pub lines: Vec<Line>,
-    /// A value of the horizontal axis that is marked.
+    /// A marked value of the horizontal axis, with its label.
     pub vertical: Option<(f64, String)>,
-    /// One of the other axis.
+    /// A marked value of the vertical axis, with its label.
     pub horizontal: Option<(f64, String)>,
 }
 
@@ -34,7 +34,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 48.0;
-/// Distinguishable by people who do not tell red from green (Okabe and Ito, "Color Universal Design", 2008).
+/// Colours that readers with red-green colour blindness can distinguish (Okabe and Ito, "Color Universal Design",
+/// 2008).
 const COLOURS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
 
 /// Charts, one below the other.
@@ -52,7 +53,7 @@ pub fn svg(charts: &[Chart]) -> String {
     text + "</svg>\n"
 }
 
-/// From a value to a place in the picture.
+/// Maps a value to a position in the picture.
 struct Axis {
     from: f64,
     to: f64,
@@ -68,7 +69,7 @@ impl Axis {
         self.begin + share * (self.end - self.begin)
     }
 
-    /// Values that are told: powers of ten, or whole multiples of one, two or five times a power of ten.
+    /// Values with a label: powers of ten, or whole multiples of one, two or five times a power of ten.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let powers = (-12..=12).map(|power| 10f64.powi(power));
@@ -211,7 +212,8 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
-/// Ends of an axis that are not the same, so that one value is in its middle; from one to ten where there is none.
+/// The ends of an axis, always different: a single value is in the middle, and without values the axis is from one to
+/// ten.
 fn apart((from, to): (f64, f64), logarithmic: bool) -> (f64, f64) {
     if from < to {
         (from, to)
@@ -224,7 +226,7 @@ fn apart((from, to): (f64, f64), logarithmic: bool) -> (f64, f64) {
     }
 }
 
-/// A number as short as it can be told.
+/// The shortest form of a number.
 fn number(value: f64) -> String {
     if value != 0.0 && (value.abs() < 1e-3 || value.abs() >= 1e5) {
         format!("{value:.0e}")
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_where_their_values_are_on_the_axes() {
+    fn points_are_at_their_values_on_the_axes() {
         let (x, y) = chart().axes();
         assert!((x.at(1e-4) - f64::midpoint(x.begin, x.end)).abs() < 1e-9);
         assert!(y.at(2.0) < y.at(1.0), "up is more");
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn one_point_is_in_the_middle_and_none_leaves_the_axes() {
+    fn one_point_is_in_the_middle_and_no_points_leave_the_axes() {
         let mut chart = chart();
         chart.lines[0].points.truncate(1);
         let (x, y) = chart.axes();

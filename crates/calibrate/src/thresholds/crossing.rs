@@ -1,29 +1,29 @@
-//! Where a curve of gains over rates passes what is a substantial gain. Pure.
+//! The rate at which a curve of gains reaches a substantial gain. Pure.
 //!
-//! A gain is not exact, but it cannot fall while the rate grows. So neighbours that contradict that are given
-//! their mean before the crossing is looked for.
+//! A measured gain is not exact, but the gain cannot fall while the rate grows. So neighbours that contradict this get
+//! their mean before the crossing is computed.
 
-/// What is a substantial gain (section 2.1).
+/// A substantial gain (section 2.1).
 pub(super) const GAIN: f64 = 0.05;
-/// The rate grows by at least this factor over the curve: threads that share all the time do it hundreds of times as often
-/// as those that hardly do.
+/// The rate must grow by at least this factor over the curve: threads that share all the time do so hundreds of times as
+/// often as threads that hardly share.
 const GROWTH: f64 = 10.0;
 
-/// Where the gain passes `GAIN`.
+/// The crossing of `GAIN`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Crossing {
     /// At this rate.
     At(f64),
-    /// It is always less.
+    /// The gain is always less.
     Never,
-    /// It is always more.
+    /// The gain is always more.
     Always,
-    /// The rate does not grow with sharing, or is none: what is counted does not show it.
+    /// The rate does not grow with sharing, or nothing was counted: the events do not show sharing.
     Unrelated,
 }
 
-/// The rate at which the gain passes `GAIN`, of pairs of a rate and a gain, by interpolation along the logarithm of the
-/// rate.
+/// The rate at which the gain reaches `GAIN`, from pairs of a rate and a gain, by interpolation along the logarithm of
+/// the rate.
 pub(super) fn crossing(points: impl Iterator<Item = (f64, f64)>) -> Crossing {
     let points: Vec<(f64, f64)> = points.collect();
     let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
@@ -45,17 +45,16 @@ pub(super) fn crossing(points: impl Iterator<Item = (f64, f64)>) -> Crossing {
     Crossing::At((low + share * (high - low)).exp())
 }
 
-/// The points at which something was counted, in ascending order of the rate: the others have no place on a logarithmic
-/// axis.
+/// The points with counts, in ascending order of the rate. The others have no position on a logarithmic axis.
 pub(super) fn by_rate(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut counted: Vec<(f64, f64)> = points.filter(|&(rate, _)| rate > 0.0).collect();
     counted.sort_by(|one, other| one.0.total_cmp(&other.0));
     counted
 }
 
-/// The values that never fall and are nearest to these in the sum of squares: neighbours that fall get their mean (pool
-/// adjacent violators; Ayer and others, "An empirical distribution function for sampling with incomplete information",
-/// 1955).
+/// The non-decreasing values that are nearest to these in the sum of squares: decreasing neighbours get their mean
+/// (pool adjacent violators; Ayer and others, "An empirical distribution function for sampling with incomplete
+/// information", 1955).
 fn ascending(values: &[f64]) -> Vec<f64> {
     // Sum and number of each pool.
     let mut pools: Vec<(f64, usize)> = vec![];

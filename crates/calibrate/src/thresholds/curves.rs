@@ -1,4 +1,4 @@
-//! From curves to thresholds, wherever the curves are from, and how both are shown. Pure.
+//! Thresholds from curves, simulated or measured, and the output of both. Pure.
 
 use super::chart::{Chart, Line};
 use super::crossing::{Crossing, GAIN, by_rate, crossing};
@@ -7,47 +7,47 @@ use pinfold_core::measurement::Median;
 use pinfold_policy::sam::Thresholds;
 use serde_json::{Value, json};
 
-/// The threshold of memory is this share of what saturates it (section 2.2).
+/// The threshold of memory is this share of the rate that saturates it (section 2.2).
 const BELOW_SATURATION: f64 = 0.8;
 
 /// Why curves have no thresholds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdError {
-    /// The gain stays below the threshold's.
+    /// The gain always stays below `GAIN`.
     #[error(
         "two sharing threads on {0} never gain more than {percent:.0} % from a common last-level cache: there is no threshold \
          of coherence",
         percent = GAIN * 100.0
     )]
     NoGain(String),
-    /// The gain is above it from the beginning.
+    /// The gain is always above `GAIN`.
     #[error(
-        "two sharing threads on {0} gain more than {percent:.0} % from a common last-level cache however seldom they share, so \
-         that something else makes them slower apart, such as a clock that differs from core to core: there is no threshold \
-         of coherence",
+        "two sharing threads on {0} gain more than {percent:.0} % from a common last-level cache even if they share rarely. \
+         So another difference makes them slower with two caches, such as the clocks of the cores: there is no threshold of \
+         coherence",
         percent = GAIN * 100.0
     )]
     AlwaysGain(String),
     /// The events do not show sharing.
     #[error(
-        "the rate of {events} hardly grows however often two threads under two last-level caches share data, so that it does \
-         not show sharing on {machine}: there is no threshold of coherence"
+        "the rate of {events} hardly grows with the rate at which two threads under two last-level caches share data, so it \
+         does not show sharing on {machine}: there is no threshold of coherence"
     )]
     Unrelated {
-        /// What was counted.
+        /// The counted events.
         events: String,
         /// The machine.
         machine: String,
     },
     /// The events do not show traffic to memory.
     #[error(
-        "no miss of the last-level cache was counted while {cores} cores of a package copied memory, so that {events} do not \
-         show them on {machine}: there is no threshold of memory"
+        "no miss of the last-level cache was counted while {cores} cores of a package copied memory, so {events} do not show \
+         them on {machine}: there is no threshold of memory"
     )]
     NoMisses {
-        /// How many copied.
+        /// The number of copying cores.
         cores: usize,
-        /// What was counted.
+        /// The counted events.
         events: String,
         /// The machine.
         machine: String,
@@ -59,7 +59,7 @@ pub enum ThresholdError {
 pub struct Figure {
     /// The figure.
     pub value: f64,
-    /// Between which half of the repetitions were; `None` for what was simulated, which is done once.
+    /// The quartiles of the repetitions; `None` for simulated figures, which have one repetition.
     pub quartiles: Option<[f64; 2]>,
 }
 
@@ -78,21 +78,21 @@ impl From<Median> for Figure {
     }
 }
 
-/// How two threads fare that share data.
+/// The effect of a common last-level cache on two threads that share data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingPoint {
-    /// Instructions between two accesses to what they share.
+    /// Instructions between two accesses to the shared data.
     pub instructions: u32,
-    /// Coherence events of a thread between last-level caches, per cycle, with the threads apart.
+    /// Coherence events of a thread between last-level caches, per cycle, while the threads are on separate caches.
     pub events_per_cycle: Figure,
-    /// Speed under one last-level cache over that under two, minus one.
+    /// The speed with a common last-level cache divided by that with two, minus one.
     pub gain: Figure,
 }
 
-/// What tasks copy that share a package.
+/// The throughput of tasks that copy on one package.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CopyPoint {
-    /// How many.
+    /// The number of tasks.
     pub tasks: usize,
     /// With high locality.
     pub high: Copied,
@@ -100,31 +100,31 @@ pub struct CopyPoint {
     pub low: Copied,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copied {
-    /// Bytes read, and as many written, a second, all tasks together.
+    /// Bytes read per second, by all tasks together. The same number is written.
     pub bytes_per_second: Figure,
-    /// Last-level-cache misses per cycle, added up over all tasks.
+    /// Last-level-cache misses per cycle, as the sum over all tasks.
     pub misses_per_cycle: Figure,
 }
 
 /// Both curves of a machine.
 pub struct Curves {
-    /// Where they are from.
+    /// Their origin.
     pub origin: Origin,
-    /// Two threads that share data, by how often.
+    /// Two threads that share data, by their rate of sharing.
     pub sharing: Vec<SharingPoint>,
-    /// Tasks that copy memory, by how many; at least one point.
+    /// Tasks that copy memory, by their number; at least one point.
     pub copying: Vec<CopyPoint>,
 }
 
 impl Curves {
-    /// The thresholds that follow from the curves.
+    /// The thresholds of the curves.
     ///
     /// # Errors
     ///
-    /// Where a curve does not pass its threshold.
+    /// A curve that does not cross its threshold.
     pub fn thresholds(&self) -> Result<Thresholds, ThresholdError> {
         let machine = self.origin.machine().to_owned();
         let coherence = match crossing(self.gains()) {
@@ -155,11 +155,11 @@ impl Curves {
         })
     }
 
-    /// Both curves in lines for a terminal; what is above its threshold is marked, where there is one.
+    /// Both curves in lines for a terminal. Values above a threshold are marked where there are thresholds.
     pub fn drawn(&self, thresholds: Option<&Thresholds>) -> Vec<String> {
         let mark = |above: bool| if above { '#' } else { '-' };
         let mut lines = vec![format!(
-            "coherence events a {}   gain under one last-level cache",
+            "coherence events per {}   gain under one last-level cache",
             self.origin.clock().name()
         )];
         let gains = self.sharing.iter().map(|point| point.gain.value);
@@ -176,7 +176,7 @@ impl Curves {
             line.trim_end().to_owned()
         }));
         lines.push(format!(
-            "tasks   LLC misses a {}, high and low locality",
+            "tasks   LLC misses per {}, high and low locality",
             self.origin.clock().name()
         ));
         let misses = |point: &CopyPoint| [point.high, point.low].map(|copied| copied.misses_per_cycle.value);
@@ -210,12 +210,12 @@ impl Curves {
             points.map(|point| (point.tasks as f64, pick(point))).collect()
         };
         let mark = |value: fn(&Thresholds) -> f64| thresholds.map(|all| (value(all), "threshold".to_owned()));
-        // A logarithmic axis has no place for none.
+        // A logarithmic axis has no position for zero.
         let counted = by_rate(self.gains()).into_iter();
         vec![
             Chart {
                 title: format!("Two sharing threads under one last-level cache, {origin}"),
-                x: format!("coherence events between last-level caches, a {clock} and thread"),
+                x: format!("coherence events between last-level caches, per {clock} and thread"),
                 y: "speed-up".to_owned(),
                 logarithmic: true,
                 lines: vec![Line {
@@ -228,7 +228,7 @@ impl Curves {
             Chart {
                 title: format!("Copying tasks in one package, {origin}"),
                 x: "tasks".to_owned(),
-                y: format!("LLC misses a {clock}"),
+                y: format!("LLC misses per {clock}"),
                 logarithmic: false,
                 lines: vec![
                     Line {
@@ -287,8 +287,8 @@ impl Curves {
         points.map(|point| (point.events_per_cycle.value, point.gain.value))
     }
 
-    /// Between which rates the threshold of coherence is, by the quartiles of the gains; `None` for simulated curves,
-    /// and for those that do not pass it at one of the quartiles.
+    /// The range of the threshold of coherence, by the quartiles of the gains. `None` for simulated curves, and for
+    /// those that do not cross it at one of the quartiles.
     fn coherence_between(&self) -> Option<[f64; 2]> {
         let at = |quartile: usize| {
             let points = self.sharing.iter();
@@ -300,26 +300,25 @@ impl Curves {
                 Crossing::Never | Crossing::Always | Crossing::Unrelated => None,
             }
         };
-        // Where gains are greater, the curve passes it earlier.
+        // With greater gains the curve crosses it earlier.
         Some([at(1)?, at(0)?])
     }
 
-    /// How sure the threshold of coherence is; `None` for a simulated one.
+    /// The precision of the threshold of coherence; `None` for a simulated one.
     fn certainty(&self) -> Option<String> {
         self.sharing.first()?.gain.quartiles?;
-        let told = self.coherence_between().map_or_else(
+        let range = self.coherence_between().map_or_else(
             || {
-                "the rounds differ so much that by their quartiles there is none: measure again while the machine does \
-                 nothing else"
+                "not within the quartiles of the rounds, which differ too much: measure again on an idle machine"
                     .to_owned()
             },
-            |[low, high]| format!("by the quartiles of the rounds it is between {low:.1e} and {high:.1e}"),
+            |[low, high]| format!("between {low:.1e} and {high:.1e}, by the quartiles of the rounds"),
         );
-        Some(format!("threshold of coherence: {told}"))
+        Some(format!("threshold of coherence: {range}"))
     }
 }
 
-/// By name; null where any was simulated.
+/// The quartiles by name; null where any figure was simulated.
 fn quartiles(figures: &[(&str, Figure)]) -> Value {
     let known = figures
         .iter()
@@ -329,7 +328,7 @@ fn quartiles(figures: &[(&str, Figure)]) -> Value {
         .map_or(Value::Null, Value::Object)
 }
 
-/// The quartiles in another unit, as wide as a column.
+/// The quartiles in another unit, with the width of a column.
 fn between(figure: Figure, scale: f64) -> String {
     figure.quartiles.map_or(String::new(), |[low, high]| {
         let text = format!("({:.1} to {:.1})", low * scale, high * scale);
@@ -377,8 +376,8 @@ mod tests {
     fn a_curve_that_does_not_pass_five_percent_says_why() {
         for (sharing, says) in [
             (&[(0.0, 0.0), (1e-5, 0.0), (1e-4, 0.04)][..], "never gain more than 5 %"),
-            (&[(0.0, 0.0), (1e-5, 0.1), (1e-4, 0.2)], "however seldom"),
-            (&[(1e-4, 0.0), (1e-4, 0.3)], "hardly grows however often"),
+            (&[(0.0, 0.0), (1e-5, 0.1), (1e-4, 0.2)], "even if they share rarely"),
+            (&[(1e-4, 0.0), (1e-4, 0.3)], "hardly grows with the rate at which"),
         ] {
             let error = curves(sharing, [0.1, 0.1]).thresholds().unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
@@ -386,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_of_memory_is_a_fifth_below_the_lower_curve_and_a_tasks_its_share() {
+    fn the_threshold_of_memory_is_a_fifth_below_the_lower_curve_and_each_task_has_its_share() {
         let thresholds = curves(&RISING, [0.5, 0.4]).thresholds().unwrap();
         assert!((thresholds.package_memory - 0.32).abs() < 1e-12);
         assert!((thresholds.memory - 0.08).abs() < 1e-12);
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_without_thresholds_are_shown_all_the_same() {
+    fn curves_without_thresholds_are_also_shown() {
         let curves = curves(&[(0.0, 0.0), (1e-4, 0.01)], [0.5, 0.4]);
         assert!(curves.thresholds().is_err());
         assert!(curves.drawn(None).iter().all(|line| !line.contains('#')));
@@ -407,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn how_sure_a_threshold_is_follows_from_the_quartiles() {
+    fn the_range_of_a_threshold_is_from_the_quartiles() {
         let mut curves = curves(&RISING, [0.5, 0.4]);
         assert_eq!(
             (curves.coherence_between(), curves.certainty()),
@@ -423,14 +422,14 @@ mod tests {
         let [low, high] = curves.coherence_between().unwrap();
         let threshold = curves.thresholds().unwrap().coherence;
         assert!(low < threshold && threshold < high, "{low} {threshold} {high}");
-        assert!(curves.certainty().unwrap().contains("it is between"));
+        assert!(curves.certainty().unwrap().contains("between"));
         around(&mut curves, 0.06);
         assert_eq!(curves.coherence_between(), None, "the upper quartiles are always above");
         assert!(curves.certainty().unwrap().contains("measure again"));
     }
 
     #[test]
-    fn quartiles_are_null_for_what_was_done_once() {
+    fn quartiles_are_null_for_a_single_repetition() {
         let simulated = Figure::from(1.0);
         let measured = Figure {
             value: 1.0,

@@ -1,8 +1,8 @@
-//! The file of thresholds that `pinfold calibrate --thresholds` writes, and `pinfold run` and the daemon read.
+//! The file of thresholds. `pinfold calibrate --thresholds` writes it, and `pinfold run` and the daemon read it.
 
 use pinfold_policy::sam::{Thresholds, ThresholdsError};
 
-/// What the rates of a file of thresholds are by.
+/// The unit by which the rates of a file of thresholds are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
@@ -15,7 +15,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// In the singular and short, as the file has it.
+    /// The short name, in the singular, as the file has it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cycle => "cycle",
@@ -34,13 +34,13 @@ impl Clock {
     }
 }
 
-/// Why a text has no thresholds that can be used.
+/// Why a text does not have valid thresholds.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is no such file.
+    /// It is not a file of thresholds.
     #[error(
-        "`{name}` has no thresholds: it needs coherence, remote, memory and package_memory, and may say in `per` what they are \
-         by, cycle, nanosecond or second: {error}"
+        "`{name}` has no thresholds: it needs coherence, remote, memory and package_memory, and optionally their unit in `per`: \
+         cycle, nanosecond or second: {error}"
     )]
     Syntax {
         /// The file.
@@ -48,7 +48,7 @@ pub enum FileError {
         /// What is wrong.
         error: toml::de::Error,
     },
-    /// Its rates are by another clock.
+    /// Its rates are per another unit.
     #[error(
         "`{name}` has thresholds in events per {per}, and events are counted per {by} here: measure them for the same \
          --metric, or without one (`pinfold calibrate --thresholds`)",
@@ -60,7 +60,7 @@ pub enum FileError {
         name: String,
         /// The file's clock.
         per: Clock,
-        /// The clock of what is counted.
+        /// The unit of the counted rates.
         by: Clock,
     },
     /// A threshold is out of range.
@@ -73,7 +73,7 @@ pub enum FileError {
     },
 }
 
-/// Reads the thresholds of the file `name`, for rates by this clock. A file that does not name its clock has rates by this one.
+/// Reads the thresholds of the file `name`, for rates per `by`. A file that does not name its unit has rates per `by`.
 pub fn parse(name: &str, text: &str, by: Clock) -> Result<Thresholds, FileError> {
     let read = || -> Result<(Option<Clock>, Thresholds), toml::de::Error> {
         let mut table: toml::Table = toml::from_str(text)?;
@@ -97,7 +97,7 @@ pub fn parse(name: &str, text: &str, by: Clock) -> Result<Thresholds, FileError>
     Ok(thresholds)
 }
 
-/// The text of a file with these thresholds, whose rates are by the `clock`.
+/// The text of a file with these thresholds, whose rates are per `clock`.
 pub fn text(thresholds: &Thresholds, clock: Clock) -> String {
     let Thresholds {
         source,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_whatever_its_source_says() {
+    fn written_thresholds_are_read_back_with_any_source() {
         let thresholds = Thresholds {
             source: "measured with \"a\\b\" of 'c'".to_owned(),
             ..Thresholds::paper()

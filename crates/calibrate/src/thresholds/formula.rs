@@ -1,4 +1,4 @@
-//! What is counted for a rate, and the rate of what was counted.
+//! The events of a rate, and the rate from their counts.
 
 use pinfold_core::Activity;
 use pinfold_core::measurement::TimedRun;
@@ -6,17 +6,17 @@ use pinfold_policy::sam::{self, MapperEvents};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// A rate: some events, less others, by the cycle.
+/// A rate: some events, less others, per cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formula {
-    /// The clock, what is added and what is subtracted, each once: the order of a thread's counts.
+    /// The clock, the added and the subtracted events, each once. A thread's counts have this order.
     events: Vec<String>,
     add: Vec<usize>,
     subtract: Vec<usize>,
 }
 
 impl Formula {
-    /// The sum of some events less that of others, by `clock`.
+    /// The sum of some events less that of others, per `clock`.
     pub fn new(clock: &str, add: &[&str], subtract: &[&str]) -> Self {
         let mut events = vec![clock.to_owned()];
         let mut positions = |names: &[&str]| -> Vec<usize> {
@@ -32,7 +32,7 @@ impl Formula {
         Self { events, add, subtract }
     }
 
-    /// That of an activity; `None` where no events stand for it.
+    /// The formula of an activity; `None` where no events count it.
     pub fn of(events: &MapperEvents, activity: Activity) -> Option<Self> {
         let wanted = events.activities.iter().find(|one| one.activity == activity)?;
         let [add, subtract] =
@@ -40,12 +40,12 @@ impl Formula {
         Some(Self::new(&events.cycles, &add, &subtract))
     }
 
-    /// The names of its events, each once, the clock first: a thread's counts are in this order.
+    /// The names of its events, each once, the clock first. A thread's counts have this order.
     pub fn events(&self) -> &[String] {
         &self.events
     }
 
-    /// The rate of a thread; `None` where an event was not counted, or no cycle was.
+    /// The rate of a thread; `None` where an event was not counted, or there were no cycles.
     fn rate(&self, counts: &[Option<f64>]) -> Option<f64> {
         let count = |position: usize| counts.get(position).copied().flatten();
         sam::rate(&self.add, &self.subtract, 0, count)
@@ -56,7 +56,7 @@ impl Formula {
         run.counts.iter().map(|counts| self.rate(counts)).sum()
     }
 
-    /// Its events, by what is done with them.
+    /// Its events, grouped by their sign.
     pub fn json(&self) -> Value {
         let names = |positions: &[usize]| -> Vec<&str> {
             let names = positions.iter().map(|&position| self.events[position].as_str());
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_the_formula_by_the_cycle_and_none_where_anything_is_missing() {
+    fn a_rate_is_per_cycle_and_none_where_a_count_is_missing() {
         let formula = formula();
         assert_eq!(formula.to_string(), "A + B - C per CYCLES");
         let all = [Some(100.0), Some(5.0), Some(7.0), Some(2.0)];

@@ -1,4 +1,4 @@
-//! Where curves are from, for people and for JSON: simulated is not measured.
+//! The origin of curves, for readers and for JSON. It distinguishes simulated from measured curves.
 
 use super::file::Clock;
 use super::formula::Formula;
@@ -7,35 +7,36 @@ use pinfold_core::measurement::Relation;
 use pinfold_core::{PuId, PuSet};
 use serde_json::{Value, json};
 
-/// What stays as it is in every source: the paper has no microbenchmark for these two.
-const DERIVED: &str = "remote as coherence, memory a core's share of the package's";
+/// The thresholds that are derived in every case: the paper has no microbenchmark for these two.
+const DERIVED: &str = "remote equals coherence, memory is a core's share of the package's";
 
-/// Where curves are from.
+/// The origin of curves.
 pub enum Origin {
     /// A simulated machine.
     Simulated {
         /// The model's name.
         machine: String,
     },
-    /// The machine at hand.
+    /// This machine.
     Measured(Box<MeasuredOrigin>),
 }
 
-/// What was measured with what and where.
+/// The events and PUs of a measurement.
 pub struct MeasuredOrigin {
     /// The processor's name.
     pub machine: String,
     /// The name of the event set; `None` for events that the user named.
     pub set: Option<String>,
-    /// What is counted of coherence.
+    /// The events that count coherence.
     pub coherence: Formula,
-    /// What is counted of memory.
+    /// The events that count memory traffic.
     pub memory: Formula,
-    /// On which PUs.
+    /// The PUs that were used.
     pub places: Places,
-    /// Whether with few repetitions.
+    /// Whether few repetitions were made.
     pub quick: bool,
-    /// The share of the copied arrays that was on other nodes than their tasks; `None` where the kernel does not tell.
+    /// The share of the copied arrays that was on other nodes than their tasks; `None` where the kernel does not report
+    /// it.
     pub elsewhere: Option<f64>,
 }
 
@@ -56,7 +57,7 @@ impl Origin {
         }
     }
 
-    /// What rates are by.
+    /// The unit by which rates are divided.
     pub fn clock(&self) -> Clock {
         match self {
             Self::Measured(measured) if measured.set.is_none() => Clock::Nanosecond,
@@ -64,7 +65,7 @@ impl Origin {
         }
     }
 
-    /// What shows coherence, in words.
+    /// The events that show coherence, for a reader.
     pub fn coherence_events(&self) -> String {
         match self {
             Self::Simulated { .. } => "its counters".to_owned(),
@@ -72,7 +73,7 @@ impl Origin {
         }
     }
 
-    /// What shows traffic to memory, in words.
+    /// The events that show traffic to memory, for a reader.
     pub fn memory_events(&self) -> String {
         match self {
             Self::Simulated { .. } => "its counters".to_owned(),
@@ -80,7 +81,7 @@ impl Origin {
         }
     }
 
-    /// What the thresholds' file says of them.
+    /// The source in the file of thresholds.
     pub fn source(&self) -> String {
         match self {
             Self::Simulated { machine } => {
@@ -90,7 +91,7 @@ impl Origin {
         }
     }
 
-    /// The keys of the JSON that tell it.
+    /// The keys of its JSON.
     pub fn json(&self) -> Value {
         match self {
             Self::Simulated { machine } => json!({ "machine": machine, "simulated": true }),
@@ -118,7 +119,7 @@ impl MeasuredOrigin {
                 format!(", with {:.0} % of what they copied on other nodes", share * 100.0)
             }
             Some(_) => String::new(),
-            None => ", on which nodes the kernel does not tell".to_owned(),
+            None => ", and the kernel does not report on which nodes their arrays were".to_owned(),
         };
         format!(
             "measured: pinfold calibrate --thresholds{options} on {}, {set}: coherence {}, memory {}; two threads on \

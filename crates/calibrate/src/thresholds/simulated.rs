@@ -9,9 +9,9 @@ use pinfold_sim::window::WindowError;
 /// Why a simulated machine has no curves.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// No place is nearer than another.
+    /// The distance between two PUs makes no difference.
     #[error(
-        "{0} has one last-level cache, or one a core, so that no place is nearer than another: there is no threshold of \
+        "{0} has one last-level cache, or one per core, so all distances are alike: there is no threshold of \
          coherence, and nothing for SAM to do"
     )]
     OneDomain(String),
@@ -20,9 +20,9 @@ pub enum SimulationError {
     Machine(#[from] WindowError),
 }
 
-/// Simulates both microbenchmarks. `progress` gets what is simulated next.
+/// Simulates both microbenchmarks. `progress` gets the name of each before it begins.
 pub fn simulate(model: &Model, progress: impl Fn(&str)) -> Result<Curves, SimulationError> {
-    progress("two threads that share data, near each other and apart");
+    progress("two threads that share data, with one last-level cache and with two");
     let Some(sharing) = sharing(model)? else {
         return Err(SimulationError::OneDomain(model.name.clone()));
     };

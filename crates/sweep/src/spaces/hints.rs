@@ -1,4 +1,4 @@
-//! `hints`: the placements of the eight affinity hints, packed and distributed among them.
+//! `hints`: the placements of the eight affinity hints, including packed and distributed.
 
 use super::Space;
 use pinfold_core::hint::AffinityHint;
@@ -8,7 +8,7 @@ use pinfold_sim::sweep::space;
 
 pub(super) const SPACE: Space = Space {
     name: "hints",
-    about: "those of the eight affinity hints, packed and distributed among them",
+    about: "the placements of the eight affinity hints, including packed and distributed",
     limited: false,
     points: |request| {
         let placements = hinted(request.topology, request.threads)?;
@@ -16,7 +16,7 @@ pub(super) const SPACE: Space = Space {
     },
 };
 
-/// The placement of each affinity hint; several may be the same. More threads than PUs take turns.
+/// The placement of each affinity hint; several may be equal. Threads that outnumber PUs take turns.
 fn hinted(topology: &Topology, threads: usize) -> Result<Vec<Pinning>, PlacementError> {
     let placed = threads.min(topology.allowed_pus().len());
     AffinityHint::ALL

@@ -1,6 +1,6 @@
-//! What `--space` takes: a named space of the registry, or a file (docs/formats.md).
+//! The values of `--space`: a named space of the registry, or a file (docs/formats.md).
 //!
-//! A space is a file of this folder with a `Space`, and a line in `SPACES`.
+//! A space is a file in this folder with a `Space`, and a line in `SPACES`.
 
 mod hints;
 mod numa;
@@ -19,16 +19,16 @@ pub const SPACES: [Space; 4] = [threads::SPACE, hints::SPACE, numa::NUMA, numa::
 /// A named space of configurations.
 #[derive(Clone, Copy)]
 pub struct Space {
-    /// What `--space` takes.
+    /// The value of `--space`.
     pub name: &'static str,
-    /// Which configurations it has, in words.
+    /// Its configurations, in words.
     pub about: &'static str,
-    /// Whether `--limit` bounds it.
+    /// Whether `--limit` limits it.
     pub limited: bool,
     points: fn(&Request<'_>) -> Result<Vec<Point>>,
 }
 
-/// For what a space gives its configurations.
+/// The machine and program for which a space gives configurations.
 pub struct Request<'a> {
     model: &'a Model,
     topology: &'a Topology,
@@ -49,7 +49,7 @@ pub struct Spaces {
 }
 
 impl Spaces {
-    /// The spaces of these names or files. `limit` bounds those that can be bounded.
+    /// The spaces of these names or files. `limit` applies to those that can be limited.
     pub fn new(names: &[String], limit: Option<usize>) -> Result<Self> {
         let spaces = names.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
         let limited = |space: &Selected| matches!(space, Selected::Named(space) if space.limited);
@@ -92,7 +92,7 @@ pub fn described() -> String {
     spaces.collect::<Vec<_>>().join(", ")
 }
 
-/// Names whose similarity is lower are not suggested.
+/// Names with a lower similarity are not suggested.
 const SIMILAR: f64 = 0.6;
 
 fn find(name: &str) -> Result<Selected> {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_takes_so_many_of_too_many_and_all_of_few() {
+    fn a_limit_takes_its_number_of_many_placements_and_all_of_few() {
         assert_eq!(threads("opteron-6164x4", 8, Some(10)).unwrap().len(), 10);
         assert_eq!(threads("opteron-6164x4", 2, Some(10)).unwrap().len(), 3);
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_the_placements_that_they_lead_to_each_once() {
+    fn the_space_hints_has_each_placement_of_a_hint_once() {
         let model = builtin("opteron-6164x4").unwrap();
         let hints = |threads| {
             let spaces = Spaces::new(&["hints".to_owned()], None).unwrap();

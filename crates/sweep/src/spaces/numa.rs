@@ -12,7 +12,7 @@ pub(super) const NUMA: Space = Space {
 
 pub(super) const NUMA_AND_PREFETCH: Space = Space {
     name: "numa+prefetch",
-    about: "those of numa with all prefetcher settings",
+    about: "the configurations of numa with all prefetcher settings",
     limited: false,
     points: |request| Ok(space::numa_and_prefetch(request.model, request.threads)),
 };

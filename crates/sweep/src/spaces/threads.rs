@@ -18,10 +18,11 @@ pub(super) const SPACE: Space = Space {
     },
 };
 
-/// More placements than this need a limit: twice as many as the largest space of `AutoFinity`, 1941.
+/// More placements than this need a limit: twice the largest space of `AutoFinity`, 1941.
 const MOST_PLACEMENTS: u32 = 4096;
 
-/// All placements, or at most `limit` of them that are most different. More threads than PUs take turns.
+/// All placements, or at most `limit` of them, chosen for the largest differences. Threads that outnumber PUs take
+/// turns.
 fn placements(request: &Request<'_>) -> Result<Vec<Pinning>> {
     let &Request {
         topology,

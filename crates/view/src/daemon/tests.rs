@@ -69,7 +69,7 @@ fn drawn(state: &State) -> String {
 }
 
 #[test]
-fn each_task_is_drawn_on_its_pu_and_told_of_in_the_table() {
+fn each_task_is_drawn_on_its_pu_and_listed_in_the_table() {
     let text = drawn(&state(vec![task(41, 0, 0.5), task(42, 3, 0.99)]));
     assert!(
         text.contains("package 0, node 0") && text.contains("package 1, node 1"),
@@ -82,13 +82,13 @@ fn each_task_is_drawn_on_its_pu_and_told_of_in_the_table() {
     assert!(text.contains("core 1: 1 ·"), "{text}");
     assert!(text.contains("30 tasks watched, 2 work"), "{text}");
     assert!(text.contains("3 moves (3 coherence)"), "{text}");
-    // Who works most comes first.
+    // The busiest task comes first.
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("PID")).skip(1).collect();
     assert!(rows[0].contains("solver42") && rows[1].contains("solver41"), "{text}");
 }
 
 #[test]
-fn a_rate_that_could_not_be_had_is_a_dash_and_no_zero() {
+fn an_unavailable_rate_is_a_dash_and_not_zero() {
     let text = drawn(&state(vec![task(41, 0, 0.5)]));
     let row = text.lines().last().unwrap();
     let words: Vec<&str> = row.split_whitespace().collect();
@@ -96,7 +96,7 @@ fn a_rate_that_could_not_be_had_is_a_dash_and_no_zero() {
 }
 
 #[test]
-fn the_last_move_and_its_reason_are_told() {
+fn the_last_move_and_its_reason_are_shown() {
     let mut moved = task(41, 2, 0.5);
     moved.pinned = Some(2);
     moved.last_move = Some(LastMove {
@@ -127,7 +127,7 @@ fn a_task_of_real_time_priority_is_not_taken_for_one_of_one_pu() {
 }
 
 #[test]
-fn an_assumption_is_called_one() {
+fn an_assumption_is_marked() {
     assert!(drawn(&state(vec![])).contains("by sharing, assumed and not measured"));
 }
 
@@ -159,7 +159,7 @@ fn a_narrow_terminal_has_fewer_columns_and_whole_numbers() {
 }
 
 #[test]
-fn the_keys_are_shown_where_keys_are_taken() {
+fn the_keys_are_listed_where_keys_are_accepted() {
     let view = View {
         keys: true,
         ..View::default()
