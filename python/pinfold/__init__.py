@@ -1,7 +1,6 @@
-"""The Python side of pinfold, which places the threads and the memory of running programs.
+"""Heartbeats for pinfold, which places the threads and the memory of running programs.
 
-A program tells pinfold that it has got one step further by calling `heartbeat`; pinfold compares placements by the
-rate of these calls.
+A program calls `heartbeat` after each step of its work. pinfold compares placements by the rate of these calls.
 
 >>> import pinfold
 >>> for step in range(3):

@@ -26,13 +26,13 @@ class Table:
     caption: str = ""
 
     def markdown(self) -> list[str]:
-        """Give the table as lines of Markdown."""
+        """Return the table as lines of Markdown."""
         caption = [self.caption, ""] if self.caption else []
         heads = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
         return [*caption, *heads, *("| " + " | ".join(row) + " |" for row in self.rows), ""]
 
     def html(self) -> str:
-        """Give the table as HTML; its cells are text."""
+        """Return the table as HTML; its cells are text."""
 
         def line(kind: str, cells: Sequence[str]) -> str:
             return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"

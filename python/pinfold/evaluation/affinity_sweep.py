@@ -1,9 +1,9 @@
-"""The sweep that AutoFinity is judged on: recorded workloads of several thread counts on the simulated four Opterons.
+"""The sweep for the evaluation of AutoFinity: recorded workloads with several thread counts on the simulated Opterons.
 
-Each workload is recorded once for each number of threads, only the parallel region that is its work, and swept: with 8
-threads in all placements, with others in those of the affinity hints, packed and distributed among them. A result is a
-file of its own in ``target/evaluation/autofinity``, in a folder for each build of pinfold, so what is there is not done
-again. At the end all of it is one data set, ``target/evaluation/autofinity.parquet``.
+For each number of threads, each workload is recorded once, only the parallel region with its work, and swept: with 8
+threads in all placements, with other numbers in the placements of the affinity hints, including packed and distributed.
+Each result is a file in ``target/evaluation/autofinity``, in a folder for each build of pinfold, and existing results
+are not computed again. At the end one data set has all of them: ``target/evaluation/autofinity.parquet``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ THREADS = (4, 8, 16, 24)
 
 RESULTS = Path("target/evaluation/autofinity")
 ATTEMPTS = 5
-"""How often a program is recorded anew of which not all threads lived at the same time."""
+"""How often a recording is repeated in which not all threads lived at the same time."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Workload:
     program : str
         Its name.
     region : int, optional
-        The parallel region that is its work, in the order in which regions begin; None records all of it.
+        The parallel region with its work, in the order in which regions begin; None records the whole program.
     arguments : str
-        What it is to do.
+        Its arguments.
     quick : bool
         Whether it is in the reduced set.
     """
@@ -52,17 +52,17 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The base of its files' names."""
         return "_".join([self.program, *self.arguments.replace("--", "").split()])
 
     def command(self, threads: int) -> list[str]:
-        """Give the command line."""
+        """Return the command line."""
         return [f"target/workloads/{self.program}", "--threads", str(threads), *self.arguments.split()]
 
 
-# Sizes are inside, near and beyond the Opteron's caches: 512 KiB a core, and 5 MiB for the six cores of a domain, of
-# which eight packed threads have two and distributed ones eight. A window is some hundred thousand to a few million
-# accesses.
+# Sizes are inside, near and beyond the Opteron's caches: 512 KiB per core, and 5 MiB for the six cores of a domain.
+# Eight packed threads have two such domains, and distributed ones eight. A window has some hundred thousand to a few
+# million accesses.
 WORKLOADS = (
     Workload("barrier", 0, "--size 400 --iterations 2", quick=True),
     Workload("bfs", 1, "--size 512k --iterations 2", quick=True),
@@ -113,7 +113,7 @@ WORKLOADS = (
 
 
 def commands() -> list[str]:
-    """Give what anyone can run to get one program's part of the data set, and of all of it the figures."""
+    """Return commands that make one program's part of the data set, and the figures of the whole data set."""
     first = WORKLOADS[0]
     return [
         f"pinfold record --region {first.region} -o {first.program}.pft -- {' '.join(first.command(TRAINING_THREADS))}",
@@ -123,11 +123,11 @@ def commands() -> list[str]:
 
 
 def data_set(quick: bool) -> Path:
-    """Record and sweep what is not there yet, and give all of it as one data set."""
+    """Record and sweep what is missing, and return all of it as one data set."""
     folder = RESULTS / build()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [workload for workload in WORKLOADS if workload.quick or not quick]
-    # The training threads first: what is learned of them is judged on the others.
+    # The training threads first: their rules are judged on the others.
     counts = sorted(THREADS, key=lambda threads: threads != TRAINING_THREADS)
     jobs = [(threads, workload) for threads in counts for workload in wanted]
     files = []
@@ -140,12 +140,12 @@ def data_set(quick: bool) -> Path:
 
 
 def build() -> str:
-    """Name the build of pinfold: another one may simulate something else."""
+    """Name the build of pinfold: another build may give other results."""
     return hashlib.sha256(PINFOLD.read_bytes()).hexdigest()[:12]
 
 
 def swept(folder: Path, workload: Workload, threads: int) -> Path:
-    """Record a workload and sweep the recording, unless that is done."""
+    """Record a workload and sweep the recording, unless the result exists."""
     data = folder / f"{workload.name}-{threads}.parquet"
     if data.exists():
         return data
@@ -177,6 +177,6 @@ def swept(folder: Path, workload: Workload, threads: int) -> Path:
 
 
 def concatenated(files: Sequence[Path]) -> pyarrow.Table:
-    """Put data sets of one machine and one build one after the other; what the file says of itself stays."""
+    """Concatenate data sets of one machine and one build; the metadata stays."""
     tables = [pyarrow.parquet.read_table(file) for file in files]
     return pyarrow.concat_tables([tables[0], *(table.cast(tables[0].schema) for table in tables[1:])])

@@ -1,7 +1,7 @@
 """AutoFinity on the simulated machine of its paper: learned affinity hints, judged as the paper judges them.
 
-Workloads are recorded and swept (:mod:`pinfold.evaluation.affinity_sweep`). The figures are made of this data set by
-what ``pinfold learn evaluate hints`` does for anybody's.
+Workloads are recorded and swept (:mod:`pinfold.evaluation.affinity_sweep`). ``pinfold learn evaluate hints`` makes the
+figures from this data set, as it does from any other.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pinfold.learn.variants import OURS
 
 PAGE = Path("evaluation/autofinity.html")
 
-# What the paper's shapes of figure 1 are taken to be: the worst placement at least so many times as slow as the best;
-# at most this share of the placements as good as the best; at least that.
+# The shapes of the paper's figure 1, as tested here: the least ratio of the worst to the best placement, the highest
+# share of placements as good as the best, and the least such share.
 SPREAD, FEW, MOST = 1.5, 0.25, 0.8
 
-# What the paper reached (Moore and Childers, 2012, section 3.6), and what is to be reached here.
+# The paper's results (Moore and Childers, 2012, section 3.6), and the targets here.
 PAPER: dict[str, Any] = {
     "oracle_ratio": 0.96,
     "interesting_cases": 15,
@@ -37,7 +37,7 @@ PAPER: dict[str, Any] = {
 }
 ORACLE_RATIO, INTERESTING = 0.98, 0.9
 
-# In figure 1 the paper shows streamcluster, which makes frequent use of barriers, and swaptions, which only computes.
+# The paper shows streamcluster, which makes frequent use of barriers, and swaptions, which only computes, in figure 1.
 BARRIERS, COMPUTING = "barrier", "monte_carlo"
 
 
@@ -51,17 +51,17 @@ def autofinity(quick: bool) -> Section:
     checks = [*_targets(evaluation), *_shapes(evaluation.spreads)]
     reduced = "A reduced set (`make evaluation-quick`).\n\n" if quick else ""
     policies = "\n\n".join(
-        f"The rules of {name} policy, learned of all programs:\n\n" + "\n".join(f"    {rule}" for rule in rules)
+        f"The rules of {name} policy, learned from all programs:\n\n" + "\n".join(f"    {rule}" for rule in rules)
         for name, rules in evaluation.policies.items()
     )
     text = (
-        f"{reduced}{hint_report.summary(evaluation)}\n\n{ABOUT}\n\n{learners.text}\n\n{policies}\n\n"
-        f"All of it is also a page of its own, `{PAGE}`. The last command makes it of any sweep, of your own programs, "
-        "too; the others are how each of the workloads came into this one:"
+        f"{reduced}{hint_report.summary(evaluation)}\n\n{ABOUT}\n\n{learners.text}\n\n{policies}\n\nAll of it is also "
+        f"a separate page, `{PAGE}`. The last command makes it from any sweep, also of your own programs. The others "
+        "make one workload's part of this sweep:"
     )
     plots = [plot.save(drawn, f"autofinity-{name}") for name, drawn in hint_report.figures(evaluation).items()]
     PAGE.write_text(hint_report.page(evaluation), encoding="utf-8")
-    tables = [checks_table(checks, "What is to be reached:"), *hint_report.tables(evaluation), learners.table]
+    tables = [checks_table(checks, "Targets:"), *hint_report.tables(evaluation), learners.table]
     data = {
         "reduced": quick,
         "paper": PAPER,
@@ -73,23 +73,23 @@ def autofinity(quick: bool) -> Section:
 
 
 ABOUT = """\
-The paper (Moore and Childers, 2012) ran PARSEC, OmpSCR and NAS on four Opteron 6164 HE; here are this project's
-workloads on the simulated machine, with working sets inside, near and beyond its caches. With 8 threads all 80
-placements were swept, and the oracle is the best of these; with 4, 16 and 24 those of the eight hints, and the
-oracle is the best of these. A window is a few milliseconds with warm caches, where the paper samples ten seconds.
+The paper (Moore and Childers, 2012) ran PARSEC, OmpSCR and NAS on four Opteron 6164 HE. Here this project's workloads
+run on the simulated machine, with working sets inside, near and beyond its caches. With 8 threads all 80 placements
+were swept, and the oracle is the best of these; with 4, 16 and 24 threads those of the eight hints were swept, and
+the oracle is the best of these. A window is a few milliseconds with warm caches; the paper samples ten seconds.
 
-Pinfold's policy has the paper's steps but for two changes: events are counted an instruction and not a second, and
-bins are cut on a logarithmic scale. After the change a second sample tells whether the program got faster than
-distributed, by a progress metric, and if not, threads go back. These were chosen among the variants below by
-earlier recordings of the same programs, so some of their lead is luck; each was judged on programs that its own
-rules were not learned of.
+Pinfold's policy has the paper's steps with two changes: events are counted per instruction and not per second, and
+bins have a logarithmic scale. After the change a second sample shows whether the program is faster than distributed,
+by a progress metric; if it is not, threads go back. The changes were chosen among the variants below with earlier
+recordings of the same programs, so a part of their lead is chance. Each policy was judged on programs from which its
+rules were not learned.
 
-Of what the paper leaves open, looking whether a change helped does: it takes back what was wrong, with any policy.
-To sample packed and distributed and keep the faster one, without learning anything, is in interesting cases the
-better static policy by definition; it needs two samples of every program, where a policy needs the second only
-after a change. Neither asking a policy again where it sent a program nor another learner helps. What waits uses no
-cycles in the simulator, so that what a second sample tells of instructions is better there than on a machine on
-which threads spin."""
+Of the steps that the paper leaves open, checking the effect of a change helps: it rolls back wrong choices of any
+policy. A policy without learning samples packed and distributed and keeps the faster one. In interesting cases it is
+the better static policy by definition. It needs two samples of every program; a learned policy needs the second only
+after a change. Neither asking a policy again in the placement that it chose nor another learner helps. Waiting uses
+no cycles in the simulator, so the instructions of a second sample say more there than on a machine on which threads
+spin."""
 
 
 def _targets(evaluation: Evaluation) -> list[Check]:

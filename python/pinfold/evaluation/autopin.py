@@ -9,9 +9,9 @@ from typing import Any
 
 from pinfold.evaluation.section import Section, Table, record, run_json
 
-LOST = 0.002  # A search that loses less than this share of the run time has next to nothing to lose.
+LOST = 0.002  # A loss below this share of the run time is too small for a ratio.
 
-# The pinnings that the autopin paper (2008, table 2) tries on each of its machines, by number of threads.
+# The pinnings in the autopin paper (2008, table 2) for each of its machines, by number of threads.
 AUTOPIN_SCHEDULES: dict[str, dict[int, tuple[str, ...]]] = {
     "clovertown": {2: ("2,6", "4,5", "4,6"), 4: ("4,5,6,7", "2,3,6,7", "1,3,5,7")},
     "caneland": {2: ("1,2", "1,7", "1,8"), 4: ("1,7,8,9", "1,8,2,11", "5,8,11,14", "8,9,11,12")},
@@ -19,7 +19,7 @@ AUTOPIN_SCHEDULES: dict[str, dict[int, tuple[str, ...]]] = {
 }
 # The greatest distances of autopin from the best pinning in the paper's tables 3 and 4, in percent.
 AUTOPIN_PAPER = {"clovertown": "2.71", "caneland": "-", "barcelona": "7.11"}
-# What is recorded of each workload: arguments that put its data beyond the small caches and keep recordings short.
+# The recorded arguments of each workload: they put its data beyond the small caches and keep recordings short.
 RECORDED = {
     "stream": ("--size", "12M", "--iterations", "6"),
     "random_access": ("--size", "4M", "--iterations", "6"),
@@ -35,7 +35,7 @@ LASTS = 900  # Virtual seconds that a program lasts, as the longer ones of the p
 
 
 def autopin(quick: bool) -> Section:
-    """Search on the autopin paper's machines, simulated, with the paper's pinnings."""
+    """Search on the simulated machines of the autopin paper, with the paper's pinnings."""
     workloads = list(RECORDED)[:: 3 if quick else 1]
     rows: list[list[str]] = []
     data: dict[str, dict[str, Any]] = {}
@@ -85,11 +85,12 @@ def autopin(quick: bool) -> Section:
         "**Simulated**: recorded workloads on the models of the paper's three machines, with the pinnings of its "
         f"table 2, default times, and as many repetitions as last about {LASTS} virtual seconds; after the paper's "
         "tables 3 and 4. The distance is autopin's run time over that of the best pinning, fixed from the start. Its "
-        f"greatest values: {worst}. How many times less `--search racing` loses to worse pinnings, at the least, once "
-        "the program has initialised (the 15 s before included, in which both keep the first pinning; by how much its "
-        f"choice is slower than that of the exhaustive search, at the most): {racing}. The simulated machines move "
-        "pages with their threads, as the paper's did; most "
-        "numbers of these three models' buses and memories are assumed (`pinfold machines clovertown`)."
+        f"greatest values: {worst}. The ratio is the time that the full search loses to worse pinnings, divided by "
+        "the time that `--search racing` loses, from the end of the program's initialisation; the least ratio of all "
+        "programs is given. In parentheses are the ratio from the program's start (both searches keep the first "
+        "pinning for 15 s), and by how much racing's choice is slower than that of the full search, at most: "
+        f"{racing}. The simulated machines move pages with their threads, as the paper's did; most numbers of these "
+        "three models' buses and memories are assumed (`pinfold machines clovertown`)."
     )
     columns = [
         "machine",
@@ -114,17 +115,17 @@ def autopin(quick: bool) -> Section:
 
 
 def shown(number: float | None) -> str:
-    """Write a ratio that there may not be."""
+    """Format a ratio, or a dash where there is none."""
     return "-" if number is None else f"{number:.1f}"
 
 
 def least(programs: Sequence[dict[str, Any]], key: str) -> float | None:
-    """Give the least of the values that there are."""
+    """Return the least of the present values."""
     return min((program[key] for program in programs if program[key] is not None), default=None)
 
 
 def ratio(lost: float, lost_racing: float, whole: float) -> float | None:
-    """Give how many times as much one search loses as the other; none where the first has next to nothing to lose."""
+    """Return the ratio of two losses; None where the first is too small for a ratio."""
     return lost / lost_racing if lost_racing > 0 and lost / whole > LOST else None
 
 
@@ -139,7 +140,7 @@ def autopin_against_fixed(machine: str, schedule: Sequence[str], recording: Path
     rates = [candidate["rate"] for candidate in search["candidates"]]
     best, worst = rates.index(max(rates)), rates.index(min(rates))
     speed = search["simulation"]["repetitions"] / search["ran"]
-    # The search ran under all candidates; its mean speed is near enough to say how often makes about so long.
+    # The search ran under all candidates, so its mean speed is a good estimate of the number of repetitions.
     repeat = ("--repeat", str(max(1, round(speed * LASTS))))
     exhaustive = simulated(schedule, *repeat)
     racing = simulated(schedule, "--search", "racing", *repeat)

@@ -1,4 +1,4 @@
-"""What the project promises to cost."""
+"""The promised costs of pinfold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNS = {"<=": "≤", ">=": "≥"}
 
 
 def costs(quick: bool) -> Section:
-    """Take over what ``make bench`` measured."""
+    """Use the measurements of ``make bench``."""
     del quick
     file = Path("target/bench.json")
     if not file.exists():

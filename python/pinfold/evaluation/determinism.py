@@ -1,7 +1,7 @@
-"""Whether a simulated run follows from the recording, the model and the seed alone.
+"""Tests that a simulated run depends only on the recording, the model and the seed.
 
-Everything is run twice with one seed and once with another, and the digests of what it writes are compared. Another
-seed changes a run where something in it is random: the scheduler's choices and the latency of transfers between caches.
+Everything is run twice with one seed and once with another, and the digests of the output are compared. Another seed
+changes a run that has random choices: those of the scheduler, and the latency of transfers between caches.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pinfold.evaluation.section import PINFOLD, Part, Table, output, record
 
-#: Of a stream of ten threads.
+#: A stream of ten threads.
 PROGRAM = ("target/workloads/stream", "--threads", "10", "--size", "16k", "--iterations", "2")
 
-#: What is run: its name, the arguments, and what in it is random.
+#: The runs: the name, the arguments, and the random parts.
 RUNS = (
     ("pinned", ("run", "--machine", "opteron-6164x4", "--policy", "fixed", "--schedule", "0-9"), "transfers"),
     (
@@ -40,7 +40,7 @@ RUNS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the three runs of one kind have written."""
+    """The output of the three runs of one kind."""
 
     name: str
     command: str
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def digest(file: Path) -> str:
-    """Give a file's digest; of a record without the seed, which is in it."""
+    """Return a file's digest; for a record without the seed, which it contains."""
     data = file.read_bytes()
     if file.suffix == ".json":
         written = json.loads(data)
@@ -66,7 +66,7 @@ def digest(file: Path) -> str:
 
 
 def run(arguments: tuple[str, ...], seed: int, recording: Path, folder: Path) -> str:
-    """Run once; the digest of what was written."""
+    """Run once and return the digest of the output."""
     sweeping = arguments[0] == "sweep"
     file = folder / ("data.parquet" if sweeping else "run.json")
     file.unlink(missing_ok=True)
@@ -89,8 +89,8 @@ def determinism(_quick: bool) -> Part:
     same = sum(outcome.same for outcome in outcomes)
     text = (
         f"**Simulated**: the same seed gives the same bytes in {same} of {len(outcomes)} cases. Another seed gives "
-        "others where something is random: the scheduler's choices, and the latency of transfers between caches, which "
-        "varies by up to a sixteenth. Digests are of the JSON record, or of the data set."
+        "other bytes where a run has random choices: those of the scheduler, and the latency of transfers between "
+        "caches, which varies by up to a sixteenth. Digests are of the JSON record, or of the data set."
     )
     rows = [
         [

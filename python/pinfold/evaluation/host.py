@@ -1,15 +1,15 @@
-"""The workloads on the machine at hand, run for real and simulated on the machine's own model.
+"""The workloads on this machine, executed natively and simulated on the machine's own model.
 
 `pinfold calibrate --model` measures the machine once. Then, for every workload at three sizes, with one thread, two
 threads on one PU, and two threads on two PUs:
 
-1. It is run for real, in several turns with all the others, and the least time of an iteration counts, by the program's
-   own clock. The scheduler is told by masks alone, as `taskset` does.
-2. Its iterations alone are recorded, and one of them is simulated from caches that the one before has warmed.
+1. It is executed natively, in several turns with all the others. The least time of an iteration counts, by the
+   program's own clock. Only masks bind the threads, as with `taskset`.
+2. Its iterations alone are recorded, and one of them is simulated after another one has warmed the caches.
 
-What is judged is the time relative to one thread at the same size: it is what a user wants to know of a placement. The
-simulator knows one figure of cycles an instruction for all programs, so the time itself may be off by more; it is in
-the table.
+The compared figure is the time relative to one thread at the same size, because it decides between placements. The
+simulator uses one number of cycles per instruction for all programs, so the time itself may be less accurate; the table
+has it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, here, output, recor
 
 KIBI = 1024
 
-# Sizes: inside the private caches, inside the last cache, beyond it. Where a size is no working set but an amount of
-# work, or work grows faster than the working set, three that take about as long as the others do.
+# Sizes: inside the private caches, inside the last cache, beyond it. Where a size is an amount of work and not a
+# working set, or work grows faster than the working set, three sizes that take about as long as those of the others.
 BYTES = ("private", "shared", "beyond")
 SIZES: dict[str, tuple[str, str, str]] = {
     "stream": BYTES,
@@ -62,32 +62,32 @@ SIZES: dict[str, tuple[str, str, str]] = {
     "lubench": ("64k", "256k", "1M"),
     "membench": BYTES,
 }
-# Threads that are no OpenMP team have no regions by which iterations could be told.
+# Threads that are not an OpenMP team have no regions that mark iterations.
 WITHOUT_REGIONS = ("pairs", "pipeline")
 
-RECORDED = 4  # Iterations of a recording: an even number, since some programs alternate between two arrays.
+RECORDED = 4  # Iterations of a recording: an even number, because some programs alternate between two arrays.
 RUNS = 2  # Runs in a row of a turn.
-LASTS = 0.05  # Seconds that a real run lasts at least, set-up aside.
-REPEAT = 1000  # Simulated repetitions: the first, with cold caches, is one in so many.
-DIFFERENT = 0.1  # Measured times that differ by less have no order.
+LASTS = 0.05  # The least duration of a native run in seconds, without set-up.
+REPEAT = 1000  # Simulated repetitions; only the first has cold caches.
+DIFFERENT = 0.1  # Measured times with a smaller difference are not ordered.
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How many threads on which PUs."""
+    """A number of threads and their PUs."""
 
     name: str
     pus: tuple[int, ...]
 
     @property
     def threads(self) -> int:
-        """Give the number of threads."""
+        """Return the number of threads."""
         return len(self.pus)
 
 
 @dataclass
 class Row:
-    """One workload at one size: seconds an iteration by setting, measured and simulated."""
+    """One workload at one size: seconds per iteration by setting, measured and simulated."""
 
     workload: str
     size: str
@@ -96,30 +96,30 @@ class Row:
 
     @property
     def real(self) -> dict[str, float]:
-        """Give the least measured times."""
+        """Return the least measured times."""
         return {name: min(times) for name, times in self.turns.items()}
 
     @property
     def spread(self) -> dict[str, float]:
-        """Give by which share the middle measured times are longer than the least."""
+        """Return the excess of the median measured times over the least, as a share."""
         return {name: statistics.median(times) / min(times) - 1 for name, times in self.turns.items()}
 
     def relative(self, times: dict[str, float], setting: str) -> float:
-        """Give the time relative to one thread."""
+        """Return the time relative to one thread."""
         return times[setting] / times["one"]
 
 
 def settings() -> list[Setting]:
-    """Give the three settings, on the first and the last CPU that may be used."""
+    """Return the three settings, on the first and the last allowed CPU."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:  # noqa: PLR2004
-        sys.exit("two CPUs are needed to compare two threads on one with two threads on two; only one may be used")
+        sys.exit("the comparison of two threads on one CPU and on two needs two CPUs; only one is allowed")
     first, last = allowed[0], allowed[-1]
     return [Setting("one", (first,)), Setting("together", (first, first)), Setting("apart", (first, last))]
 
 
 def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
-    """Give a workload's three sizes, in the words of its command line."""
+    """Return a workload's three sizes, as in its command line."""
     caches = [cache["size"]["value"] for cache in model["cache"]]
     private, last = caches[-2], caches[-1]
     named = {"private": private // 8, "shared": private + last // 4, "beyond": 2 * (private + last)}
@@ -127,7 +127,7 @@ def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
 
 
 def run_once(workload: str, size: str, setting: Setting, iterations: int) -> float:
-    """Run a workload for real; the seconds that its iterations took, by its own clock."""
+    """Run a workload natively; the seconds of its iterations, by its own clock."""
     result = subprocess.run(
         program(workload, size, setting.threads, iterations),
         check=True,
@@ -143,7 +143,7 @@ def run_once(workload: str, size: str, setting: Setting, iterations: int) -> flo
 
 
 def iterations_of(workload: str, size: str, setting: Setting) -> int:
-    """Give how many iterations of a workload last long enough to be measured."""
+    """Return a number of iterations that lasts long enough for a measurement."""
     number = RECORDED
     while (time := run_once(workload, size, setting, number)) < LASTS:
         number = max(2 * number, min(100 * number, math.ceil(number * 1.2 * LASTS / max(time, 1e-6))))
@@ -151,10 +151,10 @@ def iterations_of(workload: str, size: str, setting: Setting) -> int:
 
 
 def measure(rows: Sequence[Row], turns: int) -> None:
-    """Measure all rows under all settings; a time is the least of so many turns.
+    """Measure all rows under all settings; a time is the least of all turns.
 
-    A turn goes through all rows, so that a row's turns are minutes apart: on a machine that is shared with strangers
-    what disturbs comes and goes in minutes.
+    A turn goes through all rows, so the turns of a row are minutes apart: on a shared machine disturbances come and go
+    within minutes.
     """
     numbers: dict[tuple[str, str, str], int] = {}
     for _, row, setting in itertools.product(range(turns), rows, settings()):
@@ -167,15 +167,15 @@ def measure(rows: Sequence[Row], turns: int) -> None:
 
 
 def program(workload: str, size: str, threads: int, iterations: int) -> list[str]:
-    """Give a workload's command line."""
+    """Return a workload's command line."""
     command = [f"target/workloads/{workload}", "--threads", str(threads), "--size", size]
     return [*command, "--iterations", str(iterations)]
 
 
 def region_of_iterations(workload: str, threads: int, file: Path) -> int:
-    """Give the number of the region that is executed once in an iteration."""
+    """Return the number of the region that is executed once in each iteration."""
     smallest = "64k" if SIZES[workload] is BYTES else SIZES[workload][0]
-    # Another number of iterations than any program's other regions have.
+    # A number of iterations that no other region of any program has.
     iterations = 3
     record(program(workload, smallest, threads, iterations), file)
     info = json.loads(output([str(PINFOLD), "trace", "info", "--json", str(file)]))
@@ -186,7 +186,7 @@ def region_of_iterations(workload: str, threads: int, file: Path) -> int:
 
 
 def simulated_seconds(machine: Path, setting: Setting, repeat: int, recording: Path) -> float:
-    """Simulate a recording so many times over; the seconds that a repetition takes."""
+    """Simulate a recording `repeat` times and return the seconds of a repetition."""
     schedule = ",".join(map(str, setting.pus))
     arguments = ["--machine", str(machine), "--policy", "fixed", "--schedule", schedule, "--repeat", str(repeat)]
     seconds: float = run_json([*arguments, str(recording)], [])["ran"]
@@ -198,7 +198,7 @@ def simulate(row: Row, machine: Path, folder: Path) -> None:
     for threads in (1, 2):
         ours = [setting for setting in settings() if setting.threads == threads]
         if row.workload in WITHOUT_REGIONS:
-            # By the difference of two lengths, which are longer where an iteration is short.
+            # The difference of two runs. More repetitions are simulated where an iteration is short.
             shortest = RECORDED << (len(SIZES[row.workload]) - 1 - SIZES[row.workload].index(row.size))
             files = {number: folder / f"{number}.pft" for number in (shortest, 2 * shortest)}
             for number, file in files.items():
@@ -215,7 +215,7 @@ def simulate(row: Row, machine: Path, folder: Path) -> None:
 
 
 def order_agreement(rows: Sequence[Row]) -> tuple[float | None, int]:
-    """Give the share of the pairs of settings, at one workload and size, that are in the right order, and their number.
+    """Return the share of correctly ordered pairs of settings, each at one workload and size, and the number of pairs.
 
     Only pairs whose measured times differ by more than `DIFFERENT` count.
     """
@@ -229,7 +229,7 @@ def order_agreement(rows: Sequence[Row]) -> tuple[float | None, int]:
 
 
 def errors(rows: Sequence[Row]) -> list[float]:
-    """Give the errors of all times relative to one thread, in percent."""
+    """Return the errors of all times relative to one thread, in percent."""
     return [
         100 * abs(row.relative(row.simulated, setting) / row.relative(row.real, setting) - 1)
         for row in rows
@@ -239,7 +239,7 @@ def errors(rows: Sequence[Row]) -> list[float]:
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
-    """Give the figures by which the simulator is believed."""
+    """Return the figures that show the accuracy of the simulator."""
     agreement, pairs = order_agreement(rows)
     absolute = [100 * abs(row.simulated[name] / row.real[name] - 1) for row in rows for name in row.real]
     return {
@@ -251,7 +251,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Give all rows as a table."""
+    """Return all rows as a table."""
     cells = []
     for row in rows:
         line = [row.workload, row.size, f"{1e6 * row.real['one']:,.0f}", f"{1e6 * row.simulated['one']:,.0f}"]
@@ -263,19 +263,19 @@ def table(rows: Sequence[Row]) -> Table:
     columns = ["workload", "size", "one thread [µs]", "simulated [µs]"]
     for name in ("on one PU", "on two PUs"):
         columns += [f"two threads {name}, relative", "simulated", "error"]
-    caption = "Seconds an iteration with one thread, and how much two threads take of that, measured and simulated."
+    caption = "Time per iteration with one thread, and that of two threads relative to it, measured and simulated."
     return Table(columns, cells, caption)
 
 
 def host(quick: bool) -> Part:
-    """Compare the machine at hand with its own model."""
+    """Compare this machine with its own model."""
     workloads = list(SIZES)[:: 4 if quick else 1]
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         machine = folder / "here.toml"
         output([str(PINFOLD), "calibrate", "--model", "--quiet", "-o", str(machine)])
         model = json.loads(output([str(PINFOLD), "machines", "--json", str(machine)]))
-        # All is measured first, so that what is simulated disturbs none of it.
+        # All measurements come first, so that no simulation disturbs them.
         rows = [
             Row(workload, size) for workload in workloads for size in sizes_of(workload, model)[:: 2 if quick else 1]
         ]
@@ -287,12 +287,12 @@ def host(quick: bool) -> Part:
     agreement = found["host_order_agreement"]
     share = "-" if agreement is None else f"{100 * agreement:.0f} %"
     text = (
-        f"Measured on: {here()}; **simulated** on the model that `pinfold calibrate --model` made of it. Where two "
+        f"Measured on: {here()}; **simulated** on its model, which `pinfold calibrate --model` made. Where two "
         "measured times of a workload at one size differ by more than 10 %, the simulated ones are in the same order "
         f"in {share} of {found['host_order_pairs']} pairs. The median error of the time relative to one thread is "
         f"{found['host_median_error_percent']:.1f} %, and of the time itself "
-        f"{found['host_median_time_error_percent']:.0f} %: the simulator knows one figure of cycles an instruction for "
-        f"all programs. In {off} of {2 * len(rows)} cells the relative time is off by more than 15 %."
+        f"{found['host_median_time_error_percent']:.0f} %: the simulator uses one number of cycles per instruction "
+        f"for all programs. In {off} of {2 * len(rows)} cells the relative time is off by more than 15 %."
     )
     data = {
         **found,

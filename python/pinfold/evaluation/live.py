@@ -1,4 +1,4 @@
-"""The workloads on the machine at hand."""
+"""The workloads on this machine."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pinfold.evaluation.section import Section, Table, here, run_json
 
 WORKLOADS = ("stream", "random_access", "stencil", "compute", "pairs", "barrier", "imbalance", "false_sharing")
 
-FACTOR = 9  # A gain by more is told as a factor.
+FACTOR = 9  # A larger gain is written as a factor.
 
 
 def gain(share: float | None) -> str:
-    """Write a rate's gain over another: in percent, or as a factor where it is large."""
+    """Format a rate's gain over another: in percent, or as a factor where it is large."""
     if share is None:
         return "-"
     return f"{100 * share:+.0f} %" if share < FACTOR else f"{1 + share:,.0f} times"
 
 
 def live(quick: bool) -> Section:
-    """Place every workload on the machine at hand."""
+    """Place every workload on this machine."""
     probe = "1s" if quick else "5s"
     allowed = sorted(os.sched_getaffinity(0))
     apart = f"{allowed[0]},{allowed[-1]}"
@@ -50,8 +50,8 @@ def live(quick: bool) -> Section:
     text = (
         f"Measured on: {machine}. Each workload runs with two threads; the two candidates put them on two CPUs "
         f"({apart}) and on one ({together}). Rates are counts per second of the metric that `auto` chose, with the "
-        "coefficient of variation of their readings. The paper's machines, on which pinnings differ by caches and "
-        "memory as well, come with the simulated machines."
+        "coefficient of variation of their readings. The sections on simulated machines have the paper's machines, on "
+        "which pinnings also differ by caches and memory."
     )
     commands = ["pinfold run " + " ".join(arguments) + f" -- target/workloads/stream --threads 2 --seconds {seconds}"]
     columns = ["workload", "metric", f"on {apart}", f"on {together}", "chosen", "over the worst"]

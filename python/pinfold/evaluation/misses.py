@@ -1,19 +1,19 @@
-"""Miss counts of the simulator's caches next to those of valgrind's cachegrind.
+"""Miss counts of the simulator's caches compared with those of valgrind's cachegrind.
 
-Each workload is recorded with one thread, and what was recorded goes through caches of a given geometry
-(``pinfold trace misses``). The same program runs under cachegrind with the same geometry, in the same environment. Both
-count loads and stores that miss in the first level, and of these the ones that miss in the last.
+Each workload is recorded with one thread, and the recording goes through caches of a given geometry (``pinfold trace
+misses``). The same program runs under cachegrind with the same geometry, in the same environment. Both count loads and
+stores that miss in the first level, and those of them that miss in the last.
 
-What keeps the two apart, and what is done about it:
+Differences between the two, and how they are handled:
 
-- cachegrind's last level holds instructions, too. They are few beside the data of these programs; its columns of data
-  misses alone are compared.
-- ``pinfold record`` preloads its agent, so the run under cachegrind does.
-- The C library chooses its string functions by the processor that it finds, which QEMU and valgrind show differently.
-  ``GLIBC_TUNABLES`` takes out of both what only one has.
-- Valgrind loads a library of its own into the program, and stack and heap lie elsewhere than under QEMU. That stays:
-  some hundred misses, and sets in which other lines meet.
-- An instruction that reads and writes one address is one access for cachegrind and two for us; the second hits. So
+- cachegrind's last level also holds instructions. They are few compared with the data of these programs; only its
+  columns of data misses are compared.
+- ``pinfold record`` preloads its agent, so the run under cachegrind also does.
+- The C library chooses its string functions by the detected processor, which QEMU and valgrind show differently.
+  ``GLIBC_TUNABLES`` disables the features in both that only one of them has.
+- Valgrind loads its own library into the program, and stack and heap have other addresses than under QEMU. This
+  difference stays: some hundred misses, and other lines that share a set.
+- An instruction that reads and writes one address is one access for cachegrind and two for pinfold; the second hits. So
   accesses differ and misses do not.
 """
 
@@ -32,7 +32,7 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, output
 D1 = "32768,8,64"
 LL = "1048576,16,64"
 AGENT = Path("target/agent/libpinfold_agent.so")
-# Neither QEMU nor valgrind runs AVX-512, and QEMU does not show `erms` to what is recorded.
+# Neither QEMU nor valgrind runs AVX-512, and QEMU does not show `erms` to recorded programs.
 TUNABLES = "glibc.cpu.hwcaps=-ERMS,-FSRM,-AVX512F,-AVX512VL,-AVX512BW"
 
 # Working sets between the two levels, and beyond the last one.
@@ -70,7 +70,7 @@ PROGRAMS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass
 class Count:
-    """Data accesses of a program, and how many missed in each level."""
+    """Data accesses of a program, and those that missed in each level."""
 
     accesses: int
     d1_misses: int
@@ -119,11 +119,11 @@ def misses(quick: bool) -> Part:
         "cachegrind": {"d1": D1, "ll": LL, "programs": programs},
     }
     text = (
-        f"Single-thread miss counts with {D1} and {LL} (bytes, ways, line), next to those of "
-        f"{output(['valgrind', '--version']).strip()}'s cachegrind on the same programs. All that were tried are here. "
-        f"The worst deviation is {worst:.2f} %. Differences: the program's start, as valgrind loads a library of its "
-        "own; where stack and heap lie; and what reads and writes in one instruction is one access for cachegrind and "
-        "two for pinfold, of which the second hits."
+        f"Single-thread miss counts with {D1} and {LL} (bytes, ways, line), compared with those of "
+        f"{output(['valgrind', '--version']).strip()}'s cachegrind on the same programs. All tested programs are "
+        f"listed. The worst deviation is {worst:.2f} %. Sources of differences: the program's start, because valgrind "
+        "loads its own library; the addresses of stack and heap; and instructions that read and write, which are one "
+        "access for cachegrind and two for pinfold, of which the second hits."
     )
     columns = [
         "program",
@@ -141,11 +141,11 @@ def misses(quick: bool) -> Part:
         f"pinfold trace misses --level {D1} --level {LL} FILE.pft",
         f"valgrind --tool=cachegrind --cache-sim=yes --I1={D1} --D1={D1} --LL={LL} target/workloads/stream …",
     ]
-    return Part(data, Table(columns, rows, "Misses next to cachegrind's"), text, commands)
+    return Part(data, Table(columns, rows, "Misses compared with cachegrind's"), text, commands)
 
 
 def percent(ours: int, theirs: int) -> float:
-    """Give the deviation in percent."""
+    """Return the deviation in percent."""
     return 100 * (ours / theirs - 1)
 
 
@@ -163,7 +163,7 @@ def simulated(program: Sequence[str], recording: Path) -> Count:
 
 
 def cachegrind(program: Sequence[str], file: Path) -> Count:
-    """Run a program under cachegrind, in the environment in which it is recorded, and give its counts."""
+    """Run a program under cachegrind, in the environment of the recording, and return its counts."""
     preload = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(AGENT.resolve())]))
     environment = [f"GLIBC_TUNABLES={TUNABLES}", f"LD_PRELOAD={preload}", "PINFOLD_MARKS=1"]
     options = [f"--I1={D1}", f"--D1={D1}", f"--LL={LL}", f"--cachegrind-out-file={file}"]

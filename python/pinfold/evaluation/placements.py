@@ -1,4 +1,4 @@
-"""How many placements there are, and how many of them are near one that an affinity hint leads to."""
+"""The number of placements, and how many of them are near one of an affinity hint."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def placements(quick: bool) -> Section:
     near = destinations(opteron, 8)
     text = (
         "Pinnings up to the machine's symmetries. The AutoFinity paper (2012, section 3) prints 78 and 1941 for 8 and "
-        "24 threads on its four Opterons; brute force over its own definition, kept as a test in "
-        "`crates/core/tests`, gives 80 and 1979. Counting is arithmetic; no machine is measured here.\n\n"
-        "The second table counts the placements of 8 threads that become one of the eight affinity hints' when at most "
-        "so many threads move to another last-level cache. With a leeway of 2 the paper (section 3.4) counts 31. "
-        "However its ties are broken, at least 53 of ours are so near; were a thread's move two edits, since it leaves "
-        "a cache and comes to another, its leeway of 2 would be our 1, which gives 22 (15 to 30 by other ways of "
-        "breaking ties)."
+        "24 threads on its four Opterons; brute force by its own definition, a test in `crates/core/tests`, gives 80 "
+        "and 1979. Counting is arithmetic; no machine is measured here.\n\nThe second table counts the placements of "
+        "8 threads that are at most the given number of moved threads away from the placement of one of the eight "
+        "affinity hints; a thread moves to another last-level cache. With a leeway of 2 the paper (section 3.4) "
+        "counts 31. With any rule for ties, at least 53 of pinfold's placements are this near. If a thread's move "
+        "counted as two edits, because it leaves a cache and enters another, the paper's leeway of 2 would be 1 here, "
+        "which gives 22 (15 to 30 with other rules for ties)."
     )
     commands = [
         f"pinfold placements --machine '{opteron}' --threads 8 --count",

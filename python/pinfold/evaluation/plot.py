@@ -1,4 +1,4 @@
-"""The evaluation's plots are files under docs/."""
+"""The evaluation's plots: files under docs/."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Latencies and bandwidths of the simulated machines next to what was published of these machines.
+"""Latencies and bandwidths of the simulated machines compared with published figures of these machines.
 
-Each model holds the published figures with their sources. ``pinfold machines NAME --measure`` runs microbenchmarks on
-the simulated machine and compares. A figure that a number of the model is from is an *input*: it shows that caches,
-directory, page walks and queues together give back what went in. Every other figure is a *check*.
+Each model contains the published figures with their sources. ``pinfold machines NAME --measure`` runs microbenchmarks
+on the simulated machine and compares. A figure that is the source of a number of the model is an *input*: it shows that
+caches, directory, page walks and queues together reproduce it. Every other figure is a *check*.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def published(quick: bool) -> Part:
         f"{report['machine']}: {', '.join(report['none_found'])}" for report in reports if report["none_found"]
     )
     text = (
-        "**Simulated**: idle latencies and saturated bandwidths, measured by microbenchmarks on the models, next to "
-        f"the published figures. {len(compared)} figures of {len(reports)} machines; the worst latency is "
+        "**Simulated**: idle latencies and saturated bandwidths, measured by microbenchmarks on the models, compared "
+        f"with the published figures. {len(compared)} figures of {len(reports)} machines; the worst latency is "
         f"{worst['latency']:.1f} % off, the worst bandwidth {worst['bandwidth']:.1f} %. A figure marked *input* is "
-        "also where a number of the model is from, and shows that the simulated machine gives back what it was given; "
-        f"{len(checks)} are *checks*, which went into no number. Several are of the nearest kin of the machine, as "
-        f"the source says. Nothing was found of: {missing}."
+        f"also the source of a number of the model, and shows that the simulated machine reproduces it; {len(checks)} "
+        "are *checks*, from which no number comes. Several are of a closely related machine, as the source says. No "
+        f"figures were found of: {missing}."
     )
     columns = ["machine", "measure", "simulated", "published", "diff [%]", "", "source"]
     rows = [[machine, *cells(row)] for machine, row in compared]
@@ -50,7 +50,7 @@ def published(quick: bool) -> Part:
 
 
 def cells(row: dict[str, Any]) -> list[str]:
-    """Give a figure as the cells of the table."""
+    """Return a figure as the cells of the table."""
     scale, unit = SCALE[row["unit"]]
     figure = row["published"]
     how = f" by {row['by']}, {row['mix']}" if row["by"] else ""

@@ -1,7 +1,7 @@
-"""SAM on the simulated machine of its paper: thresholds, programs alone and in mixes, how much thresholds matter.
+"""SAM on the simulated machine of its paper: thresholds, programs alone and in mixes, sensitivity to thresholds.
 
-Figures 1 and 2 are made here, what co-location gains and when memory is full; what SAM does with it, in
-``sam_standalone``, ``sam_mixes``, ``sam_abilities`` and ``sam_limits``.
+This module makes figures 1 and 2, the gain of co-location and the saturation of memory. ``sam_standalone``,
+``sam_mixes``, ``sam_abilities`` and ``sam_limits`` show the decisions of SAM.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ from pinfold.evaluation.sam_standalone import plot_speeds, standalone
 from pinfold.evaluation.section import Check, Part, Section, Table, checks_table, record, run_json
 
 MACHINE = "e5-2660v2x2"
-FREQUENCY = 2.2e9  # Of its cores, in hertz.
+FREQUENCY = 2.2e9  # Clock of its cores, in hertz.
 LINE = 64  # Bytes.
 
-# What the paper (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015) prints, sections 2.1, 2.2 and 4.1.
+# The figures that the paper (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015) prints, sections 2.1, 2.2 and 4.1.
 PAPER = {
-    "coherence_threshold": 2.5e-4,  # Events a cycle and thread from which co-location gains more than 5 %.
+    "coherence_threshold": 2.5e-4,  # Events per cycle and thread above which co-location gains more than 5 %.
     "hubench_rate": 1.3e-3,
     "lubench_rate": 2.6e-4,
-    "bandwidth_threshold": 0.034,  # LLC misses a cycle and package: 20 % below what low locality reaches.
-    "high_beyond_low": 3,  # So many tasks with high locality may use more bandwidth than ten with low.
+    "bandwidth_threshold": 0.034,  # LLC misses per cycle and package: 20 % below the highest with low locality.
+    "high_beyond_low": 3,  # This number of tasks with high locality can use more bandwidth than ten with low.
     "low_over_high": 0.9,  # Bandwidth with low over that with high row-buffer locality, ten tasks.
 }
-GAIN = 0.05  # That is substantial.
-NOISE = 0.005  # By so much a gain may fall though accesses to shared data come more often.
+GAIN = 0.05  # A substantial gain.
+NOISE = 0.005  # A gain may fall by this much although accesses to shared data become more frequent.
 
-# What the figures' shapes are taken to be: the threshold within this factor of the paper's; two tasks with nearly twice
-# the bandwidth of one; no more of it with the last task; low locality below high locality, though not by much.
+# The tested shapes of the figures: the threshold within this factor of the paper's; two tasks with nearly twice the
+# bandwidth of one; no more bandwidth with the last task; low locality somewhat below high locality.
 NEAR, LINEAR, FULL, NOT_MUCH_LOWER = 2, 0.9, 1.05, 0.8
 
-# Steps of computing between two accesses to shared data, from seldom to often; None is hubench, which does not compute.
+# Steps of computing between two accesses to shared data, from rare to frequent accesses; None is hubench, which does
+# not compute.
 STEPS = ("25600", "6400", "3200", "1600", "800", "400", "200", "100", None)
 PACKED, SPREAD = "0,1", "0,10"  # Two cores of a package, and one of each.
 TASKS = (1, 2, 3, 4, 5, 6, 8, 10)
 
 
 def rates_of(recording: Path, schedule: str, machine: str = MACHINE) -> dict[str, float]:
-    """Simulate a recording with one pinning; the rates of all its metrics, all threads together."""
+    """Simulate a recording with one pinning; the rates of all its metrics, summed over all threads."""
     record = run_json(["--machine", machine, "--policy", "fixed", "--schedule", schedule, str(recording)], [])
     return {metric["name"].removeprefix("event:"): metric["rate"] for metric in record["rates"][0]["metrics"]}
 
 
 def without_adjacent(directory: str) -> str:
-    """Write the model without the prefetcher that fetches the other half of each pair of lines."""
+    """Write the model without the prefetcher of adjacent lines."""
     model = Path(f"machines/{MACHINE}.toml").read_text()
     file = Path(directory) / "without-adjacent.toml"
     file.write_text(model.replace('"adjacent", ', ""))
@@ -72,7 +73,7 @@ def recorded(directory: str, region: int, program: Sequence[str]) -> Path:
 
 
 def colocation(quick: bool) -> list[dict[str, Any]]:
-    """Figure 1: the speed of two threads in one package over that in two, as they share data more and more often."""
+    """Figure 1: the speed of two threads in one package relative to two packages, as sharing becomes more frequent."""
     points = []
     for steps in STEPS[:: 2 if quick else 1]:
         program = ["hubench", "--size", "16k"] if steps is None else ["lubench", "--mode", steps, "--size", "4M"]
@@ -92,7 +93,7 @@ def colocation(quick: bool) -> list[dict[str, Any]]:
 
 
 def crossing(points: Sequence[dict[str, Any]]) -> float | None:
-    """Give the rate of events at which the gain passes 5 %, by interpolation along the logarithm of the rate."""
+    """Return the rate of events at which the gain exceeds 5 %, by interpolation along the logarithm of the rate."""
     for one, other in pairwise(points):
         if one["gain"] < GAIN <= other["gain"]:
             share = (GAIN - one["gain"]) / (other["gain"] - one["gain"])
@@ -102,7 +103,7 @@ def crossing(points: Sequence[dict[str, Any]]) -> float | None:
 
 
 def bandwidth(quick: bool) -> list[dict[str, Any]]:
-    """Figure 2: what tasks that copy memory on one package copy together."""
+    """Figure 2: the total rate of tasks that copy memory on one package."""
     size, iterations = 48 << 20, 1
     points = []
     for tasks in TASKS[:: 3 if quick else 1]:
@@ -117,7 +118,7 @@ def bandwidth(quick: bool) -> list[dict[str, Any]]:
                 for name, machine in machines.items():
                     rates = rates_of(recording, ",".join(map(str, range(tasks))), machine)
                     copied = size * iterations * rates["iterations"]
-                    # Each line that is read or written misses the LLC once, by the program or by a prefetch for it.
+                    # Each line that is read or written misses the LLC once, on a demand access or on a prefetch.
                     point[name] = {"bytes_per_second": copied, "lines_per_cycle": copied / LINE / FREQUENCY}
         points.append(point)
     return points
@@ -144,31 +145,31 @@ def sam(quick: bool) -> Section:
 
 
 def thresholds_of(file: Path) -> Part:
-    """Set the thresholds that were measured beside the paper's."""
+    """Compare the measured thresholds with the paper's."""
     values = tomllib.loads(file.read_text())
     rows = [
-        ("coherence events a cycle of a task", values["coherence"], PAPER["coherence_threshold"]),
-        ("LLC misses a cycle of a package", values["package_memory"], PAPER["bandwidth_threshold"]),
+        ("coherence events per cycle of a task", values["coherence"], PAPER["coherence_threshold"]),
+        ("LLC misses per cycle of a package", values["package_memory"], PAPER["bandwidth_threshold"]),
     ]
     checks = [
         Check(what, f"{paper:.2g}", f"within a factor of {NEAR}", f"{ours:.2g}", 1 / NEAR < ours / paper < NEAR)
         for what, ours, paper in rows
     ]
     text = (
-        "**Thresholds**, by `pinfold calibrate --thresholds`, with which all that follows was made. They come from "
-        "streams that are made up and not recorded, so that they are the same each time. The one of coherence lies "
-        "lower than the paper's: a line from the other package costs more here, beside what is computed, than it did "
-        "there. The one of memory is 20 % below the lower of both curves, here that of high locality: what the "
-        "prefetchers of the L2 bring does not count as misses, and so only a part of what is copied does. With all "
-        "that is copied it would be several times as high: this model has four channels of memory a package, and the "
-        "paper's machine, with 8 GB a package, hardly had."
+        "**Thresholds**, by `pinfold calibrate --thresholds`; all later results use them. They come from generated "
+        "streams, not from recordings, so they are the same each time. The one of coherence is lower than the "
+        "paper's: a line from the other package costs more here, relative to the computation, than it did there. The "
+        "one of memory is 20 % below the lower of both curves, here that of high locality: lines that the prefetchers "
+        "of the L2 bring do not count as misses, so only a part of the copied lines does. With all copied lines it "
+        "would be several times as high: this model has four channels of memory per package, and the paper's machine, "
+        "with 8 GB per package, probably had fewer."
     )
     data = {"thresholds": values, "threshold_checks": [asdict(check) for check in checks]}
     return Part(data, checks_table(checks, "Thresholds:"), text, [])
 
 
 def microbenchmarks(quick: bool) -> Section:
-    """Make figures 1 and 2 and say where their shapes are the paper's."""
+    """Make figures 1 and 2 and say where their shapes agree with the paper's."""
     gains, copied = colocation(quick), bandwidth(quick)
     threshold = crossing(gains)
     by_rate = sorted(gains, key=lambda point: float(point["events_per_cycle"]))
@@ -189,21 +190,21 @@ def microbenchmarks(quick: bool) -> Section:
             abs(gains[0]["gain"]) < NOISE,
         ),
         Check(
-            "largest fall of the gain, from more computing between accesses to less",
+            "largest fall of the gain as computing between accesses decreases",
             "none",
             f"< {NOISE:.1%}",
             f"{max(fall, 0):.1%}",
             fall < NOISE,
         ),
         Check(
-            "largest fall of the gain, from lower rates of events to higher",
+            "largest fall of the gain as the rate of events increases",
             "none",
             f"< {NOISE:.1%}",
             f"{max(fall_by_rate, 0):.1%}",
             fall_by_rate < NOISE,
         ),
         Check(
-            "events a cycle from which the gain is above 5 %",
+            "events per cycle above which the gain exceeds 5 %",
             f"{PAPER['coherence_threshold']:.1e}",
             f"within a factor of {NEAR}",
             "never" if threshold is None else f"{threshold:.1e}",
@@ -217,7 +218,7 @@ def microbenchmarks(quick: bool) -> Section:
             twofold > LINEAR,
         ),
         Check(
-            "what the last tasks add to the bandwidth, high locality",
+            "bandwidth that the last tasks add, high locality",
             "about 0",
             f"< {FULL - 1:.0%}",
             f"{last - 1:.1%}",
@@ -231,7 +232,7 @@ def microbenchmarks(quick: bool) -> Section:
             NOT_MUCH_LOWER < low < 1,
         ),
         Check(
-            "high-locality tasks that use more than ten low-locality ones",
+            "number of high-locality tasks that use more than ten low-locality ones",
             str(PAPER["high_beyond_low"]),
             str(PAPER["high_beyond_low"]),
             str(most),
@@ -242,23 +243,23 @@ def microbenchmarks(quick: bool) -> Section:
     rates = {point["steps"]: point["events_per_cycle"] for point in gains}
     unhelped = copied[-1]["line_without_adjacent"]["lines_per_cycle"] / rows["row"][-1]
     text = (
-        f"**Simulated**: the paper's microbenchmarks (`workloads/`), recorded and run on `{MACHINE}`, the model of its "
-        "machine, with memory and interconnect from other sources or assumed. Figure 1: two threads that share data "
+        f"**Simulated**: the paper's microbenchmarks (`workloads/`), recorded and run on `{MACHINE}`, the model of "
+        "its machine, with memory and interconnect from other sources or assumed. Figure 1: two threads share data "
         "under a lock, in one package and in two, with more and less computing in between. Events are those that SAM "
-        "counts, loads and stores that the other package's caches serve, a cycle and thread, with the threads in two "
-        f"packages. `hubench` makes {rates.get(None, math.nan):.1e} of them (paper: {PAPER['hubench_rate']:.1e}), "
-        f"`lubench` as it is by default {rates.get(1600, math.nan):.1e} (paper: {PAPER['lubench_rate']:.1e}). With "
-        "fewer steps between accesses than 400 the threads wait for each other, and the rate stays at its greatest "
-        "while the gain goes on to grow. They spin as often as they did while they were recorded, so that these points "
-        "lie elsewhere from one recording to the next, and not in the order of their rates.\n\n"
-        "Figure 2: tasks that copy memory, all in one package, whole rows or a line of each at a time. Axes are as in "
-        "the paper; lines that prefetches bring count as LLC misses. The model has the memory of another machine with "
-        "this processor, all four channels in use. It saturates at several times the 0.034 to 0.047 misses a cycle "
-        "that follow from the paper's threshold; on how many channels the paper's 8 GB a package were is not printed. "
-        "Rows of memory chips are **not** modelled: a line costs the same wherever the one before was. Low locality is "
-        "slower here than in the paper, because the prefetcher of adjacent lines brings one "
-        f"useless line with each: in a model without it, ten tasks copy {unhelped:.2f} of what they do with high "
-        "locality. Real ones hold back when memory is busy; how is not published, and not modelled."
+        "counts, loads and stores that the other package's caches serve, per cycle and thread, with the threads in "
+        f"two packages. `hubench` makes {rates.get(None, math.nan):.1e} of them (paper: {PAPER['hubench_rate']:.1e}), "
+        f"`lubench` with its defaults {rates.get(1600, math.nan):.1e} (paper: {PAPER['lubench_rate']:.1e}). With "
+        "fewer than 400 steps between accesses the threads wait for each other, and the rate stays at its highest "
+        "while the gain continues to grow. They spin as often as they did during the recording, so these points "
+        "differ between recordings, and are not in the order of their rates.\n\nFigure 2: tasks copy memory, all in "
+        "one package, whole rows or a line of each at a time. Axes are as in the paper; lines that prefetches bring "
+        "count as LLC misses. The model has the memory of another machine with this processor, with all four "
+        "channels in use. It saturates at several times the 0.034 to 0.047 misses per cycle of the paper's "
+        "threshold; the paper does not say how many channels its 8 GB per package used. Rows of memory chips are "
+        "**not** modelled: the latency of a line does not depend on the line before. Low locality is slower here "
+        "than in the paper, because the prefetcher of adjacent lines brings one useless line with each: in a model "
+        f"without it, ten tasks copy {unhelped:.2f} of the lines that they copy with high locality. Real prefetchers "
+        "slow down when memory is busy; the rule is not published, and not modelled."
     )
     program = "target/workloads/lubench --mode 400 --threads 2 --size 4M --iterations 2"
     commands = [
@@ -266,9 +267,9 @@ def microbenchmarks(quick: bool) -> Section:
         f"pinfold run --machine {MACHINE} --policy fixed --schedule {SPREAD} --json spread.json lubench.pft",
     ]
     tables = [
-        checks_table(checks, "What makes the figures' shape:"),
+        checks_table(checks, "The shape of the figures:"),
         Table(
-            ["program", "steps", "events a cycle and thread", "gain of one package over two"],
+            ["program", "steps", "events per cycle and thread", "gain of one package over two"],
             [
                 [
                     point["program"],
@@ -284,11 +285,11 @@ def microbenchmarks(quick: bool) -> Section:
             [
                 "tasks",
                 "rows: GB/s",
-                "LLC misses a cycle",
+                "LLC misses per cycle",
                 "lines: GB/s",
-                "LLC misses a cycle",
+                "LLC misses per cycle",
                 "lines, no adjacent-line prefetcher: GB/s",
-                "LLC misses a cycle",
+                "LLC misses per cycle",
             ],
             [
                 [
@@ -328,7 +329,7 @@ def plot_gains(points: Sequence[dict[str, Any]]) -> Path:
     axes.axvline(PAPER["coherence_threshold"], linestyle=":", color="grey")
     axes.annotate("paper's threshold", (PAPER["coherence_threshold"], axes.get_ylim()[1]), va="top", fontsize=8)
     axes.axhline(1 + GAIN, linestyle="--", color="grey", linewidth=0.8)
-    axes.set_xlabel("coherence events between packages, a cycle and thread")
+    axes.set_xlabel("coherence events between packages, per cycle and thread")
     axes.set_ylabel("speed-up in one package")
     axes.set_title(f"Co-location of two sharing threads, simulated: {MACHINE}", fontsize=10)
     return plot.save(drawn, "sam-colocation")
@@ -352,7 +353,7 @@ def plot_bandwidth(points: Sequence[dict[str, Any]]) -> Path:
         )
     axes.set_ylim(bottom=0)
     axes.set_xlabel("tasks in one package")
-    axes.set_ylabel("LLC misses a cycle, package")
+    axes.set_ylabel("LLC misses per cycle, package")
     axes.set_title(f"Memory bandwidth of copying tasks, simulated: {MACHINE}", fontsize=10)
     axes.legend(fontsize=8)
     return plot.save(drawn, "sam-bandwidth")

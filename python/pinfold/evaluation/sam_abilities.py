@@ -1,4 +1,4 @@
-"""What SAM does beyond its paper, measured: each ability alone switched off, and all of them."""
+"""The effect of SAM's additions to its paper: each addition switched off, and all of them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pinfold.evaluation.sam_workloads import ALL, MIXES, mix
 from pinfold.evaluation.section import Part, Table
 
 ABILITIES = {
-    "hysteresis": "who was moved stays a while",
+    "hysteresis": "a moved task stays for a while",
     "cost-gain": "a move must be expected to gain more than it costs",
-    "validation": "what did not help is undone; without it nothing is tried, either",
-    "learn-groups": "tasks of a process share until it is seen which of them do",
-    "faint-sharers": "who shares less than the threshold is brought together for a trial",
+    "validation": "a move that did not help is rolled back; without it there are no trials",
+    "learn-groups": "all tasks of a process count as sharing until measurements show which do",
+    "faint-sharers": "tasks that share less than the threshold are brought together for a trial",
     "faint-contention": "a busy memory's tasks are spread for a trial before it is saturated",
-    "learn-homes": "who was taken from its memory goes back to it",
-    "pages-follow": "pages go with who is moved",
+    "learn-homes": "a task that was moved away from its memory goes back to it",
+    "pages-follow": "pages move with their task",
     "all": "as in the paper",
 }
-"""As ``--without`` names them, and what each does."""
+"""The names for ``--without``, and the effect of each."""
 
 STANDALONE = {"HuBench": 8, "TunkRank": 8, "Canneal": 8, "stencil": 10, "false_sharing": 10}
 TOGETHER = (6, 7, 9, 12, 20)
@@ -31,7 +31,7 @@ SEED = 0
 
 
 def abilities(quick: bool, thresholds: Path) -> Part:
-    """Switch off each ability, and see what is lost."""
+    """Switch off each ability and measure the loss."""
     cases = {f"{name} {tasks}t": [recording(ALL[name], tasks)] for name, tasks in STANDALONE.items()}
     if quick:
         cases = dict(list(cases.items())[:2])
@@ -49,20 +49,21 @@ def abilities(quick: bool, thresholds: Path) -> Part:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Put all settings side by side."""
+    """Compare all settings."""
     base = rows[0]["speeds"]
     body = [
         [row["without"], *(f"{speed / base[name]:.3f}" for name, speed in row["speeds"].items())] for row in rows[1:]
     ]
     return Table(
-        ["without", *base], body, "Speeds without an ability over those with all; of a mix the geometric mean:"
+        ["without", *base], body, "Speeds without an ability relative to those with all; for a mix the geometric mean:"
     )
 
 
 def text() -> str:
-    """Say what was done."""
+    """Describe the experiment."""
     said = "; ".join(f"`{name}`: {what}" for name, what in ABILITIES.items())
     return (
-        f"**Beyond the paper**, simulated on `{MACHINE}`: each ability that the paper's mapper has not, switched off "
-        f"by `--without`. {said}. One order of task creation each, so that a few percent are chance."
+        f"**Beyond the paper**, simulated on `{MACHINE}`: each ability that the paper's mapper does not have, "
+        f"switched off by `--without`. {said}. With one order of task creation each, so differences of a few percent "
+        "are chance."
     )

@@ -1,4 +1,4 @@
-"""SAM's section 4.5, how much its thresholds matter, and what the paper could not try: larger machines."""
+"""SAM's section 4.5, the sensitivity to its thresholds, and larger machines than the paper's."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pinfold.evaluation.section import PINFOLD, Part, Table, output
 FACTORS = (0.1, 0.3, 0.5, 1, 2, 3)
 QUICK_FACTORS = (0.1, 1, 3)
 KEYS = {"coherence": ("coherence", "remote"), "memory": ("memory", "package_memory")}
-"""Which thresholds are changed together."""
+"""The thresholds that are changed together."""
 STANDALONE = {"HuBench": 8, "LuBench": 8, "TunkRank": 8, "SGD": 8, "MemBench": 8}
 SENSITIVE_MIXES = (1, 9, 24)
 SEED = 0
 
 SHARERS, SHARED_BY = "SVD", 8
-"""The program that shares on large machines, and its tasks: half of all tasks are such programs', and half compute."""
-# AMD's family 10h has no events that tell sharing, so the Opterons are not among them.
+"""The program that shares on large machines, and its tasks: half of all tasks are such programs, and half compute."""
+# AMD's family 10h has no events that show sharing, so the Opterons are not among them.
 MACHINES = (
     "e5-2660v2x2",
     "e5-4650x4",
@@ -35,9 +35,9 @@ MACHINES = (
     "epyc-9654x2",
 )
 FULL = {"epyc-9654x2": 384}
-"""Tasks where they are not one a core."""
+"""The number of tasks where it is not one per core."""
 EIGHT = "[[0, 1], [1, 3], [3, 2], [2, 0], [4, 5], [5, 7], [7, 6], [6, 4], [0, 4], [1, 5], [2, 6], [3, 7]]"
-"""Links of eight packages: the corners of a cube."""
+"""Links of eight packages at the corners of a cube."""
 
 
 def calibrated(machine: str, file: Path) -> Path:
@@ -47,7 +47,7 @@ def calibrated(machine: str, file: Path) -> Path:
 
 
 def changed(thresholds: Path, which: str, factor: float) -> Path:
-    """Write thresholds of which one kind is multiplied."""
+    """Write thresholds with one kind multiplied."""
     values = tomllib.loads(thresholds.read_text())
     for key in KEYS[which]:
         values[key] *= factor
@@ -59,7 +59,7 @@ def changed(thresholds: Path, which: str, factor: float) -> Path:
 
 
 def sensitivity(quick: bool, thresholds: Path) -> Part:
-    """Multiply thresholds, and see what is lost."""
+    """Multiply thresholds and measure the loss."""
     cases = {f"{name} {tasks}t": [recording(ALL[name], tasks)] for name, tasks in STANDALONE.items()}
     cases |= {f"mix #{number}": files(mix(MIXES[number])) for number in SENSITIVE_MIXES}
     factors = [factor for factor in FACTORS if factor in QUICK_FACTORS or not quick]
@@ -80,13 +80,13 @@ def sensitivity(quick: bool, thresholds: Path) -> Part:
 
 
 def over_calibrated(rows: Sequence[dict[str, Any]]) -> list[list[float]]:
-    """Give, row by row, each case's speed over that with the thresholds as they were measured."""
+    """Return each case's speed relative to that with the measured thresholds, row by row."""
     base = {row["thresholds"]: row["speeds"] for row in rows if row["factor"] == 1}
     return [[speed / base[row["thresholds"]][name] for name, speed in row["speeds"].items()] for row in rows]
 
 
 def sensitivity_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Put all settings side by side."""
+    """Compare all settings."""
     body = [
         [row["thresholds"], f"{row['factor']:g}", *(f"{speed:.3f}" for speed in speeds)]
         for row, speeds in zip(rows, over_calibrated(rows), strict=True)
@@ -94,29 +94,27 @@ def sensitivity_table(rows: Sequence[dict[str, Any]]) -> Table:
     return Table(
         ["thresholds", "factor", *rows[0]["speeds"]],
         body,
-        "Speeds with changed thresholds over those with the measured ones; of a mix the geometric mean:",
+        "Speeds with changed thresholds relative to the measured ones; for a mix the geometric mean:",
     )
 
 
 def sensitivity_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Say what came out."""
+    """Describe the results."""
     worst = min(
         (speed, row["thresholds"], row["factor"], name)
         for row, speeds in zip(rows, over_calibrated(rows), strict=True)
         for speed, name in zip(speeds, row["speeds"], strict=True)
     )
     return (
-        f"**Sensitivity** (section 4.5), simulated on `{MACHINE}`: coherence thresholds (those for remote "
-        f"memory with them) and "
-        "memory thresholds are multiplied. In the paper coherence may be 0.1 to 2 times what it is; beyond, "
-        "some lose up "
-        "to 30 %. Most is lost here with the thresholds of "
+        f"**Sensitivity** (section 4.5), simulated on `{MACHINE}`: coherence thresholds (those for remote memory with "
+        "them) and memory thresholds are multiplied. In the paper coherence may be 0.1 to 2 times its threshold; "
+        "outside this range some programs lose up to 30 %. The largest loss here is with the thresholds of "
         f"{worst[1]} times {worst[2]:g}: {worst[3]} has {worst[0]:.1%} of its speed."
     )
 
 
 def model(machine: str) -> str:
-    """Give what ``--machine`` takes; eight packages are made of four."""
+    """Return the value of ``--machine``; the model of eight packages is derived from that of four."""
     if machine != "e5-4650x8":
         return machine
     text = Path("machines/e5-4650x4.toml").read_text()
@@ -130,7 +128,7 @@ def model(machine: str) -> str:
 
 
 def grown(machine: str, thresholds: Path | None) -> dict[str, Any]:
-    """Fill a machine with programs that share and programs that compute."""
+    """Run programs that share and programs that compute on all cores of a machine."""
     name = model(machine)
     shape = tomllib.loads((Path(name) if "/" in name else Path(f"machines/{name}.toml")).read_text())["shape"]
     cores = shape["packages"]["count"] * shape["cores_per_package"]["count"]
@@ -154,7 +152,7 @@ def grown(machine: str, thresholds: Path | None) -> dict[str, Any]:
 
 
 def scale(quick: bool) -> Part:
-    """Try larger machines."""
+    """Test larger machines."""
     machines = MACHINES[:2] if quick else MACHINES
     recording(ALL[SHARERS], SHARED_BY)
     recording(CPU, SHARED_BY)
@@ -163,19 +161,19 @@ def scale(quick: bool) -> Part:
 
 
 def scale_text() -> str:
-    """Say what was done."""
+    """Describe the experiment."""
     return (
-        f"**Scale**: half of all tasks are programs of {SHARED_BY} tasks that share (what stands for "
+        f"**Scale**: half of all tasks are programs of {SHARED_BY} tasks that share (the workload for "
         f"{SHARERS}), half compute; "
-        "one task a core, and 384 on the largest machine. Eight packages are those of `e5-4650x4`, on the "
+        "there is one task per core, and 384 on the largest machine. Eight packages are those of `e5-4650x4`, at the "
         "corners of a cube. "
-        "Thresholds are those that `--policy sam` takes for each model by itself. Gains are over one order of "
+        "Thresholds are the default ones of `--policy sam` for each model. Gains are over one order of "
         "task creation."
     )
 
 
 def scale_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Put all machines side by side."""
+    """Compare all machines."""
     return Table(
         [
             "machine",

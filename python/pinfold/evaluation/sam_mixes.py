@@ -1,4 +1,4 @@
-"""SAM's table 2 and figures 7 and 8: programs side by side, against the best that Linux's scheduler comes to."""
+"""SAM's table 2 and figures 7 and 8: programs side by side, compared with the best result of Linux's scheduler."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pinfold.evaluation.sam_workloads import ALL, MIXES, QUICK_MIXES, Applicatio
 from pinfold.evaluation.section import Check, Part, Table, checks_table
 
 SEEDS = range(3)
-"""Each is another order of task creation. Of Linux the best counts, as in the paper; of SAM the middle one."""
+"""Each is another order of task creation. For Linux the best counts, as in the paper; for SAM the median."""
 
 PAPER: dict[str, Any] = {"least_gain": 0.02, "most_gain": 0.36, "linux": (0.69, 0.87), "sam": (0.83, 0.96)}
 """Gains over Linux of all mixes; geometric means over all mixes of the worst and of the best application."""
 
 
 def files(applications: Sequence[Application]) -> list[Path]:
-    """Give the recordings of a mix, one for each process."""
+    """Return the recordings of a mix, one for each process."""
     return [application.file for application in applications for _ in range(application.processes)]
 
 
 def relative(applications: Sequence[Application], run: Run, alone: Mapping[Application, float]) -> list[float]:
-    """Give each application's speed over its best static one alone; of one with several processes their mean's."""
+    """Return each application's speed relative to its best static one alone; the mean of its processes."""
     speeds = iter(run.speeds)
     return [
         sum(next(speeds) for _ in range(application.processes)) / application.processes / alone[application]
@@ -70,7 +70,7 @@ def judged(number: int, alone: Mapping[Application, float], *options: str) -> di
 
 
 def speeds_alone(numbers: Sequence[int]) -> dict[Application, float]:
-    """Give each application's best static speed when it runs alone."""
+    """Return each application's best static speed when it runs alone."""
     wanted = sorted({one for number in numbers for one in mix(MIXES[number])}, key=lambda one: (one.name, one.tasks))
     recordings = [one.file for one in wanted]
     found = at_once(
@@ -93,7 +93,7 @@ def mixes(quick: bool, thresholds: Path) -> Part:
 
 
 def fairness(rows: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
-    """Give, of both, the geometric means of each mix's worst and best application."""
+    """Return, for both, the geometric means of each mix's worst and best application."""
     return {
         name: [geometric_mean(row[which][name] for row in rows) for which in ("min", "max")]
         for name in ("linux", "sam")
@@ -101,31 +101,26 @@ def fairness(rows: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
 
 
 def text(rows: Sequence[dict[str, Any]], means: Mapping[str, Sequence[float]]) -> str:
-    """Say what was done and what came out."""
+    """Describe the experiment and its results."""
     below = [f"#{row['mix']} ({row['geomean_gain']:+.1%})" for row in rows if row["geomean_gain"] < 0]
     gains = [row["geomean_gain"] for row in rows]
     stand = "; ".join(f"{name}: `{workload.program} {workload.arguments}`" for name, workload in ALL.items())
     return (
-        f"**Mixes** (table 2, figures 7 and 8), simulated on `{MACHINE}`: the paper's mixes with our workloads "
-        f"in the place of "
-        f"its programs (`sam_workloads.py` says why which): {stand}. Each program repeats its recorded piece on "
-        f"its own. Its speed "
-        "is taken over that of its best static mapping alone, and a mix's is the geometric mean of its "
-        "applications. As in the "
-        f"paper Linux is the best of {len(SEEDS)} orders of task creation; SAM is the one in the middle of the "
-        f"same. Gains over "
-        f"Linux: {min(gains):+.1%} to {max(gains):+.1%}, geometric mean "
-        f"{geometric_mean(1 + gain for gain in gains) - 1:+.1%} "
-        f"(paper: {PAPER['least_gain']:+.0%} to {PAPER['most_gain']:+.0%}). Worst and best application of a "
-        f"mix, geometric means "
-        f"over all: SAM {means['sam'][0]:.2f} and {means['sam'][1]:.2f}, Linux {means['linux'][0]:.2f} and "
-        f"{means['linux'][1]:.2f} (paper: 0.83 and 0.96 against 0.69 and 0.87). Mixes below Linux's best order: "
+        f"**Mixes** (table 2, figures 7 and 8), simulated on `{MACHINE}`: the paper's mixes with workloads of this "
+        f"project in place of its programs (`sam_workloads.py` gives the reasons): {stand}. Each program repeats its "
+        "recorded region on its own. Its speed is relative to that of its best static mapping alone, and a mix's is "
+        f"the geometric mean of its applications. As in the paper, Linux's result is the best of {len(SEEDS)} orders "
+        f"of task creation; SAM's is the median of the same. Gains over Linux: {min(gains):+.1%} to "
+        f"{max(gains):+.1%}, geometric mean {geometric_mean(1 + gain for gain in gains) - 1:+.1%} (paper: "
+        f"{PAPER['least_gain']:+.0%} to {PAPER['most_gain']:+.0%}). Worst and best application of a mix, geometric "
+        f"means over all: SAM {means['sam'][0]:.2f} and {means['sam'][1]:.2f}, Linux {means['linux'][0]:.2f} and "
+        f"{means['linux'][1]:.2f} (paper: 0.83 and 0.96; Linux 0.69 and 0.87). Mixes below Linux's best order: "
         f"{', '.join(below) or 'none'}."
     )
 
 
 def mixes_checks(data: Mapping[str, Any]) -> Table:
-    """Put what SAM is to reach beside what it does."""
+    """Compare SAM's results with the targets."""
     gains = [row["geomean_gain"] for row in data["mixes"]]
     means = data["fairness"]
     found = [
@@ -150,11 +145,11 @@ def mixes_checks(data: Mapping[str, Any]) -> Table:
                 ours >= paper,
             )
         )
-    return checks_table(found, "What mixes must show:")
+    return checks_table(found, "Targets of the mixes:")
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Put all mixes side by side."""
+    """Compare all mixes."""
     head = ["mix", "applications", "Linux", "SAM", "of other orders", "gain", "Linux min, max", "SAM min, max", "moves"]
     body = [
         [
@@ -169,11 +164,11 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
         ]
         for row in rows
     ]
-    return Table(head, body, "Mixes: geometric mean of speeds over the best static ones alone:")
+    return Table(head, body, "Mixes: geometric mean of speeds relative to the best static ones alone:")
 
 
 def commands() -> list[str]:
-    """Give what anyone can run to get one mix."""
+    """Return commands that run one mix."""
     return [
         f"pinfold run --machine {MACHINE} --policy sam --thresholds thresholds.toml membench-12.pft hubench-8.pft",
         f"pinfold run --machine {MACHINE} --policy none --seed 3 membench-12.pft hubench-8.pft",

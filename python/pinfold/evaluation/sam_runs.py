@@ -1,7 +1,7 @@
-"""Recorded programs on simulated machines under SAM, under the Linux-like scheduler, and pinned: what SAM is judged by.
+"""Recorded programs on simulated machines: under SAM, under the Linux-like scheduler, and pinned.
 
-Each workload is recorded once for each number of threads and each build of pinfold, in ``target/evaluation/sam``,
-where results are kept, too. What is there is not done again.
+Each workload is recorded once for each number of threads and each build of pinfold, in ``target/evaluation/sam``, which
+also has the results. Existing results are not computed again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pinfold.evaluation.affinity_sweep import Workload, build
 from pinfold.evaluation.section import record, run_json
 
 MACHINE = "e5-2660v2x2"
-CORES = 10  # Of a package of that machine; the first PUs of its cores are 0 to 9 and 10 to 19.
-LASTS = "20s"  # Of a run after the policy's first decision, in virtual time.
+CORES = 10  # Cores of a package; the first PUs of the cores are 0 to 9 and 10 to 19.
+LASTS = "20s"  # Virtual duration of a run after the policy's first decision.
 
 T = TypeVar("T")
 
@@ -34,18 +34,18 @@ RECORDINGS = Path("target/evaluation/sam")
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one run.
+    """The result of one run.
 
     Attributes
     ----------
     speeds : list of float
-        By program: repetitions of its piece in a second, over the whole run.
+        By program: repetitions of its recorded region per second, over the whole run.
     events : list of dict
-        By program: what all its tasks have counted, by event.
+        By program: the counts of all its tasks, by event.
     ran : float
         Virtual seconds.
     moves : dict
-        How many moves there were for each reason; empty without SAM.
+        The number of moves for each reason; empty without SAM.
     """
 
     speeds: list[float]
@@ -55,7 +55,7 @@ class Run:
 
 
 def recording(workload: Workload, threads: int) -> Path:
-    """Record a workload, unless that is done."""
+    """Record a workload, unless the recording exists."""
     folder = RECORDINGS / build()
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{workload.name}-{threads}.pft"
@@ -68,7 +68,7 @@ def recording(workload: Workload, threads: int) -> Path:
 
 
 def run(files: Sequence[Path], *policy: str, machine: str = MACHINE, seed: int = 0) -> Run:
-    """Run recordings side by side, unless that is done."""
+    """Run recordings side by side, unless the result exists."""
     arguments = ["--machine", machine, "--seed", str(seed), "--probe", LASTS, "--warm-up", "0s", *policy]
     arguments += map(str, files)
     kept = result(arguments)
@@ -86,14 +86,14 @@ def run(files: Sequence[Path], *policy: str, machine: str = MACHINE, seed: int =
 
 
 def result(arguments: Sequence[str]) -> Path:
-    """Name the file of a result: by this build, the arguments, and what is in the files of thresholds and machines."""
+    """Name the file of a result: by this build, the arguments, and the content of threshold and machine files."""
     texts = [Path(word).read_text() if word.endswith(".toml") else word for word in arguments]
     key = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24]
     return RECORDINGS / build() / f"{key}.json"
 
 
 def write(file: Path, found: dict[str, Any]) -> None:
-    """Write a result, whole or not at all."""
+    """Write a complete result, or nothing."""
     unfinished = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     unfinished.write_text(json.dumps(found))
     unfinished.rename(file)
@@ -115,10 +115,10 @@ def sam(files: Sequence[Path], seed: int, *options: str, machine: str = MACHINE)
 
 
 def static_mappings(threads: int) -> dict[str, list[int]]:
-    """Give mappings of one program to cores of its own, up to the symmetry of both packages.
+    """Return mappings of one program, with a core for each thread, up to the symmetry of both packages.
 
-    All ways to have neighbours in rank together, and those that part neighbours, or pairs of them. More threads than a
-    package has cores may be together on SMT siblings, too.
+    All mappings that keep neighbours in rank together, and those that separate neighbours, or pairs of them. Threads
+    that outnumber a package's cores may also share one package with SMT siblings.
     """
     first, second = list(range(CORES)), list(range(CORES, 2 * CORES))
     mappings = {
@@ -135,7 +135,7 @@ def static_mappings(threads: int) -> dict[str, list[int]]:
 
 
 def best_static(file: Path, threads: int) -> tuple[float, str]:
-    """Search for the best static mapping of a program that runs alone: its speed, and its name."""
+    """Find the best static mapping of a program that runs alone: its speed, and its name."""
     mappings = static_mappings(threads)
     schedules = [word for pus in mappings.values() for word in ("--schedule", ",".join(map(str, pus)))]
     arguments = ["--machine", MACHINE, "--policy", "autopin", "--metric", "iterations", "--probe", LASTS]
@@ -150,22 +150,22 @@ def best_static(file: Path, threads: int) -> tuple[float, str]:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Give the geometric mean."""
+    """Return the geometric mean."""
     return statistics.geometric_mean(values)
 
 
 @cache
 def pool() -> ThreadPoolExecutor:
-    """Give what runs things at the same time, as many as there are processors."""
+    """Return an executor with as many workers as there are processors."""
     return ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
 
 def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """Do independent jobs, and give what they gave in their order."""
+    """Run independent jobs in parallel, and return their results in order."""
     return [future.result() for future in [pool().submit(job) for job in jobs]]
 
 
 def per_cycle(events: dict[str, float], *names: str) -> float:
-    """Give how often these events happened in an unhalted cycle."""
+    """Return the sum of these events per unhalted cycle."""
     cycles = events["cycles"]
     return math.fsum(events[name] for name in names) / cycles if cycles else 0.0

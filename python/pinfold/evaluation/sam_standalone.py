@@ -1,4 +1,4 @@
-"""SAM's figures 5 and 6 and table 1: one program at a time, against the best static mapping and Linux."""
+"""SAM's figures 5 and 6 and table 1: one program at a time, compared with the best static mapping and Linux."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pinfold.evaluation.section import Part, Table
 
 THREADS = (4, 8, 10)
 SEEDS = range(3)
-"""Of the scheduler's chance. What counts is the mean."""
+"""The scheduler's random choices. The mean counts."""
 
-NEAR_STATIC, NEAR_LINUX = 0.98, 0.99  # What SAM must reach of the best static mapping, and of Linux.
+NEAR_STATIC, NEAR_LINUX = 0.98, 0.99  # SAM's targets, relative to the best static mapping and to Linux.
 INTER = ("MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_HITM", "MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_FWD")
 INTRA = ("MEM_LOAD_UOPS_LLC_HIT_RETIRED:XSNP_HITM",)
 MISSES = ("LONGEST_LAT_CACHE:MISS",)
 
 
 def metrics(run: Run, program: int = 0) -> dict[str, float]:
-    """Give what figure 6 shows of a program: rates a thread and unhalted cycle."""
+    """Return the metrics of a program in figure 6: rates per thread and unhalted cycle."""
     events = run.events[program]
     return {
         "instructions_per_cycle": per_cycle(events, "instructions"),
@@ -35,7 +35,7 @@ def metrics(run: Run, program: int = 0) -> dict[str, float]:
 
 
 def judged(name: str, workload: Workload, threads: int, thresholds: Path) -> dict[str, Any]:
-    """Run one program in all ways."""
+    """Run one program under every scheduler and mapping."""
     file = recording(workload, threads)
     static, mapping = best_static(file, threads)
     by_linux = [linux([file], seed) for seed in SEEDS]
@@ -74,7 +74,7 @@ def standalone(quick: bool, thresholds: Path) -> Part:
 
 
 def losses(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Say where SAM is further from the best static mapping than it may be, and where it is below Linux."""
+    """List the programs for which SAM misses its target for the best static mapping, and those below Linux."""
     static = [
         f"{row['workload']} with {row['threads']} threads: {row['sam'] / row['best_static']:.1%} of "
         f"`{row['best_static_mapping']}`"
@@ -90,26 +90,26 @@ def losses(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def text(rows: list[dict[str, Any]]) -> str:
-    """Say what was done and what came out."""
+    """Describe the experiment and its results."""
     static, below = losses(rows)
     most = max(rows, key=lambda row: float(row["sam"] / row["linux"]))
     return (
         f"**Standalone** (figures 5 and 6, table 1), simulated on `{MACHINE}`. Speeds are repetitions of the recorded "
-        "piece in a second over the whole run, SAM's first decisions and moves among them, and the mean of "
-        f"{len(SEEDS)} seeds of the scheduler's chance. Best static: the best of all divisions of neighbouring ranks "
-        "between both packages, of divisions that part neighbours or pairs of them, and of what Linux and SAM came to "
-        f"with any seed; a core each. SAM must reach {NEAR_STATIC:.0%} of the best static mapping and {NEAR_LINUX:.0%} "
-        f"of Linux on each. It gains most on {most['workload']} with {most['threads']} threads: "
-        f"{most['sam'] / most['linux'] - 1:+.0%} over Linux (paper: up to 72 %). Further from the best static mapping: "
-        f"{'; '.join(static) or 'none'}. Below Linux: {'; '.join(below) or 'none'}. Pages go "
-        "with the tasks that SAM moves, and tasks of a program that share less than the threshold are brought together "
-        "for a trial; what that is worth is below. SAM uses SMT siblings last; two threads of HuBench that share one "
-        "core would be quicker still, which no mapping here does."
+        "region per second over the whole run, which includes SAM's first decisions and moves; each is the mean over "
+        f"{len(SEEDS)} seeds of the scheduler. Best static: the best of all divisions of neighbouring ranks between "
+        "both packages, of divisions that separate neighbours or pairs of them, and of the results of Linux and SAM "
+        f"with any seed; with a core for each task. SAM must reach {NEAR_STATIC:.0%} of the best static mapping and "
+        f"{NEAR_LINUX:.0%} of Linux on each. Its largest gain is on {most['workload']} with {most['threads']} "
+        f"threads: {most['sam'] / most['linux'] - 1:+.0%} over Linux (paper: up to 72 %). Below the target for the "
+        f"best static mapping: {'; '.join(static) or 'none'}. Below Linux: {'; '.join(below) or 'none'}. Pages move "
+        "with the tasks that SAM moves, and tasks of a program that share less than the threshold are brought "
+        "together for a trial; the effect of both is below. SAM uses SMT siblings last; two threads of HuBench that "
+        "share one core would be faster still, and no mapping here does this."
     )
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """Put speeds, moves and metrics side by side."""
+    """Compare speeds, moves and metrics."""
     head = [
         *("workload", "threads", "Linux", "SAM", "SAM over Linux", "best static", "moves by cause"),
         *("IPC Linux", "SAM", "inter-package coherence Linux", "SAM", "intra-package coherence Linux", "SAM"),
@@ -137,11 +137,11 @@ def table(rows: list[dict[str, Any]]) -> Table:
                 ),
             ]
         )
-    return Table(head, body, "Speeds over that of the best static mapping; metrics a thread and unhalted cycle:")
+    return Table(head, body, "Speeds relative to the best static mapping; metrics per thread and unhalted cycle:")
 
 
 def commands() -> list[str]:
-    """Give what anyone can run to get one row."""
+    """Return commands that make one row."""
     workload = MICROBENCHMARKS["HuBench"]
     return [
         f"pinfold record --region 0 -o hubench.pft -- {' '.join(workload.command(8))}",

@@ -1,8 +1,7 @@
-"""Which of our workloads stand for those of SAM's evaluation, and the 26 mixes of its table 2.
+"""The workloads in place of the programs of SAM's evaluation, and the 26 mixes of its table 2.
 
-What counts is why a program is in the paper: how much its tasks share, whether it is bound by memory, and how many
-tasks it has. The graph programs share much; PARSEC's and the filters that the paper calls CPU bound share little;
-SPEC's have one task each.
+A workload represents a program of the paper by its sharing, its demand for memory and its number of tasks. The graph
+programs share much; PARSEC's and the filters that the paper calls CPU bound share little; SPEC's have one task each.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ MICROBENCHMARKS = {
     "MemBench": Workload("membench", 1, "--mode row --size 128M --iterations 1", quick=True),
 }
 
-# Paper's program, and ours that stands for it. What is said is why.
+# The paper's program and the workload that represents it. The comments give the reasons.
 PARALLEL = {
-    # Graphs that are walked by all tasks, in phases of sharing and of computing.
+    # All tasks walk the graphs, in phases of sharing and of computing.
     "TunkRank": Workload("bfs", 1, "--size 512k --iterations 2", quick=True),
-    # Filters that update one model: all tasks write all over it.
+    # Filters that update one model: all tasks write to all of it.
     "SGD": Workload("graph_chase", 1, "--mode update --size 1M --iterations 1", quick=True),
     "BSGD": Workload("histogram", 1, "--mode shared --size 256k --iterations 1"),
     "SVD": Workload("hash_join", 2, "--size 1M --iterations 2"),
-    # Sharing between neighbours, which comes and goes.
+    # Sharing between neighbours that varies over time.
     "LSGD": Workload("multigrid", 2, "--size 512k --iterations 8"),
-    # What the paper calls CPU bound: some sharing, of little consequence.
+    # Programs that the paper calls CPU bound: some sharing with little effect.
     "ALS": Workload("lu", 1, "--size 128k --iterations 1"),
     "PMF": Workload("kmeans", 1, "--size 1M --iterations 1"),
     "RBM": Workload("nbody", 1, "--size 32k --iterations 1"),
-    # PARSEC: small data that all tasks read and write, seldom the same.
+    # PARSEC: small data that all tasks read and write, rarely the same.
     "Canneal": Workload("sort", 1, "--size 1M --iterations 1"),
     "Bodytrack": Workload("fft", 1, "--size 1M --iterations 1"),
 }
 
-# Not in the paper: what else there is among our workloads that places differ for.
+# Not in the paper: other workloads for which placements differ.
 OURS = {
     "barrier": Workload("barrier", 0, "--size 400 --iterations 2"),
     "false_sharing": Workload("false_sharing", 0, "--size 128k --iterations 2"),
@@ -47,7 +46,7 @@ OURS = {
     "stream": Workload("stream", 1, "--size 64M --iterations 1"),
 }
 
-# SPEC CPU2006: a task each, on data of more than a cache, or on none.
+# SPEC CPU2006: one task each, with data larger than a cache, or without data.
 SEQUENTIAL = {
     "libq": Workload("membench", 1, "--mode row --size 64M --iterations 1"),
     "soplex": Workload("spmv", 1, "--size 96M --iterations 1"),
@@ -62,7 +61,7 @@ SEQUENTIAL = {
 }
 
 CPU = Workload("compute", 0, "--size 2M --iterations 1")
-"""What the paper calls CPU in its mixes: tasks that only compute."""
+"""The programs that the paper calls CPU in its mixes: tasks that only compute."""
 
 ALL = {**MICROBENCHMARKS, **PARALLEL, **OURS, **SEQUENTIAL, "CPU": CPU}
 
@@ -74,9 +73,9 @@ class Application:
     Attributes
     ----------
     name : str
-        The paper's program that it stands for.
+        The paper's program that it represents.
     tasks : int
-        How many it has, all processes together.
+        The number of its tasks in all processes.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Application:
 
     @property
     def processes(self) -> int:
-        """How many processes there are: SPEC's programs have a task each."""
+        """The number of processes: SPEC's programs have one task each."""
         return self.tasks if self.name in SEQUENTIAL else 1
 
     @property
@@ -94,7 +93,7 @@ class Application:
 
 
 def mix(text: str) -> list[Application]:
-    """Understand a mix as table 2 has it, such as ``12 MemBench, 8 HuBench``."""
+    """Parse a mix as table 2 has it, such as ``12 MemBench, 8 HuBench``."""
     words = (part.split() for part in text.split(","))
     return [Application(name, int(tasks)) for tasks, name in words]
 
@@ -127,6 +126,6 @@ MIXES = {
     25: "16 LSGD, 10 MemBench, 14 CPU",
     26: "16 SGD, 10 MemBench, 14 CPU",
 }
-"""Table 2 of the paper. Numbers 15 and 16 are the same there."""
+"""Table 2 of the paper. Numbers 15 and 16 are equal there."""
 
 QUICK_MIXES = (1, 4, 9, 24)

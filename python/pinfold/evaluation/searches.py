@@ -25,7 +25,7 @@ rate = 80.0
 def searches(quick: bool) -> Section:
     """Compare the exhaustive search with racing on scripted rates."""
     seeds = 3 if quick else 10
-    # The pinnings that the topology gives are found out first, so that the script can give each a rate.
+    # The pinnings of the topology are computed first, so that the script can give each a rate.
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "machine.toml"
         file.write_text(SCRIPT.format(seed=0, pinnings=""))
@@ -50,7 +50,7 @@ def searches(quick: bool) -> Section:
             data.append({"search": search, "right": right, "of": seeds, "mean_time_to_choice_s": measured / seeds})
     text = (
         f"**Simulated**: a scripted machine of the shape of four Opterons, {len(candidates)} candidates for 8 threads "
-        "with rates from 80 to 100 per second, 3 % noise, and 2 s to warm up after each re-pinning; default times "
+        "with rates from 80 to 100 per second, 3 % noise, and 2 s of warm-up after each re-pinning; default times "
         "(t = 30 s, w = i = 15 s). Times are virtual."
     )
     commands = ["pinfold run --machine scripted:FILE.toml --search racing"]

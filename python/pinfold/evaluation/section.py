@@ -1,4 +1,4 @@
-"""A section of the evaluation, and what every section needs to be made."""
+"""A section of the evaluation, and what all sections share."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Table = tables.Table
 
 @dataclass
 class Check:
-    """One of the things that make a figure's shape.
+    """A property of a figure's shape.
 
     Attributes
     ----------
     what : str
-        What is looked at.
+        The property.
     paper : str
         The paper's figure.
     must_be : str
-        What ours must be.
+        The condition.
     simulated : str
-        What it is.
+        The simulated figure.
     holds : bool
-        Whether it is so.
+        Whether the condition holds.
     """
 
     what: str
@@ -44,7 +44,7 @@ class Check:
 
 
 def checks_table(checks: Sequence[Check], caption: str) -> Table:
-    """Give the checks of a figure's shape as a table."""
+    """Return the checks of a figure's shape as a table."""
     rows = [
         [
             check.what,
@@ -60,7 +60,7 @@ def checks_table(checks: Sequence[Check], caption: str) -> Table:
 
 @dataclass
 class Section:
-    """A part of the evaluation that is made as a whole.
+    """A part of the evaluation with one JSON file.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class Section:
     title : str
         The heading.
     text : str
-        What was done and what the figures say, as Markdown.
+        The experiment and its results, as Markdown.
     commands : sequence of str
-        What anyone can run to get these figures.
+        Commands that make these figures.
     tables : sequence of Table
         The figures.
     data : dict
-        What goes into the JSON file.
+        The content of the JSON file.
     plots : sequence of Path
         Pictures under ``docs/``.
     """
@@ -89,7 +89,7 @@ class Section:
     plots: Sequence[Path] = field(default_factory=list)
 
     def markdown(self) -> str:
-        """Give the section as Markdown."""
+        """Return the section as Markdown."""
         lines = [f"## {self.title}", "", self.text, ""]
         lines += ["    " + command for command in self.commands]
         lines.append("")
@@ -103,18 +103,18 @@ class Section:
 
 @dataclass
 class Part:
-    """What one check adds to a section that several make together.
+    """A check's contribution to a section of several checks.
 
     Attributes
     ----------
     data : dict
-        Its keys of the JSON file.
+        Its keys in the JSON file.
     table : Table
         Its figures.
     text : str
-        What was done and what the figures say, as Markdown.
+        The experiment and its results, as Markdown.
     commands : sequence of str
-        What anyone can run to get these figures.
+        Commands that make these figures.
     """
 
     data: dict[str, Any]
@@ -124,7 +124,7 @@ class Part:
 
 
 def output(command: Sequence[str]) -> str:
-    """Run a command and give its standard output; its failure is ours, with what it said."""
+    """Run a command and return its standard output. A failure ends this program with the command's error output."""
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"`{' '.join(command)}` ended with status {result.returncode}:\n{result.stderr}")
@@ -137,7 +137,7 @@ def record(program: Sequence[str], recording: Path, *arguments: str) -> None:
 
 
 def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]:
-    """Run ``pinfold run`` and give what it wrote to ``--json``."""
+    """Run ``pinfold run`` and return the output of ``--json``."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "run.json"
         separator = ["--"] if program else []
@@ -147,5 +147,5 @@ def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]
 
 
 def here() -> str:
-    """Give the machine at hand in one line."""
+    """Return this machine in one line."""
     return output([str(PINFOLD), "topo"]).splitlines()[0]

@@ -1,4 +1,4 @@
-"""The simulator next to what is known otherwise: other simulators, published figures, real machines."""
+"""The simulator compared with other simulators, published figures and real machines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, hos
 
 
 def validation(quick: bool) -> Section:
-    """Make every part."""
+    """Run all checks."""
     parts = [make(quick) for make in PARTS]
     data: dict[str, Any] = {"reduced": quick}
     for part in parts:
         data |= part.data
     return Section(
         "validation",
-        "The simulator, checked",
+        "Validation of the simulator",
         "\n\n".join([*(["A reduced set (`make evaluation-quick`)."] if quick else []), *(part.text for part in parts)]),
         [command for part in parts for command in part.commands],
         [part.table for part in parts],

@@ -1,6 +1,6 @@
-"""What pinfold learns with beside WEKA, which AutoFinity's paper used: the same features, and as accurate rules.
+"""pinfold's learners compared with WEKA, which AutoFinity's paper used: selected features, and accuracy of rules.
 
-WEKA's answers are kept with the tests, in ``tests/python/data/weka.json``; ``scripts/weka`` asks it again.
+WEKA's results are stored with the tests, in ``tests/python/data/weka.json``; ``scripts/weka`` makes them again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TESTS = Path("tests/python")
 
 
 def weka(quick: bool) -> Part:
-    """Select features and learn rules of every data set that WEKA was asked about; the reduced set draws folds once."""
+    """Select features and learn rules from every data set with results of WEKA; the reduced set draws folds once."""
     data_sets = _data_sets()
     reference: dict[str, Any] = json.loads((TESTS / "data/weka.json").read_text())["data"]
     equal = {
@@ -45,19 +45,21 @@ def weka(quick: bool) -> Part:
     ]
     return Part(
         {"cfs_equal_to_weka": all(equal.values()), "cfs": equal, "ripper_accuracy": ours, "jrip_accuracy": theirs},
-        Table(["data set", "features that CFS selects", "RIPPER", "WEKA's JRip"], rows, "Learners beside WEKA's:"),
-        "The learners are held against WEKA's `CfsSubsetEval` and `JRip`, which the paper used, on the same folds.",
+        Table(
+            ["data set", "features that CFS selects", "RIPPER", "WEKA's JRip"], rows, "Learners compared with WEKA's:"
+        ),
+        "The learners are compared with WEKA's `CfsSubsetEval` and `JRip`, which the paper used, on the same folds.",
         ["scripts/weka"],
     )
 
 
 def _data_sets() -> ModuleType:
-    """Load the data sets of the tests, which are no package."""
+    """Load the data sets of the tests, which are not in a package."""
     specification = importlib.util.spec_from_file_location("learning_data", TESTS / "learning_data.py")
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    # Its data classes look themselves up there.
+    # Its data classes look for their own module there.
     sys.modules[specification.name] = module
     specification.loader.exec_module(module)
     return module
@@ -70,7 +72,7 @@ def _selects_the_same(data: Any, selected: list[int]) -> bool:
 
 
 def _accuracy(data: Any, drawn: list[str]) -> float:
-    """Return the share of rows that are right, of all times that folds were drawn."""
+    """Return the share of correctly classified rows over all drawn folds."""
     correct = 0
     for seed, of_rows in enumerate(drawn):
         fold = np.array(list(of_rows), dtype=int)

@@ -1,8 +1,8 @@
-"""Learning which affinity suits a program: counters are selected, behaviour becomes actions, actions become rules.
+"""Learns which affinity suits a program: selects counters, turns behaviour into actions, and actions into rules.
 
-The steps are those of AutoFinity (Moore and Childers, 2012): :mod:`pinfold.learn.cfs` picks the counters that matter,
-:mod:`pinfold.learn.action_table` says which hint was best for each behaviour, :mod:`pinfold.learn.ripper` makes rules
-of that, and :mod:`pinfold.learn.rule_policy` writes them as the policy that ``pinfold`` evaluates;
-:mod:`pinfold.learn.hint_policy` does all of it, and :mod:`pinfold.learn.judging` judges it. Files are read and written
-where a function's name says so; :mod:`pinfold.learn.machines` alone runs a program, the binary.
+The steps are those of AutoFinity (Moore and Childers, 2012). :mod:`pinfold.learn.cfs` selects the relevant counters.
+:mod:`pinfold.learn.action_table` has the best hint for each behaviour. :mod:`pinfold.learn.ripper` learns rules from
+it. :mod:`pinfold.learn.rule_policy` writes them as the policy that ``pinfold`` evaluates.
+:mod:`pinfold.learn.hint_policy` runs all these steps, and :mod:`pinfold.learn.judging` evaluates the policy. Only
+functions whose names say so read and write files. Only :mod:`pinfold.learn.machines` runs a program, the binary.
 """

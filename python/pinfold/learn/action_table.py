@@ -1,18 +1,19 @@
-"""The action table: which affinity hint was best for which behaviour.
+"""The action table: the best affinity hint for each behaviour.
 
 BUILDACTIONTABLE of AutoFinity (Moore and Childers, 2012, section 2.2 and figure 6), in these steps:
 
-1. Counters become bins, five by default (section 3.2); the bins of all counters are the *behaviour*.
-2. For each behaviour that was seen in a placement, the performances that the same programs had in the same sample
-   period in each other placement with as many threads are collected (lines 2 to 8 of the figure), and condensed to one
-   (line 15).
-3. A placement stands for the hints that it corresponds to (line 12, :func:`pinfold.learn.hints.affinity_hints`).
-4. For each behaviour and placement the hint with the greatest performance is an action (lines 19 to 22).
+1. Counters become bins, five by default (section 3.2). The bins of all counters are the *behaviour*.
+2. For each behaviour that was observed in a placement, the performances of the same programs in the same sample period
+   in each other placement with the same number of threads are collected (lines 2 to 8 of the figure), and condensed to
+   one (line 15).
+3. A placement belongs to the hints that it corresponds to (line 12, :func:`pinfold.learn.hints.affinity_hints`).
+4. For each behaviour and placement the hint with the highest performance is an action (lines 19 to 22).
 
-Where more than one placement stands for a hint, because of the leeway, the hint has their average. The figure's line 18
-would keep whichever comes last, which is an accident of an order that it does not give.
+Because of the leeway, several placements can belong to a hint; the hint then has their average. The figure's line 18
+would keep the last one, but the figure does not define their order.
 
-RIPPER makes rules of the actions. It sees bins as ordered numbers, and :func:`rules_on_values` gives the bounds back.
+RIPPER learns rules from the actions. It sees bins as ordered numbers, and :func:`rules_on_values` converts the bounds
+back.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from pinfold.learn.observations import Observation, Program
 from pinfold.learn.ripper import ABOVE, Condition, Rule
 
 LEEWAY = 2
-"""The leeway that the paper settles on (section 3.4)."""
+"""The leeway that the paper chooses (section 3.4)."""
 
 BINS = 5
-"""The number of bins that the paper settles on (section 3.2)."""
+"""The number of bins that the paper chooses (section 3.2)."""
 
 Behaviour = tuple[int, ...]
 """The bin of each metric; ``discretize.MISSING`` where it has no value."""
 
 BestMatches = Callable[[str, int], Mapping[Hint, Loads]]
-"""GETAFFINITY of all hints, for a machine and a number of threads. Of hints that do equally well the first wins."""
+"""GETAFFINITY of all hints, for a machine and a number of threads. Among equally good hints the first is taken."""
 
 CONDENSE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "average": statistics.fmean,
@@ -53,18 +54,18 @@ CONDENSE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "sum": sum,
 }
-"""The condense functions of figure 9b, of positive performances; the paper settles on ``median`` (section 3.3)."""
+"""The condense functions of figure 9b, for positive performances; the paper chooses ``median`` (section 3.3)."""
 
 DISCRETIZE: Mapping[str, Callable[[Floats, int], Floats]] = {
     "equal_width": equal_width_thresholds,
     "fixed_width": partial(equal_width_thresholds, adjust=False),
     "equal_frequency": equal_frequency_thresholds,
 }
-"""The methods of figure 9a; ``equal_width`` with the adjustment that the paper switched on."""
+"""The methods of figure 9a; ``equal_width`` with the adjustment that the paper uses."""
 
 
 class Source(NamedTuple):
-    """A placement in which a behaviour was seen."""
+    """A placement in which a behaviour was observed."""
 
     machine: str
     threads: int
@@ -73,7 +74,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Action:
-    """A row of the table: the hint to take if the behaviour is seen in the placement."""
+    """A row of the table: the hint for a behaviour that is observed in the placement."""
 
     behaviour: Behaviour
     source: Source
@@ -87,13 +88,13 @@ def thresholds(
     method: str = "equal_width",
     count: int = BINS,
 ) -> list[Floats]:
-    """Return where the values of each metric are cut into bins.
+    """Return the thresholds between the bins of each metric.
 
     Args:
-        observations: one at least.
-        method: bins of equal width whose number adjusts itself to the column, the paper's choice; of equal width and
-            always ``count``; or with equally many observations. :mod:`pinfold.learn.discretize` says more.
-        count: how many bins at most.
+        observations: at least one.
+        method: bins of equal width whose number adapts to the column, the paper's choice; bins of equal width, always
+        ``count`` of them; or bins with equally many observations. See :mod:`pinfold.learn.discretize`.
+        count: the highest number of bins.
 
     Raises:
         ValueError: if the method is unknown, there are no observations, or no bins.
@@ -116,15 +117,15 @@ def build_action_table(
     """Build the table, sorted by behaviour and placement.
 
     Args:
-        observations: for what the paper does with them before see ``sensitive`` and ``relative_to_slowest`` of
-            :mod:`pinfold.learn.observations`.
+        observations: ``sensitive`` and ``relative_to_slowest`` of :mod:`pinfold.learn.observations` prepare them as in
+        the paper.
         cuts: the thresholds of each metric.
-        best_matches: the placement that each hint would give.
+        best_matches: the placement of each hint.
         condense: one of ``CONDENSE``.
-        leeway: how many threads a placement may be away from a hint's best match.
+        leeway: the highest number of threads by which a placement may differ from a hint's best match.
 
     Raises:
-        ValueError: if a parameter cannot be used; the message says which.
+        ValueError: if a parameter is not valid; the message names it.
     """
     if condense not in CONDENSE:
         raise ValueError(f"condense is {condense!r}: it must be one of {', '.join(CONDENSE)}")
@@ -160,7 +161,7 @@ class _Hinted:
 
     @classmethod
     def of(cls, matches: Mapping[Hint, Loads], destinations: Sequence[Loads], leeway: int) -> _Hinted:
-        """Ask of each destination which hints it corresponds to (line 12)."""
+        """Find the hints that each destination corresponds to (line 12)."""
         placements: dict[Hint, list[Loads]] = {hint: [] for hint in matches}
         for loads in destinations:
             for hint in affinity_hints(loads, matches, leeway):
@@ -170,11 +171,12 @@ class _Hinted:
     def consequences(
         self, periods: Sequence[Mapping[Loads, Sequence[float]]], condense: Callable[[Sequence[float]], float]
     ) -> dict[Hint, float]:
-        """Return the performance under each hint for which there was an observation, of these periods' performances."""
+        """Return the performance under each hint with an observation, from the performances of these periods."""
         condensed = {}
         for loads in {loads for of_hint in self.placements.values() for loads in of_hint}:
             if had := [value for period in periods for value in period.get(loads, ())]:
-                # What most are, since few programs behave alike in the same placement: all functions leave it alone.
+                # The usual case, because few programs behave alike in the same placement. All functions leave a single
+                # value unchanged.
                 condensed[loads] = had[0] if len(had) == 1 else condense(had)
         found = {
             hint: [condensed[one] for one in of_hint if one in condensed] for hint, of_hint in self.placements.items()
@@ -185,7 +187,7 @@ class _Hinted:
 def _behaviours(
     observations: Iterable[Observation], cuts: Sequence[Floats]
 ) -> tuple[dict[tuple[Behaviour, Source], list[_Period]], dict[_Period, dict[Loads, list[float]]]]:
-    """Return in which periods each behaviour was seen in each placement, and their performances (lines 2 to 8)."""
+    """Return the periods of each behaviour in each placement, and their performances (lines 2 to 8)."""
     periods: dict[_Period, list[Observation]] = {}
     for one in observations:
         periods.setdefault((one.program, one.period), []).append(one)
@@ -205,7 +207,7 @@ def _behaviours(
 
 
 def training_rows(table: Sequence[Action]) -> tuple[Floats, NDArray[np.str_]]:
-    """Return what RIPPER learns from: bins of shape (rows, metrics), NaN for missing, and each row's hint as text."""
+    """Return RIPPER's training data: bins of shape (rows, metrics), NaN for missing, and each row's hint as text."""
     behaviours = np.array([action.behaviour for action in table], dtype=np.float64)
     behaviours[behaviours == MISSING] = np.nan
     return behaviours, np.array([str(action.hint) for action in table])
@@ -225,4 +227,4 @@ def _on_values(condition: Condition, cut: Floats) -> Condition:
         return replace(condition, threshold=float(cut[place]))
     if condition.operator == AT_LEAST:
         return replace(condition, operator=ABOVE, threshold=float(cut[place - 1]))
-    raise ValueError(f"the condition {condition} is on a bin by its name: learn with bins as numbers")
+    raise ValueError(f"the condition {condition} compares a bin by its name: learn with bins as numbers")

@@ -1,15 +1,15 @@
-"""Selects the few features that matter: correlation-based feature selection with a greedy search.
+"""Selects the relevant features: correlation-based feature selection with a greedy search.
 
-A good subset has features that say much about the class and little about each other (Hall, "Correlation-based Feature
+The features of a good subset correlate with the class and little with each other (Hall, "Correlation-based Feature
 Selection for Machine Learning", thesis, University of Waikato 1999, chapter 4). Steps:
 
 1. Numbers become intervals (:func:`pinfold.learn.discretize.mdl_thresholds`).
-2. How much two columns say about each other is their symmetrical uncertainty (thesis, section 4.2).
-3. Beginning with no feature, the one is added that makes the merit greatest, until none makes it greater.
-4. Features are added that say more about the class than about any that is selected already ("locally predictive").
+2. The correlation of two columns is their symmetrical uncertainty (thesis, section 4.2).
+3. Starting without features, the feature that increases the merit most is added, until none increases it.
+4. Features are added that correlate more with the class than with any selected feature ("locally predictive").
 
-With the defaults this selects what WEKA's ``CfsSubsetEval -P 1 -E 1`` with ``GreedyStepwise`` (forward, no threshold)
-does. AutoFinity chooses its counters with that (Moore and Childers, 2012, section 3.1).
+With the defaults the result is that of WEKA's ``CfsSubsetEval -P 1 -E 1`` with ``GreedyStepwise`` (forward, no
+threshold). AutoFinity selects its counters with it (Moore and Childers, 2012, section 3.1).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from pinfold.learn.nominal import nominal_mask
 
 
 class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Selects features by correlation-based feature selection, in the order in which they help.
+    """Selects features by correlation-based feature selection, in the order of their contribution.
 
     Args:
-        max_features: how many at most; None for as many as help. A processor counts a few events at a time only.
-        locally_predictive: whether step 4 of the module's description is done.
-        categorical_features: which features are nominal: indices, a mask, or None for none. Their values are codes
-            without an order.
-        target: ``class``: ``y`` names classes. ``numeric``: it is a number, such as instructions a cycle; then columns
-            are compared by the absolute value of Pearson's correlation (Hall, ICML 2000), a missing value is its
-            column's mean, and no feature may be nominal. Features' units make no difference; in WEKA they do, and its
-            choice is this one where all features have the same standard deviation.
+        max_features: the highest number of features; None for no limit. A processor counts only a few events at a time.
+        locally_predictive: whether to do step 4 of the module's description.
+        categorical_features: the nominal features: indices, a mask, or None for none. Their values are codes without an
+        order.
+        target: ``class``: ``y`` contains classes. ``numeric``: it contains numbers, such as instructions per cycle.
+        Then columns are compared by the absolute value of Pearson's correlation (Hall, ICML 2000), a missing value is
+        the mean of its column, and no feature may be nominal. The units of features have no effect; in WEKA they have,
+        and its result is the same where all features have the same standard deviation.
 
     Attributes:
-        scores_: shape (features,), what each feature alone says about the target, from 0 to 1.
+        scores_: shape (features,), the correlation of each single feature with the target, from 0 to 1.
         selected_: indices of the selected features, in the order of their selection.
-        merit_: the merit of what the greedy search selected, from 0 to 1.
-        n_features_in_: how many features there were.
+        merit_: the merit of the features of the greedy search, from 0 to 1.
+        n_features_in_: the number of features.
 
     >>> from sklearn.datasets import load_iris
     >>> CfsSelector().fit(*load_iris(return_X_y=True)).selected_.tolist()
@@ -59,7 +59,7 @@ class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         categorical_features: ArrayLike | None = None,
         target: Literal["class", "numeric"] = "class",
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` validates them."""
         self.max_features = max_features
         self.locally_predictive = locally_predictive
         self.categorical_features = categorical_features
@@ -69,11 +69,11 @@ class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Select features.
 
         Args:
-            X: shape (rows, features); NaN is a value that is missing.
+            X: shape (rows, features); NaN is a missing value.
             y: shape (rows,).
 
         Raises:
-            ValueError: if a parameter or the data cannot be used; the message says which.
+            ValueError: if a parameter or the data is not valid; the message names it.
         """
         if self.max_features is not None and self.max_features < 1:
             raise ValueError(f"max_features is {self.max_features}: it must be at least 1, or None for no limit")
@@ -106,7 +106,7 @@ class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         return mask
 
     def __sklearn_tags__(self) -> Any:
-        """Say that a target is needed, and that values may be missing."""
+        """Declare that a target is required, and that values may be missing."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
@@ -114,7 +114,7 @@ class CfsSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Correlation:
-    """What each column says about the target, and about each other column, both from 0 to 1."""
+    """The correlation of each column with the target, and with each other column, both from 0 to 1."""
 
     with_target: Floats
 
@@ -122,7 +122,7 @@ class _Correlation:
         self._rows: dict[int, Floats] = {}
 
     def with_features(self, feature: int) -> Floats:
-        """Return what this feature says about each one, shape (features,)."""
+        """Return the correlation of this feature with each one, shape (features,)."""
         if feature not in self._rows:
             self._rows[feature] = self._compute(feature)
         return self._rows[feature]
@@ -140,7 +140,7 @@ class _Uncertainty(_Correlation):
             _codes(column) if is_nominal else bins(column, mdl_thresholds(column, classes))
             for column, is_nominal in zip(values.T, nominal, strict=True)
         ]
-        # One more than the greatest code stands for a missing value, the same one in all columns.
+        # The code after the highest is a missing value, the same one in all columns.
         self._size = max(int(classes.max()), *(int(column.max()) for column in columns)) + 2
         self._columns = np.array([np.where(column < 0, self._size - 1, column) for column in columns])
         self.with_target = self._with(classes)
@@ -164,7 +164,7 @@ def _codes(column: Floats) -> Codes:
 
 
 def _spread_missing(counts: Floats) -> Floats:
-    """Give the rows with missing values, last of each axis, to the present values in proportion to their frequency."""
+    """Distribute the rows with missing values, last of each axis, over the present values in proportion."""
     present = counts[:, :-1, :-1]
     only_first, only_second, both = counts[:, -1, :-1], counts[:, :-1, -1], counts[:, -1, -1]
     first = _shares(counts[:, :-1, :].sum(axis=2))
@@ -214,7 +214,7 @@ def _standardised(columns: Floats) -> Floats:
 
 
 def _grow(correlation: _Correlation, limit: int) -> tuple[list[int], float]:
-    """Add the feature that makes the merit greatest until none makes it greater; return features and merit.
+    """Add the feature that increases the merit most until none increases it; return features and merit.
 
     The merit of k features is k r_t / sqrt(k + k (k - 1) r_f), with the means of their correlations with the target and
     with each other.
@@ -240,7 +240,7 @@ def _grow(correlation: _Correlation, limit: int) -> tuple[list[int], float]:
 
 
 def _add_locally_predictive(correlation: _Correlation, selected: list[int], limit: int) -> None:
-    """Go through the other features, those that say most about the target first."""
+    """Try the other features, in descending order of their correlation with the target."""
     for feature in np.argsort(-correlation.with_target, kind="stable").tolist():
         if len(selected) >= limit or correlation.with_target[feature] == 0:
             return

@@ -1,12 +1,12 @@
-"""The training rows as RIPPER looks at them, and its inner search: which condition gains the most.
+"""The training rows in the form that RIPPER searches, and its inner search: the condition with the highest gain.
 
 Each feature's values are numbered in ascending order, its *codes*; a missing value has the code after the last. Every
-(feature, code) is one *bin*, numbered through all features. A search counts the rows and the positive ones in each bin,
-and cumulative sums over the bins give what `<=` and `>=` at every value of every feature would cover. No step is a loop
-over values or over features.
+(feature, code) is one *bin*, and bins are numbered through all features. A search counts the rows and the positive rows
+in each bin. Cumulative sums over the bins give the coverage of `<=` and `>=` at every value of every feature. There is
+no loop over values or over features.
 
-How rows are counted depends on which is less work: into all bins (features with few values, or many rows), or by
-sorting the bins of the rows (few rows are left of many).
+Rows are counted in the cheaper of two methods: into all bins (features with few values, or many rows), or by sorting
+the bins of the rows (few of many rows are left).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rows = NDArray[np.intp]
 AT_MOST, AT_LEAST, EQUAL = "<=", ">=", "="
 
 SORT_BELOW = 8
-"""Rows are sorted when there are more bins than so many times the rows' values; about where the two cost the same."""
+"""Rows are sorted when there are more bins than this multiple of the rows' values, where both methods cost the same."""
 
 
 class CodedCondition(NamedTuple):
@@ -38,17 +38,17 @@ class CodedCondition(NamedTuple):
 
 
 class Levels:
-    """What a feature's codes stand for, of all features, as the training rows have them."""
+    """The values of all features' codes, from the training rows."""
 
     def __init__(self, values: Floats, nominal: Mask) -> None:
-        """Take values of the shape (rows, features) in which NaN is missing."""
+        """Take values of the shape (rows, features). NaN is a missing value."""
         self.nominal = nominal
         columns = np.ascontiguousarray(values.T)
-        order = columns.argsort(axis=1)  # NaN last.
+        order = columns.argsort(axis=1)  # NaN is last.
         ordered = np.take_along_axis(columns, order, axis=1)
         first = np.isfinite(ordered)
         first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-        #: Each feature's values, in ascending order; the position of one is its code.
+        #: Each feature's values, in ascending order; the position of a value is its code.
         self.values: list[Floats] = [column[starts] for column, starts in zip(ordered, first, strict=True)]
         #: The code of a missing value.
         self.missing_code = first.sum(axis=1)
@@ -61,13 +61,13 @@ class Levels:
         self.bin_missing[self.first_bin[1:] - 1] = True
         self.bin_nominal = nominal[self.bin_feature]
         self.any_nominal = bool(nominal.any())
-        #: How many conditions there are to choose from.
+        #: The number of possible conditions.
         self.possible_conditions = int(np.sum(self.missing_code * np.where(nominal, 1, 2)))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Some of the training rows, their codes in both orders of memory."""
+    """Some of the training rows: their codes in both orders of memory."""
 
     levels: Levels
     codes: Rows
@@ -78,17 +78,17 @@ class Columns:
 
     @classmethod
     def of(cls, levels: Levels) -> Columns:
-        """Take all rows."""
+        """Return all rows."""
         bins = np.ascontiguousarray((levels.codes + levels.first_bin[:-1, None]).T)
         has_missing = bool((levels.codes == levels.missing_code[:, None]).any())
         return cls(levels, levels.codes, bins, has_missing)
 
     def take(self, rows: Rows) -> Columns:
-        """Take these rows only."""
+        """Return these rows only."""
         return Columns(self.levels, self.codes[:, rows], self.bins[rows], self.has_missing)
 
     def covers(self, condition: CodedCondition, rows: Rows | None = None) -> Mask:
-        """Return which of the rows, or of all, fulfil a condition. A missing value fulfils none."""
+        """Return which of the rows, or of all, fulfil a condition. A missing value fulfils no condition."""
         feature, operator, code = condition
         codes = self.codes[feature] if rows is None else self.codes[feature][rows]
         if operator == AT_MOST:
@@ -109,7 +109,7 @@ class Columns:
         return covered
 
     def count(self, rows: Rows, positive: Mask) -> Counts:
-        """Count rows and positive ones in the bins."""
+        """Count rows and positive rows in the bins."""
         size = len(self.levels.bin_feature)
         taken = self.bins[rows]
         if size <= SORT_BELOW * taken.size:
@@ -126,15 +126,15 @@ class Columns:
         return Counts(ordered[ends][has_positive] >> 1, within[:, has_positive], up_to[:, has_positive])
 
     def present(self, rows: Rows, positive: Mask) -> Rows:
-        """Return how many rows, and how many positive ones, have a value, shape (2, features)."""
+        """Return the number of rows, and of positive rows, that have a value, shape (2, features)."""
         present = self.codes[:, rows] != self.levels.missing_code[:, None]
         return np.array([present.sum(axis=1), present[:, positive].sum(axis=1)])
 
 
 class Counts(NamedTuple):
-    """How many rows, and how many positive ones, bins have: only those bins with positive rows.
+    """The numbers of rows and of positive rows in bins, for the bins with positive rows.
 
-    A condition that ends at another bin covers as many positive rows as one that ends earlier, and more negative ones.
+    A condition that ends at another bin covers as many positive rows as one that ends earlier, and more negative rows.
     """
 
     bins: Rows
@@ -146,7 +146,7 @@ class Counts(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """The best condition, what it gains in bits, and how many positive rows it covers."""
+    """The best condition, its gain in bits, and the number of positive rows that it covers."""
 
     condition: CodedCondition
     gain: float
@@ -154,31 +154,32 @@ class Growth(NamedTuple):
 
 
 class Search:
-    """The inner search; it keeps the logarithms of all counts that can occur."""
+    """The inner search. It stores the logarithms of all counts that can occur."""
 
     def __init__(self, rows: int) -> None:
-        """Prepare for so many rows at most."""
-        # Not by numpy, whose logarithms differ in the last bit from processor to processor: rules would, too.
+        """Prepare for at most this number of rows."""
+        # Not by numpy, whose logarithms differ in the last bit between processors: rules would differ, too.
         self._log2: Floats = np.array([log2(count) for count in range(1, rows + 2)])
 
     def best(self, columns: Columns, rows: Rows, positive: Mask, spent: Mask) -> Growth | None:
-        """Return the condition with the greatest gain on these rows; the first one of several; None if none gains.
+        """Return the condition with the highest gain on these rows, the first of equals; None if none gains.
 
-        The gain is FOIL's, p (log2(p/t) - log2(P/T)), where a condition covers t of T rows and p of P positive ones
+        The gain is FOIL's, p (log2(p/t) - log2(P/T)), where a condition covers t of T rows and p of P positive rows
         (Quinlan, "Learning Logical Definitions from Relations", 1990). In the logarithms each count is one more, so
-        that a few rows that are pure by chance count for less.
+        that a few rows that are pure by chance have less effect.
 
         Args:
-            columns: where the rows are.
+            columns: the columns of the rows.
             rows: indices of the rows.
             positive: which of them are positive, shape (rows,).
-            spent: nominal features on which there is a condition already, shape (features,).
+            spent: nominal features that already have a condition, shape (features,).
         """
         levels = columns.levels
         bins, within, up_to = columns.count(rows, positive)
         feature = levels.bin_feature[bins]
         whole = np.array([[len(rows)], [np.count_nonzero(positive)]])
-        # What conditions cover, shape (rows and positive ones, `<=` and `>=`, bins). Every feature before has all rows.
+        # The coverage of conditions, shape (rows and positive rows, `<=` and `>=`, bins). Every feature before has all
+        # rows.
         covered = np.empty((2, 2, len(bins)), dtype=np.intp)
         below, above = covered[:, 0], covered[:, 1]
         np.subtract(up_to, feature * whole, out=below)
@@ -187,12 +188,12 @@ class Search:
         above += within
         if levels.any_nominal:
             below[:] = np.where(levels.bin_nominal[bins], within, below)
-        # A condition that covers everything gains exactly nothing.
+        # The gain of a condition that covers everything is exactly 0.
         logarithms = self._log2[covered]
         base = self._log2[whole[1]] - self._log2[whole[0]]
         gains = covered[1] * (logarithms[1] - logarithms[0] - base)
         if columns.has_missing:
-            # That there is a value at all is no condition.
+            # The presence of a value is not a condition.
             gains[(covered[0] == present[0]) | levels.bin_missing[bins]] = 0
         if levels.any_nominal:
             gains[1, levels.bin_nominal[bins]] = 0

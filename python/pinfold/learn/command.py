@@ -1,4 +1,4 @@
-"""The command ``pinfold-learn``, to which ``pinfold learn`` hands over."""
+"""The command ``pinfold-learn``, which ``pinfold learn`` runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 FAILURE = 125
-"""As of the binary: a command that could not do its work."""
+"""The same as of the binary: a command that failed."""
 
 TRAINING_THREADS = 8
 """The number of threads that the paper learns from (Moore and Childers, 2012, section 3)."""
@@ -20,13 +20,13 @@ PARQUET = b"PAR1"
 """The first bytes of every Parquet file."""
 
 DATA_HELP = """\
-A data set has, for each program, its times and counters in the placements of its threads. One for learning and judging:
+A data set has the times and counters of each program in several placements of its threads. One for both commands:
 
   pinfold record -o app-8.pft -- ./app --threads 8         (one file for each program, and number of threads)
   pinfold sweep --machine M --space threads -o 8.parquet *-8.pft
   pinfold sweep --machine M --space hints -o other.parquet *-4.pft *-16.pft
 
-Programs that differ in their arguments only count as one: it is never judged by a policy that has seen it.
+Programs that differ only in their arguments count as one. It is never judged by a policy that was learned from it.
 """
 
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     try:
         _check(asked)
-        # What is wrong with the arguments shows before the seconds that this import takes.
+        # Errors in the arguments are reported before this import, which takes seconds.
         getattr(importlib.import_module("pinfold.learn.jobs"), asked.job)(asked)
     except (OSError, ValueError) as error:
         print(f"pinfold learn: {error}", file=sys.stderr)
@@ -51,15 +51,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_train(commands.add_parser("train", help="learn a policy from a data set"))
-    _add_evaluate(commands.add_parser("evaluate", help="judge policies by programs that they have not seen"))
+    _add_evaluate(commands.add_parser("evaluate", help="judge policies by programs from which they were not learned"))
     return parser
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
     hints = parser.add_subparsers(metavar="POLICY", required=True).add_parser(
         "hints",
-        help="which affinity hint a program gets after one sample (AutoFinity)",
-        description="Learn rules that say of a program's sample which affinity hint it gets, and write them as JSON.",
+        help="the choice of a program's affinity hint after one sample (AutoFinity)",
+        description="Learn rules that choose an affinity hint from a program's sample, and write them as JSON.",
         epilog=DATA_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -69,13 +69,13 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=METHODS,
         default="pinfold",
-        help="the paper's steps on events an instruction in logarithmic bins (pinfold, the default), exactly the "
-        "paper's (paper), or a tree of what a wrong hint costs (regret-tree)",
+        help="the paper's steps on events per instruction in logarithmic bins (pinfold, the default), exactly the "
+        "paper's (paper), or a tree of the costs of wrong hints (regret-tree)",
     )
     hints.add_argument(
         "--incomplete",
         action="store_true",
-        help="programs may have been observed in some placements only, as in a behaviour database; with --method paper",
+        help="programs may have been observed in only some placements, as in a behaviour database; with --method paper",
     )
     hints.set_defaults(job="train_hints")
 
@@ -85,8 +85,8 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "hints",
         help="the figures of AutoFinity's evaluation, for your own data",
         description=(
-            "Judge how affinity hints are chosen, as AutoFinity's paper does: each program by a policy that was "
-            "learned of all others, beside packed, distributed and the best placement."
+            "Judge the choice of affinity hints as AutoFinity's paper does: each program by a policy that was "
+            "learned from all others, compared with packed, distributed and the best placement."
         ),
         epilog=DATA_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -106,7 +106,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         type=_threads,
         default=TRAINING_THREADS,
         metavar="N",
-        help="learn from programs with so many threads (default %(default)s), or with any number: all",
+        help="learn from programs with this number of threads (default %(default)s), or with any number: all",
     )
     parser.add_argument(
         "--machine",
@@ -114,26 +114,26 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.toml",
-        help="the model of a machine in the data set that is not pinfold's own; repeat for more",
+        help="the model of a machine in the data set that is not built into pinfold; repeat for more",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="tell nothing but errors and results")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors and results")
 
 
 def _threads(text: str) -> int | None:
     if text == "all":
         return None
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text} is no number of threads: write a whole number from 1 up, or all")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of threads: give a whole number of 1 or more, or all")
     return int(text)
 
 
 def _check(asked: argparse.Namespace) -> None:
-    """Raise where what is asked for cannot be done, as far as that shows without reading data sets."""
+    """Raise an error where the arguments are not valid, as far as this is known without reading data sets."""
     if getattr(asked, "incomplete", False) and asked.method != "paper":
-        raise ValueError("--incomplete is for --method paper: the other ways compare all hints of a program")
+        raise ValueError("--incomplete needs --method paper: the other methods compare all hints of a program")
     if asked.job == "evaluate_hints" and asked.threads is None:
         raise ValueError(
-            "--threads all is for training: a judgement is of policies from one number of threads for others"
+            "--threads all is for training: evaluation learns from one number of threads and judges the others"
         )
     for file in asked.data:
         try:
@@ -144,7 +144,7 @@ def _check(asked: argparse.Namespace) -> None:
                 f"{file} cannot be read as a data set: {error.strerror}; `pinfold sweep -o` writes one"
             ) from error
         if begin != PARQUET:
-            raise ValueError(f"{file} is no data set: it is not Parquet; `pinfold sweep -o` writes one")
+            raise ValueError(f"{file} is not a data set: it is not Parquet; `pinfold sweep -o` writes one")
     for file in asked.machine:
         file.open("rb").close()
     for file in (getattr(asked, name, None) for name in ("output", "json", "report")):

@@ -1,4 +1,4 @@
-"""The data sets that hints are learned from: one file of ``pinfold sweep`` or several."""
+"""The data sets from which hints are learned: one file of ``pinfold sweep`` or several."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EVENT = "event:"
 INSTRUCTIONS = "event:instructions"
 
 View = Literal["events", "events per instruction", "all metrics"]
-"""What of a data set a policy sees: events a thread and second, as in the paper (section 3.1); events an instruction;
-or ratios and rates as well."""
+"""The metrics that a policy sees: events per thread and second, as in the paper (section 3.1); events per instruction;
+or also ratios and rates."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Cases, and what their counters are."""
+    """Cases, and the metrics of their counters."""
 
     cases: tuple[Case, ...]
     metrics: tuple[RuleMetric, ...]
@@ -35,7 +35,7 @@ class DataSet:
     machines: Machines
 
     def seen(self, view: View) -> DataSet:
-        """Return the same cases with the metrics that a policy may look at.
+        """Return the same cases with the metrics that a policy may use.
 
         Raises:
             ValueError: if there is none.
@@ -68,10 +68,10 @@ class DataSet:
         return replace(self, cases=tuple(map(of_case, self.cases)), metrics=metrics)
 
     def training(self, threads: int | None) -> list[Case]:
-        """Return the cases with so many threads, or all of them.
+        """Return the cases with this number of threads, or all of them.
 
         Raises:
-            ValueError: if there is none; it says which there are.
+            ValueError: if there is none; the message names the existing numbers.
         """
         found = [case for case in self.cases if threads in (None, case.program.threads)]
         if not found:
@@ -84,13 +84,13 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     """Read data sets of ``pinfold sweep``.
 
     Args:
-        files: Parquet files (docs/formats.md). Which file has which rows makes no difference.
+        files: Parquet files (docs/formats.md). The distribution of rows over files has no effect.
         binary: pinfold, which knows the machines.
-        models: of machines that are not pinfold's own.
-        incomplete: programs may have been observed in some placements only.
+        models: of machines that are not built into pinfold.
+        incomplete: programs may have been observed in only some placements.
 
     Raises:
-        ValueError: if a file cannot be used; the message says which, and why.
+        ValueError: if a file is not valid; the message names the file and the reason.
     """
     for file in files:
         _require_data_set(file)
@@ -111,7 +111,7 @@ def _require_data_set(file: Path) -> None:
     except (OSError, pyarrow.ArrowInvalid) as error:
         raise ValueError(f"{file} cannot be read as a data set: {error}; `pinfold sweep -o` writes one") from error
     if b"pinfold.dataset" not in metadata:
-        raise ValueError(f"{file} is Parquet, but no data set of `pinfold sweep`: it says nothing of pinfold")
+        raise ValueError(f"{file} is Parquet, but not a data set of `pinfold sweep`: it has no metadata of pinfold")
     version = json.loads(metadata[b"pinfold.dataset"])
     if version != 1:
         raise ValueError(f"{file} is a data set of version {version}, this pinfold reads 1: sweep again, or update")

@@ -1,4 +1,4 @@
-"""How many bits it takes to tell somebody a rule set and the rows that it gets wrong.
+"""The number of bits that encode a rule set and the rows that it classifies wrongly.
 
 RIPPER stops adding rules, and chooses between rules, by the sum of the two (Cohen, "Fast Effective Rule Induction",
 ICML 1995, stopping condition and rule optimization). The codes are Quinlan's ("MDL and Categorical Theories
@@ -11,11 +11,11 @@ from functools import cache
 from math import inf, log2
 
 REDUNDANCY = 0.5
-"""Rules take half the bits, since conditions are redundant (Cohen 1995, stopping condition)."""
+"""Rules count half their bits, because conditions are redundant (Cohen 1995, stopping condition)."""
 
 
 def subset_bits(size: int, chosen: int, share: float) -> float:
-    """Return the bits that tell which ``chosen`` of ``size`` elements are meant, each with probability ``share``."""
+    """Return the bits that encode which ``chosen`` of ``size`` elements are meant, each with probability ``share``."""
     bits = 0.0
     for count, probability in ((chosen, share), (size - chosen, 1 - share)):
         if count > 0:
@@ -25,10 +25,9 @@ def subset_bits(size: int, chosen: int, share: float) -> float:
 
 @cache
 def rule_bits(conditions: int, possible: int) -> float:
-    """Return the bits of a rule that has so many of the possible conditions.
+    """Return the bits of a rule with ``conditions`` of the possible conditions.
 
-    The number of conditions itself takes log2(k) bits and, so that one knows where it ends, twice the logarithm of
-    that.
+    The number of conditions itself takes log2(k) bits and, to mark the end of this code, twice the logarithm of that.
     """
     if conditions == 0:
         return 0.0
@@ -39,10 +38,10 @@ def rule_bits(conditions: int, possible: int) -> float:
 
 
 def exception_bits(covered: int, uncovered: int, false_positives: int, false_negatives: int, share: float) -> float:
-    """Return the bits that tell which rows a rule set gets wrong (Quinlan 1995).
+    """Return the bits that encode which rows a rule set classifies wrongly (Quinlan 1995).
 
-    Errors are expected to be positives and negatives in the proportion of ``share``, that of the positive rows: of the
-    covered and the uncovered rows, the more numerous ones' errors are told with the probability that this gives.
+    Errors are expected to be positives and negatives in the proportion ``share``, that of the positive rows. Of the
+    covered and the uncovered rows, the errors of the more numerous ones are encoded with the resulting probability.
     """
     errors = false_positives + false_negatives
     total = log2(covered + uncovered + 1)

@@ -1,8 +1,8 @@
-"""Making bins of numbers: with respect to a class after Fayyad and Irani, and without one by width or by frequency.
+"""Turns numbers into bins: with respect to a class after Fayyad and Irani, or without one by width or by frequency.
 
-A column is cut at thresholds, in ascending order; a value lies in the bin whose number is how many thresholds are less
-than it. So a bin is open to the left and closed to the right, as the bounds of AutoFinity's policies are (Moore and
-Childers, 2012, figure 7). A value that is missing (NaN) lies in no bin.
+Thresholds in ascending order cut a column into bins. The number of a value's bin is the number of thresholds below it.
+So a bin is open to the left and closed to the right, like the bounds of AutoFinity's policies (Moore and Childers,
+2012, figure 7). A missing value (NaN) is in no bin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 MISSING = -1
-"""The bin of a value that is missing."""
+"""The bin of a missing value."""
 
 
 def bins(values: Floats, thresholds: Floats) -> Codes:
@@ -27,15 +27,15 @@ def bins(values: Floats, thresholds: Floats) -> Codes:
 
 
 def mdl_thresholds(values: Floats, classes: Codes) -> Floats:
-    """Cut a column where that tells the most about the class, for as long as it pays by description length.
+    """Cut a column where the cut says the most about the class, while it reduces the description length.
 
     Fayyad and Irani, "Multi-Interval Discretization of Continuous-Valued Attributes for Classification Learning" (IJCAI
-    1993), section 3: an interval is cut in two where the classes' entropy becomes least, and the cut is accepted if the
-    bits that it saves are more than the bits that describe it. One thing is not as there, but as WEKA does for
-    ``CfsSubsetEval``: where to cut is one of the places between different values, not one of all places between rows.
+    1993), section 3: an interval is cut in two where the classes' entropy becomes least, and the cut is accepted if it
+    saves more bits than its description takes. One difference follows WEKA's ``CfsSubsetEval``: candidates are the
+    positions between different values, not all positions between rows.
 
     Args:
-        values: shape (rows,), of any unit; NaN is missing and has no say.
+        values: shape (rows,), of any unit; NaN is missing and has no effect.
         classes: shape (rows,), from 0.
     """
     present = ~np.isnan(values)
@@ -55,7 +55,7 @@ def mdl_thresholds(values: Floats, classes: Codes) -> Floats:
 
 
 def _best_cut(ordered: Floats, below: Floats, start: int, end: int) -> int | None:
-    """Return the first row of the upper part if rows ``start`` to ``end`` are worth being cut."""
+    """Return the first row of the upper part if a cut of rows ``start`` to ``end`` is accepted."""
     places = start + 1 + np.flatnonzero(ordered[start + 1 : end] > ordered[start : end - 1])
     if len(places) == 0:
         return None
@@ -83,14 +83,14 @@ def entropy(counts: Floats) -> Floats:
 
 
 def equal_width_thresholds(values: Floats, count: int, *, adjust: bool = True) -> Floats:
-    """Cut the range of a column into bins of one width (Moore and Childers, 2012, section 3.2).
+    """Cut the range of a column into bins of the same width (Moore and Childers, 2012, section 3.2).
 
     Args:
         values: shape (rows,), of any unit; NaN is missing.
-        count: how many bins, at most if ``adjust``.
-        adjust: whether to take the number of bins whose histogram is the likeliest when each value is left out in turn,
-            as the paper has WEKA do: of n values in a bin of width w each then has a density in proportion to
-            (n - 1) / w. A number of bins that leaves a value alone in one is out of the question.
+        count: the number of bins, at most if ``adjust``.
+        adjust: whether to take the number of bins whose histogram is likeliest when each value is left out in turn, as
+        WEKA does for the paper. Of n values in a bin of width w each then has a density in proportion to (n - 1) / w. A
+        number of bins with a single value in one bin is excluded.
     """
     present = _present(values, count)
     if len(present) == 0 or present.min() == present.max():
@@ -113,12 +113,12 @@ def _left_out_bits(values: Floats, count: int) -> float:
 def equal_frequency_thresholds(values: Floats, count: int) -> Floats:
     """Cut a column into bins with the same number of values (Moore and Childers, 2012, section 3.2).
 
-    Equal values share a bin, so bins may differ, and there may be fewer. A threshold is in the middle between two
-    values.
+    Equal values share a bin, so bins may have different numbers of values, and there may be fewer bins. A threshold is
+    in the middle between two values.
 
     Args:
         values: shape (rows,), of any unit; NaN is missing.
-        count: how many bins at most.
+        count: the highest number of bins.
     """
     ordered = np.sort(_present(values, count))
     places = 1 + np.flatnonzero(ordered[1:] > ordered[:-1])
@@ -131,5 +131,5 @@ def equal_frequency_thresholds(values: Floats, count: int) -> Floats:
 
 def _present(values: Floats, count: int) -> Floats:
     if count < 1:
-        raise ValueError(f"{count} bins are asked for: there must be at least one")
+        raise ValueError(f"count is {count}: there must be at least one bin")
     return values[~np.isnan(values)]

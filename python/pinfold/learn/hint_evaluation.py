@@ -1,8 +1,8 @@
 """Evaluates policies of hints as AutoFinity's paper does, from the data set of a sweep.
 
-Every figure is of programs that the policy has not seen (:mod:`pinfold.learn.judging`). The figures of the paper (Moore
-and Childers, 2012) are 1 (times in all swept ones), 9 (discretisation and condense functions), 10 (behaviours), 11 (the
-number of threads that was learned from) and 12 (interesting cases, all numbers of threads).
+Every figure is of programs from which the policy was not learned (:mod:`pinfold.learn.judging`). The figures of the
+paper (Moore and Childers, 2012) are 1 (times in all swept placements), 9 (discretisation and condense functions), 10
+(behaviours), 11 (the number of threads of the training) and 12 (interesting cases, all numbers of threads).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pinfold.learn.judging import Case, Judgement, Score, leave_one_program_out,
 from pinfold.learn.variants import DEFAULT, ONE_SAMPLE, OURS, PAPER, PAPERS, Variant, variants
 
 GOOD_PLACEMENT = 1.05
-"""A placement that takes at most so many times as long as the best is as good as it, in figure 1."""
+"""In figure 1, a placement is as good as the best if its time is at most this multiple of the best time."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A variant with what became of it."""
+    """A variant with its judgements."""
 
     variant: Variant
     judgements: Sequence[Judgement]
@@ -43,37 +43,37 @@ class Spread:
 
     @property
     def worst_over_best(self) -> float:
-        """Return the greatest time over the least."""
+        """Return the longest time over the shortest."""
         return self.seconds[-1] / self.seconds[0]
 
     @property
     def good_share(self) -> float:
-        """Return the share of placements that are as good as the best, within 5 %."""
+        """Return the share of placements that are within 5 % of the best."""
         return sum(one <= GOOD_PLACEMENT * self.seconds[0] for one in self.seconds) / len(self.seconds)
 
 
 @dataclass(frozen=True)
 class Behaviours:
-    """How many behaviours, bins of the selected counters, a program shows in all swept placements (figure 10)."""
+    """The number of behaviours, bins of the selected counters, of a program in all swept placements (figure 10)."""
 
     label: str
     unique: int
     cumulative: int
-    """How many there are of this program and all with fewer."""
+    """The number of behaviours of this program and all with fewer."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All of it."""
+    """All results."""
 
     data: DataSet
     threads: int
-    """The number of threads that was learned from."""
+    """The number of threads of the training cases."""
     judged: Sequence[Judged]
     spreads: Sequence[Spread]
     behaviours: Sequence[Behaviours]
     policies: dict[str, list[str]]
-    """The rules of the paper's policy and of pinfold's, learned of all programs."""
+    """The rules of the paper's policy and of pinfold's, learned from all programs."""
 
     def of(self, name: str) -> Judged:
         """Return one of the two policies, or a static one."""
@@ -87,11 +87,11 @@ def evaluate(data: DataSet, threads: int, tell: Callable[[str], None]) -> Evalua
 
     Args:
         data: with all metrics.
-        threads: the number of threads of the cases that are learned from.
-        tell: is told what is being done.
+        threads: the number of threads of the training cases.
+        tell: receives progress messages.
 
     Raises:
-        ValueError: if the data set has too little to learn from; the message says what is missing.
+        ValueError: if the data set is too small for learning; the message says what is missing.
     """
     training = data.training(threads)
     machines = data.machines
@@ -117,7 +117,7 @@ def _spreads(cases: Sequence[Case]) -> list[Spread]:
 
 
 def _behaviours(cases: Sequence[Case]) -> list[Behaviours]:
-    """Count bins as the paper's policy sees them, of sensitive and insensitive programs."""
+    """Count bins as the paper's policy sees them, for sensitive and insensitive programs."""
     observations = training_observations(cases, PAPER)
     selected = list(select_counters(cases, observations, PAPER))
     cuts = thresholds([one for case in cases for one in case.observed.values()], PAPER.discretize, PAPER.bins)
@@ -134,7 +134,7 @@ def _behaviours(cases: Sequence[Case]) -> list[Behaviours]:
 
 
 def document(evaluation: Evaluation) -> dict[str, Any]:
-    """Return everything as JSON has it (docs/formats.md)."""
+    """Return all results as the JSON document has them (docs/formats.md)."""
     ours = evaluation.of(OURS)
     return {
         "simulated": evaluation.data.simulated,

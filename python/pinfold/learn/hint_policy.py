@@ -1,7 +1,7 @@
-"""Learns the policy that says of a sample which affinity hint to take: AutoFinity's steps, each open to change.
+"""Learns the policy that chooses an affinity hint from a sample: AutoFinity's steps, each with parameters.
 
 The steps are counters (:mod:`pinfold.learn.cfs`), bins and actions (:mod:`pinfold.learn.action_table`), rules
-(:mod:`pinfold.learn.ripper`). The defaults of :class:`Recipe` are what the paper settles on (Moore and Childers, 2012,
+(:mod:`pinfold.learn.ripper`). The defaults of :class:`Recipe` are the paper's choices (Moore and Childers, 2012,
 sections 3.1 to 3.4).
 """
 
@@ -33,28 +33,28 @@ from pinfold.learn.regret_tree import learn_tree, rows_of
 from pinfold.learn.ripper import RipperClassifier, Rule, first_that_holds
 
 COUNTERS = 4
-"""How many counters the paper's machine counts at a time (section 3.1)."""
+"""The number of counters that the paper's machine counts at the same time (section 3.1)."""
 
 LEAST: Mapping[View, float] = {"events": 1.0, "events per instruction": 1e-9, "all metrics": 1.0}
-"""What a count has to be above to differ from none on a logarithmic scale: one a second, or in 10^9 instructions."""
+"""The count that differs from 0 on a logarithmic scale: one per second, or one in 10^9 instructions."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a policy is learned; the defaults are the paper's."""
+    """The parameters of learning a policy; the defaults are the paper's."""
 
     learner: Literal["ripper", "regret_tree"] = "ripper"
-    """What makes the rules: RIPPER of the action table, or :mod:`pinfold.learn.regret_tree` of times."""
+    """What makes the rules: RIPPER from the action table, or :mod:`pinfold.learn.regret_tree` from times."""
     view: View = "events"
-    """Which metrics there are, and what counts are divided by."""
+    """The metrics, and the divisor of counts."""
     scale: Literal["linear", "logarithmic"] = "linear"
-    """What bins are cut on. Counts of different programs differ by orders of magnitude."""
+    """The scale of bins. Counts of different programs differ by orders of magnitude."""
     performance: Literal["ipc", "speed"] = "ipc"
-    """What is to be as great as can be: instructions a cycle, or repetitions a second."""
+    """The performance that is maximised: instructions per cycle, or repetitions per second."""
     counters: int = COUNTERS
-    """How many metrics a policy may look at."""
+    """The number of metrics that a policy may use."""
     relevant_to: Literal["performance", "hint"] = "performance"
-    """What the metrics are selected to tell: the performance, as in the paper, or the best hint."""
+    """The target of the selection of metrics: the performance, as in the paper, or the best hint."""
     discretize: str = "equal_width"
     bins: int = BINS
     condense: str = "median"
@@ -62,29 +62,29 @@ class Recipe:
     normalise: bool = True
     """Whether performances are relative to the program's slowest."""
     insensitive: bool = False
-    """Whether programs to which placement makes no difference are learned from, too."""
+    """Whether to learn also from programs for which the placement makes no difference."""
     depth: int = 2
-    """How many conditions a rule of the tree has at most."""
+    """The highest number of conditions in a rule of the tree."""
     leaf: float = 0.05
     """The least share of the rows in a leaf of the tree."""
     seed: int = 0
-    """What the learner's chance follows from."""
+    """The seed of the learner's random choices."""
 
     def text(self) -> str:
-        """Write it for people."""
+        """Describe it for a reader."""
         return "hints(" + ", ".join(f"{key}={value}" for key, value in asdict(self).items()) + ")"
 
 
 @dataclass(frozen=True)
 class HintPolicy:
-    """Rules that say of a sample which hint to take."""
+    """Rules that choose a hint from a sample."""
 
     rules: tuple[Rule, ...]
-    """In their order; features are places in an observation's counters, targets hints as text."""
+    """In their order; features are positions in an observation's counters, targets hints as text."""
     selected: tuple[int, ...]
-    """The places of the metrics that were selected, in the order in which they help."""
+    """The positions of the selected metrics, in the order of their contribution."""
     rows: int
-    """How many rows the rules were learned from."""
+    """The number of training rows."""
 
     def hint(self, counters: Sequence[float]) -> Hint:
         """Return the hint for a sample, the values of all metrics."""
@@ -93,15 +93,15 @@ class HintPolicy:
 
 
 def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recipe | None = None) -> HintPolicy:
-    """Learn a policy of cases.
+    """Learn a policy from cases.
 
     Args:
-        cases: one at least; all of their placements are learned from.
-        best_matches: the placement that each hint leads to.
-        recipe: how; the default is the paper's way.
+        cases: at least one; all of their placements are used.
+        best_matches: the placement of each hint.
+        recipe: the parameters; the defaults are the paper's.
 
     Raises:
-        ValueError: if a parameter cannot be used, or nothing is left to learn from.
+        ValueError: if a parameter is not valid, or no data is left for learning.
     """
     recipe = recipe or Recipe()
     if recipe.learner == "regret_tree":
@@ -126,34 +126,34 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
 
 
 def _without_counters(cases: Sequence[Case]) -> HintPolicy:
-    """Return the hint that is best most often, for when no counter says anything."""
+    """Return the most frequent best hint, for cases in which no counter is relevant."""
     best = Counter(str(case.best_hint) for case in cases)
     ((hint, right),) = best.most_common(1)
     return HintPolicy((Rule((), hint, len(cases), len(cases) - right),), (), len(cases))
 
 
 def scaled(values: Floats, recipe: Recipe) -> Floats:
-    """Return counts on the recipe's scale: themselves, or the logarithm of one more than so many times ``LEAST``."""
+    """Return counts on the recipe's scale: unchanged, or the logarithm of one more than their multiple of ``LEAST``."""
     return values if recipe.scale == "linear" else np.asarray(np.log10(1 + values / LEAST[recipe.view]))
 
 
 def unscaled(values: Floats, recipe: Recipe) -> Floats:
-    """Return what ``scaled`` was given."""
+    """Return the argument of ``scaled``."""
     return values if recipe.scale == "linear" else np.asarray((10**values - 1) * LEAST[recipe.view])
 
 
 def learn_best_observed(cases: Sequence[Case], seed: int = 0) -> HintPolicy:
-    """Learn a policy of cases that were observed in some placements only, as a behaviour database has them.
+    """Learn a policy from cases that were observed in only some placements, as a behaviour database has them.
 
-    An action table of few programs has a handful of rows, of which RIPPER learns nothing. So each sample is a row here,
-    with the hint under which its program was fastest of those that were tried.
+    An action table of few programs has only a handful of rows, too few for RIPPER. So each sample is a row here, with
+    the hint under which its program was fastest among the observed ones.
 
     Args:
-        cases: one at least.
-        seed: what the learner's chance follows from.
+        cases: at least one.
+        seed: of the learner's random choices.
 
     Raises:
-        ValueError: if no program was observed in two hints' placements.
+        ValueError: if no program was observed in the placements of two hints.
     """
     values, hints = [], []
     for case in cases:
@@ -164,8 +164,8 @@ def learn_best_observed(cases: Sequence[Case], seed: int = 0) -> HintPolicy:
             hints += [str(best)] * len(case.observed)
     if not hints:
         raise ValueError(
-            "no program was observed in the placements of two hints, so none is known to be better: run programs under "
-            "rules of a sweep, or give its data set to learn from as well"
+            "no program was observed in the placements of two hints, so no hint is known to be better: run programs "
+            "under rules of a sweep, or also learn from the sweep's data set"
         )
     learned = RipperClassifier(random_state=seed).fit(np.array(values), np.array(hints))
     rules = tuple(learned.rules_)
@@ -178,7 +178,7 @@ def _looked_at(rules: Sequence[Rule]) -> tuple[int, ...]:
 
 
 def training_observations(cases: Sequence[Case], recipe: Recipe) -> list[Observation]:
-    """Return the observations of cases as they are learned from: with the recipe's performance, relative, sensitive.
+    """Return the observations for learning from cases: with the recipe's performance, relative, sensitive.
 
     Raises:
         ValueError: if all programs are insensitive to their placement.
@@ -190,14 +190,14 @@ def training_observations(cases: Sequence[Case], recipe: Recipe) -> list[Observa
         observations = sensitive(observations)
         if not observations:
             raise ValueError(
-                "to no program makes the placement a difference (the standard deviation of its times is below 1 %), so "
-                "there is nothing to learn from; sweep programs that share data or draw on memory"
+                "the placement makes no difference for any program (the standard deviation of its times is below 1 %), "
+                "so there is nothing to learn from; sweep programs that share data or use much memory bandwidth"
             )
     return relative_to_slowest(observations) if recipe.normalise else observations
 
 
 def select_counters(cases: Sequence[Case], observations: Sequence[Observation], recipe: Recipe) -> tuple[int, ...]:
-    """Return the places of the metrics that say most, in the order in which they help (section 3.1)."""
+    """Return the positions of the most relevant metrics, in the order of their contribution (section 3.1)."""
     values = np.array([one.counters for one in observations])
     if recipe.relevant_to == "performance":
         selector = CfsSelector(max_features=recipe.counters, target="numeric")
@@ -210,7 +210,7 @@ def select_counters(cases: Sequence[Case], observations: Sequence[Observation], 
 
 
 def on_all_metrics(rules: Sequence[Rule], selected: Sequence[int]) -> tuple[Rule, ...]:
-    """Return rules on all metrics for rules on those that were selected."""
+    """Return rules on all metrics for rules on the selected metrics."""
     return tuple(
         replace(
             rule,

@@ -1,4 +1,4 @@
-"""What an evaluation of hint policies says, as tables and plots, and as one web page that needs nothing else."""
+"""The results of an evaluation of hint policies, as tables and plots, and as one self-contained web page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pinfold.learn.variants import ONE_SAMPLE, OURS, PAPERS
 from pinfold.tables import Table
 
 SHOWN_SPREADS = 8
-"""So many programs are in the plot of figure 1: more lines cannot be told apart."""
+"""The number of programs in the plot of figure 1: more lines cannot be distinguished."""
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -27,7 +27,7 @@ pre { background: #f4f4f4; padding: .7rem; overflow-x: auto; }
 
 
 def summary(evaluation: Evaluation) -> str:
-    """Say the main figures in a paragraph."""
+    """Summarise the main figures in a paragraph."""
     ours, once, papers = (evaluation.of(name).score for name in (OURS, ONE_SAMPLE, PAPERS))
     data = evaluation.data
     programs = {case.program.name for case in data.cases}
@@ -35,12 +35,12 @@ def summary(evaluation: Evaluation) -> str:
     machines = ", ".join(sorted({case.program.machine for case in data.cases}))
     return (
         f"{how} on {machines}: {len(programs)} programs, {len(data.cases)} cases (a program with its arguments and a "
-        f"number of threads). Every policy was learned of {evaluation.threads} threads of programs other than the one "
-        f"that it is judged on. Pinfold's policy reaches {ours.oracle_ratio:.1%} of the oracle with "
+        f"number of threads). Every policy was learned from {evaluation.threads} threads of programs other than the "
+        f"one on which it is judged. Pinfold's policy reaches {ours.oracle_ratio:.1%} of the oracle with "
         f"{evaluation.threads} threads, and is within 1 % of the better of packed and distributed, or better, in "
-        f"{ours.good} of {ours.interesting} interesting cases: those, of all numbers of threads, in which the two "
-        "differ by 20 % or more. Without its second sample, which tells whether the change helped, it reaches "
-        f"{once.oracle_ratio:.1%} and {once.good}. AutoFinity as the paper sets it up reaches "
+        f"{ours.good} of {ours.interesting} interesting cases: the cases of all numbers of threads in which the two "
+        "differ by 20 % or more. Without its second sample, which shows whether the change helped, it reaches "
+        f"{once.oracle_ratio:.1%} and {once.good}. AutoFinity with the paper's parameters reaches "
         f"{papers.oracle_ratio:.1%} and {papers.good}."
     )
 
@@ -68,7 +68,9 @@ def _variant_tables(evaluation: Evaluation) -> list[Table]:
 
     everything = ("", PAPERS, OURS)
     return [
-        table("Policies, judged on programs that they have not seen:", ("static", "policy", "step"), everything),
+        table(
+            "Policies, judged on programs from which they were not learned:", ("static", "policy", "step"), everything
+        ),
         table("Figure 9a, discretisation, in the paper's policy:", ("discretisation",), (PAPERS,)),
         table("Figure 9b, condense functions, in the paper's policy:", ("condense",), (PAPERS,)),
         table("Other parameters, in the paper's policy:", ("leeway", "data", "counters"), (PAPERS,)),
@@ -158,7 +160,7 @@ def _trained(evaluation: Evaluation) -> list[Judgement]:
 
 
 def figures(evaluation: Evaluation) -> dict[str, Figure]:
-    """Return all plots, each with a name for its file."""
+    """Return all plots, each with the name of its file."""
     interesting = [one for one in evaluation.of(OURS).judgements if one.interesting]
     return {
         "placements": _draw_spreads(evaluation),
@@ -227,9 +229,9 @@ def _draw_bars(judgements: Sequence[Judgement], title: str, *, marked: bool) -> 
 
 
 def page(evaluation: Evaluation) -> str:
-    """Return everything as one HTML page, which loads nothing."""
+    """Return all results as one HTML page, which loads nothing else."""
     parts = [
-        "<h1>Affinity hints, judged</h1>",
+        "<h1>Evaluation of affinity hints</h1>",
         f"<p>{html.escape(summary(evaluation))}</p>",
         *(_policy(name, rules) for name, rules in evaluation.policies.items()),
         *(_without_prolog(plot.svg(drawn)) for drawn in figures(evaluation).values()),
@@ -237,16 +239,16 @@ def page(evaluation: Evaluation) -> str:
     ]
     body = "\n".join(parts)
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Affinity hints, judged</title>'
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Evaluation of affinity hints</title>'
         f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
 
 
 def _policy(name: str, rules: Sequence[str]) -> str:
     text = html.escape("\n".join(rules))
-    return f"<h2>{html.escape(name.capitalize())} policy, learned of all programs</h2>\n<pre>{text}</pre>"
+    return f"<h2>{html.escape(name.capitalize())} policy, learned from all programs</h2>\n<pre>{text}</pre>"
 
 
 def _without_prolog(svg: str) -> str:
-    """Leave out what stands before the root element: HTML has no place for it."""
+    """Remove the text before the root element, which HTML does not allow."""
     return svg[svg.index("<svg") :]

@@ -1,11 +1,11 @@
-"""Affinity hints, and which of them a placement corresponds to.
+"""Affinity hints, and the hints that a placement corresponds to.
 
-A hint says of threads whether they should be spread across packages and across last-level caches, and which of the two
-matters more (Moore and Childers, 2012, section 2.1 and figure 4). For a number of threads on a machine each hint has
-one best match, which GETAFFINITY finds (figure 5). Here is the way back, AFFINITYHINTFROMCONF (section 2.2): a
-placement corresponds to each hint from whose best match it is no more than a few moved threads away.
+A hint says whether threads should be spread across packages and across last-level caches, and which of the two has
+priority (Moore and Childers, 2012, section 2.1 and figure 4). For a number of threads on a machine each hint has one
+best match, which GETAFFINITY finds (figure 5). This module has the reverse function, AFFINITYHINTFROMCONF (section
+2.2): a placement corresponds to each hint whose best match is at most a few moved threads away.
 
-What a placement is to a hint is how many threads it has in each last-level-cache domain of each package, its *loads*.
+For hints, a placement is the number of threads in each last-level-cache domain of each package, its *loads*.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Hint:
     socket_option_gets_priority: bool
 
     def __str__(self) -> str:
-        """Write it as the paper does, with a small letter where that has a line over a large one.
+        """Write it as the paper does, with a small letter for the paper's capital with a line over it.
 
         >>> str(Hint(True, False, True))
         'SlP'
@@ -41,32 +41,34 @@ class Hint:
 
     @classmethod
     def parse(cls, text: str) -> Hint:
-        """Read what ``str`` writes.
+        """Parse the output of ``str``.
 
         Raises:
-            ValueError: if it is not S, L and P in this order, each large or small.
+            ValueError: if it is not S, L and P in this order, each capital or small.
         """
         if text.upper() != "SLP":
-            raise ValueError(f"{text!r} is no affinity hint: write S, L and P, each large for true or small for false")
+            raise ValueError(
+                f"{text!r} is not an affinity hint: write S, L and P, each capital for true or small for false"
+            )
         return cls(*(letter.isupper() for letter in text))
 
 
 HINTS = tuple(Hint(*values) for values in itertools.product((True, False), repeat=3))
-"""All eight, SLP first, which is how AutoFinity starts a program that it does not know (section 3)."""
+"""All eight, SLP first: AutoFinity starts an unknown program with it (section 3)."""
 
 
 @dataclass(frozen=True)
 class LlcDomains:
-    """Where a machine's PUs are: of each the package and the last-level-cache domain, as numbers from 0."""
+    """The package and the last-level-cache domain of each PU of a machine, as numbers from 0."""
 
     package: Mapping[int, int]
     domain: Mapping[int, int]
 
     @classmethod
     def of_topology(cls, topology: Mapping[str, Any]) -> LlcDomains:
-        """Read what ``pinfold topo --json`` prints.
+        """Parse the output of ``pinfold topo --json``.
 
-        A machine without packages is one package. A PU without a cache has a domain of its own.
+        A machine without packages is one package. A PU without a cache is a domain.
         """
         package: dict[int, int] = {}
         domain: dict[int, int] = {}
@@ -75,7 +77,7 @@ class LlcDomains:
         def walk(item: Mapping[str, Any], in_package: int, in_domain: int | None) -> None:
             if item["kind"] == "package":
                 in_package = next(packages)
-            # The outermost cache is the last level. Instructions are not what threads share.
+            # The outermost cache is the last level. Instruction caches do not count.
             if in_domain is None and item["cache"] and item["cache"]["cache_type"] != "instruction":
                 in_domain = next(domains)
             if item["kind"] == "pu":
@@ -88,13 +90,15 @@ class LlcDomains:
         return cls(package, domain)
 
     def loads(self, pus: Sequence[int]) -> Loads:
-        """Return the loads of threads on these PUs, one each, in the canonical order (:func:`canonical`).
+        """Return the loads of threads on these PUs, one thread on each, in the canonical order (:func:`canonical`).
 
         Raises:
             ValueError: if the machine does not have a PU.
         """
         if unknown := sorted(set(pus) - set(self.domain)):
-            raise ValueError(f"PU {unknown[0]} is in the pinning and not in the topology: is it of another machine?")
+            raise ValueError(
+                f"PU {unknown[0]} is in the pinning and not in the topology: check that both are of the same machine"
+            )
         counts = dict.fromkeys(self.domain.values(), 0)
         for pu in pus:
             counts[self.domain[pu]] += 1
@@ -105,7 +109,7 @@ class LlcDomains:
 
 
 def cpu_list(text: str) -> list[int]:
-    """Read PUs in the order in which a list names them.
+    """Parse a list of PUs, in the order of the list.
 
     >>> cpu_list("0,6-8,3")
     [0, 6, 7, 8, 3]
@@ -115,7 +119,7 @@ def cpu_list(text: str) -> list[int]:
 
 
 def canonical(loads: Loads) -> Loads:
-    """Return the loads that stand for all isomorphic ones: domains and packages in descending order.
+    """Return the representative of all isomorphic loads: domains and packages in descending order.
 
     >>> canonical(((0, 1), (2, 4)))
     ((4, 2), (1, 0))
@@ -124,7 +128,7 @@ def canonical(loads: Loads) -> Loads:
 
 
 def edit_distance(one: Loads, other: Loads) -> int:
-    """Return how many threads have to be moved to other LLC domains until the two are isomorphic (section 2.2).
+    """Return how many threads have to move to other LLC domains to make the two isomorphic (section 2.2).
 
     Packages are paired so that the fewest threads move; in a pair of packages the fullest domains are paired.
 
@@ -148,17 +152,17 @@ def edit_distance(one: Loads, other: Loads) -> int:
         ]
     )
     pairs = linear_sum_assignment(costs)
-    # A moved thread is one too many in one domain and one too few in another.
+    # A moved thread is an excess in one domain and a deficit in another.
     return int(costs[pairs].sum()) // 2
 
 
 def affinity_hints(loads: Loads, best_matches: Mapping[Hint, Loads], leeway: int) -> tuple[Hint, ...]:
-    """Return the hints that a placement corresponds to, in the order of ``best_matches``: AFFINITYHINTFROMCONF.
+    """Return the hints to which a placement corresponds, in the order of ``best_matches``: AFFINITYHINTFROMCONF.
 
     Args:
-        loads: the placement's.
-        best_matches: what GETAFFINITY gives for each hint, with as many threads on the same machine.
-        leeway: how many threads may be moved; 0 leaves the best matches themselves.
+        loads: those of the placement.
+        best_matches: the result of GETAFFINITY for each hint, with the same number of threads on the same machine.
+        leeway: the highest number of moved threads; 0 gives the best matches themselves.
 
     Raises:
         ValueError: if the leeway is negative, or the placements are not of the same threads and machine.

@@ -1,6 +1,6 @@
-"""What ``pinfold-learn`` does once its arguments are checked.
+"""The work of ``pinfold-learn`` after its arguments have been checked.
 
-The import takes seconds: numpy and scikit-learn come with it.
+This import takes seconds: it loads numpy and scikit-learn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def train_hints(asked: argparse.Namespace) -> None:
     data = _read(asked).seen(recipe.view)
     cases = data.training(asked.threads)
     if asked.incomplete:
-        policy, learner = learn_best_observed(cases), "RIPPER of the best hint that each program was observed with"
+        policy, learner = learn_best_observed(cases), "RIPPER on the best observed hint of each program"
     else:
         policy, learner = learn_policy(cases, data.machines.best_matches, recipe), recipe.text()
     trained = Trained(

@@ -1,15 +1,14 @@
-"""Judges how a policy chooses affinity hints: each program by a policy that has never seen it.
+"""Judges how a policy chooses affinity hints: each program by a policy that was not learned from it.
 
 The comparison is that of AutoFinity (Moore and Childers, 2012, section 3.6), in these steps:
 
-1. A *case* is a program with a number of threads: its time in every placement of the data set, and what the counters
-   were there.
-2. For each program the policy is learned of the others, from cases of one number of threads (leave-one-program-out). A
-   program with other arguments is the same program.
-3. The policy sees a sample of the distributed placement, in which a program that nobody knows begins (section 3), and
-   chooses a hint. The case's time is then the one that it has in the hint's placement.
-4. Beside it stand the packed and the distributed placement, and the *oracle*: the best of all placements and orders of
-   ranks of the data set.
+1. A *case* is a program with a number of threads: its time in every placement of the data set, and its counters there.
+2. For each program the policy is learned from the others, from cases of one number of threads (leave-one-program-out).
+   A program with other arguments is the same program.
+3. The policy sees a sample of the distributed placement, in which an unknown program begins (section 3), and chooses a
+   hint. The time of the case is that of the hint's placement.
+4. It is compared with the packed and the distributed placement, and with the *oracle*: the best of all placements and
+   orders of ranks of the data set.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ PACKED = Hint.parse("slp")
 DISTRIBUTED = Hint.parse("SLP")
 
 INTERESTING = 1.2
-"""A case is interesting if packed and distributed differ by this factor at least (section 3.6)."""
+"""A case is interesting if packed and distributed differ by at least this factor (section 3.6)."""
 
 GOOD = 1.01
-"""A choice is good if it takes at most so many times as long as the better one of packed and distributed."""
+"""A choice is good if its time is at most this multiple of that of the better one of packed and distributed."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Case:
 
     program: Program
     label: str
-    """What tells it from others: the program, and the arguments in which it differs where it is there several times."""
+    """The identity of the program in tables: its name, and the arguments that distinguish it from its other
+    variants."""
     matches: Mapping[Hint, Loads]
     """The placement of each hint."""
     observed: Mapping[Loads, Observation]
@@ -48,7 +48,7 @@ class Case:
     """The least time of all pinnings, which are the placements in all orders of ranks that were observed."""
 
     def seconds(self, hint: Hint) -> float:
-        """Return how long it takes in a hint's placement."""
+        """Return its time in a hint's placement."""
         return self.observed[self.matches[hint]].seconds
 
     def regrets(self) -> dict[Hint, float]:
@@ -57,7 +57,7 @@ class Case:
         return {hint: float(np.log(self.seconds(hint) / least)) for hint in self.matches}
 
     def sample(self, hint: Hint) -> Observation:
-        """Return what the counters are in a hint's placement."""
+        """Return the counters in a hint's placement."""
         return self.observed[self.matches[hint]]
 
     @property
@@ -67,20 +67,20 @@ class Case:
 
     @property
     def best_hint(self) -> Hint:
-        """Return the hint that leads to the least time; the first of those that lead to the same."""
+        """Return the hint with the least time; among hints of the same placement the first."""
         return min(self.matches, key=self.seconds)
 
 
 Choose = Callable[[Case], Hint]
-"""A policy: of a case it sees what it samples, and no time."""
+"""A policy: it sees the samples of a case, and no times."""
 
 Learn = Callable[[Sequence[Case]], Choose]
-"""Makes a policy of cases."""
+"""Learns a policy from cases."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a policy that has not seen the program made of a case."""
+    """The choice of a policy for a case of a program from which it was not learned."""
 
     case: Case
     hint: Hint
@@ -102,29 +102,29 @@ class Judgement:
 
     @property
     def interesting(self) -> bool:
-        """Tell whether packed and distributed differ by a fifth at least."""
+        """Return whether packed and distributed differ by at least a fifth."""
         return max(self.packed, self.distributed) >= INTERESTING * min(self.packed, self.distributed)
 
     @property
     def good(self) -> bool:
-        """Tell whether the choice is within 1 % of the better static policy, or better."""
+        """Return whether the choice is within 1 % of the better static policy, or better."""
         return self.learned <= GOOD * min(self.packed, self.distributed)
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a policy's judgements say together."""
+    """The summary of a policy's judgements."""
 
     oracle_ratio: float
-    """Geometric mean of the oracle's time over the policy's, of the cases with as many threads as were learned from."""
+    """Geometric mean of the oracle's time over the policy's, of the cases with the training's number of threads."""
     all_oracle_ratio: float
-    """The same of all cases; where not all placements were swept, the oracle knows those that were."""
+    """The same of all cases; where not all placements were swept, the oracle is the best swept one."""
     seconds: float
-    """Geometric mean of the policy's times, of the cases with as many threads as were learned from."""
+    """Geometric mean of the policy's times, of the cases with the training's number of threads."""
     interesting: int
-    """How many interesting cases there are, of all numbers of threads."""
+    """The number of interesting cases, of all numbers of threads."""
     good: int
-    """How many of these are within 1 % of the better static policy."""
+    """The number of these that are within 1 % of the better static policy."""
 
 
 def cases(
@@ -136,9 +136,8 @@ def cases(
 
     Args:
         observations: of whole programs.
-        best_matches: the placement that each hint leads to, of a machine and a number of threads.
-        incomplete: programs may have been observed in some placements only; such a case tells no time of a hint that
-            is missing.
+        best_matches: the placement of each hint, for a machine and a number of threads.
+        incomplete: programs may have been observed in only some placements; such a case has no time for a missing hint.
 
     Raises:
         ValueError: if a program was not observed in the placement of a hint.
@@ -164,7 +163,7 @@ def cases(
 
 
 def _labels(programs: Sequence[Program]) -> dict[Program, str]:
-    """Name programs as briefly as tells them apart, whatever the number of threads."""
+    """Name programs with as few arguments as distinguish them, independently of the number of threads."""
     words = {program: tuple(_without_threads(program.command)) for program in programs}
     machines = {program.machine for program in programs}
     labels = {}
@@ -179,7 +178,7 @@ def _labels(programs: Sequence[Program]) -> dict[Program, str]:
 
 
 def _without_threads(command: str) -> list[str]:
-    """Give a command's arguments without the number of threads."""
+    """Return a command's arguments without the number of threads."""
     _, *words = command.split()
     if "--threads" in words:
         place = words.index("--threads")
@@ -188,7 +187,7 @@ def _without_threads(command: str) -> list[str]:
 
 
 def _telling(variants: Collection[tuple[str, ...]]) -> tuple[int, ...]:
-    """Return the places of the fewest arguments that tell variants of a program apart."""
+    """Return the positions of the fewest arguments that distinguish the variants of a program."""
     places = range(max(map(len, variants)))
     for number in range(len(places) + 1):
         for chosen in itertools.combinations(places, number):
@@ -199,15 +198,15 @@ def _telling(variants: Collection[tuple[str, ...]]) -> tuple[int, ...]:
 
 
 def leave_one_program_out(all_cases: Sequence[Case], learn: Learn, training_threads: int) -> list[Judgement]:
-    """Judge every case by a policy that was learned of other programs.
+    """Judge every case by a policy that was learned from other programs.
 
     Args:
         all_cases: of at least two programs.
-        learn: makes a policy.
-        training_threads: only cases with so many threads are learned from; all are judged.
+        learn: learns a policy.
+        training_threads: only cases with this number of threads are learned from; all are judged.
 
     Raises:
-        ValueError: if nothing is left to learn from; the message says which program was left out.
+        ValueError: if no data is left for learning; the message names the program that was left out.
     """
     judgements: dict[Program, Judgement] = {}
     for name in sorted({case.program.name for case in all_cases}):
@@ -230,14 +229,14 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def score(judgements: Sequence[Judgement], training_threads: int) -> Score:
-    """Sum judgements up.
+    """Summarise judgements.
 
     Raises:
-        ValueError: if none has as many threads as were learned from.
+        ValueError: if no case has the training's number of threads.
     """
     trained = [one for one in judgements if one.case.program.threads == training_threads]
     if not trained:
-        raise ValueError(f"no program has {training_threads} threads: --threads names those that are learned from")
+        raise ValueError(f"no program has {training_threads} threads: choose another number with --threads")
     interesting = [one for one in judgements if one.interesting]
     return Score(
         oracle_ratio=geometric_mean(one.case.oracle / one.learned for one in trained),

@@ -1,6 +1,6 @@
-"""What only the binary knows of machines: where their PUs are, and where affinity hints lead on them.
+"""Machines, from the output of the binary: the places of their PUs, and the placements of affinity hints.
 
-``pinfold topo --json`` and ``pinfold placements --hint`` answer; each question is asked once.
+``pinfold topo --json`` and ``pinfold placements --hint`` give them; each is run once.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 from pinfold.learn.hints import HINTS, Hint, LlcDomains, Loads
 
 STATIC_FIRST = tuple(sorted(HINTS, key=lambda hint: str(hint) not in ("SLP", "slp")))
-"""All hints: of several that lead to the same placement, those of the paper's static policies are taken."""
+"""All hints. Among hints of the same placement, those of the paper's static policies are taken."""
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def find_binary() -> Path:
-    """Return the binary that called us (``PINFOLD``), the one beside this interpreter, in a checkout, or in ``PATH``.
+    """Return the calling binary (``PINFOLD``), the one beside this interpreter, in a checkout, or in ``PATH``.
 
     Raises:
-        FileNotFoundError: if there is none; it says what to do.
+        FileNotFoundError: if there is none; the message says what to do.
     """
     if named := os.environ.get("PINFOLD"):
         return Path(named)
@@ -43,15 +43,15 @@ def find_binary() -> Path:
 
 
 class Machines:
-    """The machines of a data set, asked of the binary by their names."""
+    """The machines of a data set, read from the binary by their names."""
 
     def __init__(self, binary: Path, names: Sequence[str], files: Sequence[Path] = ()) -> None:
-        """Store what to ask.
+        """Store the parameters.
 
         Args:
-            binary: pinfold.
+            binary: the path of pinfold.
             names: the machines of the data set.
-            files: models that are not pinfold's own, of those machines.
+            files: models of those machines that are not built into pinfold.
         """
         self._binary = binary
         self._names = list(names)
@@ -60,7 +60,7 @@ class Machines:
 
     @cached_property
     def _spelled(self) -> Mapping[str, tuple[str, ...]]:
-        """The arguments by which each name is asked for; none for the machine at hand."""
+        """The arguments that select each machine; none for this machine."""
         own: dict[str, tuple[str, ...]] = {
             self._ask("topo", "--machine", str(file))["name"]: ("--machine", str(file)) for file in self._files
         }
@@ -69,13 +69,13 @@ class Machines:
 
     @cached_property
     def domains(self) -> Mapping[str, LlcDomains]:
-        """Where each machine's PUs are."""
+        """The domains of each machine's PUs."""
         return {name: LlcDomains.of_topology(self._ask("topo", *spelled)) for name, spelled in self._spelled.items()}
 
     def _best_matches(self, machine: str, threads: int) -> Mapping[Hint, Loads]:
-        """Return the placement that each hint leads to: GETAFFINITY (Moore and Childers, 2012, figure 5).
+        """Return the placement of each hint: GETAFFINITY (Moore and Childers, 2012, figure 5).
 
-        More threads than PUs go round, as in data sets.
+        Threads that outnumber PUs use the PUs again from the first, as in data sets.
         """
         domains = self.domains[machine]
         placed = min(threads, len(domains.domain))
@@ -93,6 +93,6 @@ class Machines:
         if answer.returncode != 0:
             raise ValueError(
                 f"`{' '.join(command)}` ended with status {answer.returncode}: {answer.stderr.strip()} "
-                "(a machine of your own is named by its model, `--machine FILE.toml`)"
+                "(give the model of a machine that is not built in: `--machine FILE.toml`)"
             )
         return json.loads(answer.stdout)

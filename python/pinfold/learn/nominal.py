@@ -1,4 +1,4 @@
-"""Which features are nominal, as the estimators of this package are told."""
+"""Nominal features, from the parameter ``categorical_features`` of this package's estimators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def nominal_mask(categorical_features: ArrayLike | None, features: int) -> NDArr
     """Return a mask of shape (features,) from indices, from a mask, or from None.
 
     Raises:
-        ValueError: if it names a feature that does not exist, or is of another kind.
+        ValueError: if it names a feature that does not exist, or has another type.
     """
     mask = np.zeros(features, dtype=bool)
     if categorical_features is None:
@@ -25,6 +25,8 @@ def nominal_mask(categorical_features: ArrayLike | None, features: int) -> NDArr
     if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
         raise ValueError(f"categorical_features is {categorical_features!r}: it must be indices, a mask, or None")
     if given.min() < 0 or given.max() >= features:
-        raise ValueError(f"categorical_features names feature {given.max()}: there are {features}, from 0")
+        raise ValueError(
+            f"categorical_features names feature {given.max()}: there are {features} features, numbered from 0"
+        )
     mask[given] = True
     return mask

@@ -1,8 +1,8 @@
-"""What was observed of programs in placements, from the data set of a sweep, made comparable.
+"""Observations of programs in placements, from the data set of a sweep, in comparable form.
 
 AutoFinity profiles each program in many affinities (Moore and Childers, 2012, section 2). A row of a data set is one
-such observation: what the counters were, and how well the program did. Counts are per thread and second, so that they
-can be compared across numbers of threads (section 3.1).
+such observation: the counters, and the performance of the program. Counts are per thread and second, so they are
+comparable across numbers of threads (section 3.1).
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from pinfold.learn.hints import LlcDomains, Loads, cpu_list
 from pinfold.learn.rule_policy import RuleMetric
 
 INSENSITIVE = 0.01
-"""A program whose times deviate by less than this share of their average has no preference (section 3.4)."""
+"""A program has no preference if the standard deviation of its times is below this share of their mean (section
+3.4)."""
 
 SPEED = "speed"
-"""The performance that is repetitions a second, 1 / ``time_s``."""
+"""The performance in repetitions per second, 1 / ``time_s``."""
 
 
 class Program(NamedTuple):
-    """A program as it can be compared with itself: on one machine, with one number of threads."""
+    """A program whose times are comparable: on one machine, with one number of threads."""
 
     machine: str
     name: str
@@ -46,20 +47,20 @@ class Observation:
 
     program: Program
     period: str
-    """Which part of the program; the same one in each placement. Empty for all of it."""
+    """The part of the program; the same one in each placement. Empty for the whole program."""
     loads: Loads
     """The placement."""
     counters: tuple[float, ...]
     """Values of the metrics, in their units; NaN is missing."""
     performance: float
-    """The more, the better; NaN is missing."""
+    """More is better; NaN is missing."""
     seconds: float
-    """How long the whole program takes in this placement."""
+    """The time of the whole program in this placement."""
     pinning: tuple[int, ...] = ()
     """The PU of each rank. Pinnings of one placement differ in the order of the ranks."""
 
 
-#: What tells a row of a data set from all others.
+#: The columns that identify a row of a data set.
 KEY = ("machine", "command", "num_threads", "page_map", "prefetch", "pinning", "region")
 
 
@@ -105,12 +106,12 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
     """Read the observations of data sets.
 
     Args:
-        table: what ``read_table`` returns.
-        metrics: the columns that stand for behaviour. Rates of the whole program are divided by its threads.
-        machines: where the PUs of each machine in the table are.
-        performance: a column of which more is better, or ``speed`` for repetitions a second.
-        periods: what a sample period is: all of the program, or each of its parallel regions.
-        page_map: rows with another page mapping are left out: the hint is about threads.
+        table: the result of ``read_table``.
+        metrics: the columns of the behaviour. Rates of the whole program are divided by its threads.
+        machines: the domains of the PUs of each machine in the table.
+        performance: a column of which more is better, or ``speed`` for repetitions per second.
+        periods: the sample periods: the whole program, or each of its parallel regions.
+        page_map: rows with another page mapping are left out, because the hint concerns threads.
         prefetch: rows with another setting of the prefetchers are left out.
 
     Returns:
@@ -122,13 +123,13 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
     for column in (*metrics, *([] if performance == SPEED else [performance])):
         _require(column, table.column_names)
     if performance == "time_s":
-        raise ValueError(f"performance is time_s, of which less is better: take {SPEED!r}, repetitions a second")
+        raise ValueError(f"performance is time_s, of which less is better: use {SPEED!r}, repetitions per second")
     rule_metrics = [_rule_metric(name, table.schema.metadata) for name in metrics]
     rows = table.select(sorted({*KEY, "program", "time_s", *metrics} | ({performance} - {SPEED}))).to_pylist()
     rows = [row for row in rows if row["page_map"] == page_map and row["prefetch"] == prefetch]
     if missing := sorted({row["machine"] for row in rows} - set(machines)):
         raise ValueError(
-            f"the data set has machine {missing[0]!r}, of which no LLC domains are given: see `pinfold topo --json`"
+            f"the data set has machine {missing[0]!r}, whose LLC domains are missing: see `pinfold topo --json`"
         )
     seconds = {_place(row): row["time_s"] for row in rows if row["region"] is None}
     wanted = [row for row in rows if (row["region"] is None) == (periods == "program")]
@@ -154,7 +155,7 @@ def read_observations(  # noqa: PLR0913 - each says which rows and columns are m
 
 
 def behaviour_metrics(table: pyarrow.Table) -> list[str]:
-    """Return the columns of data sets that can stand for behaviour: events and ratios that have a value somewhere.
+    """Return the columns of data sets that can describe behaviour: events and ratios with a value in some row.
 
     Of events that have equal values in every row of the table, which are one event by several names, the one with the
     shortest name is returned; of equally short names, the first in the alphabet.
@@ -171,7 +172,7 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _pus(row: Mapping[str, Any]) -> list[int]:
-    """Return the PU of each rank; ranks beyond the last PU start again at the first."""
+    """Return the PU of each rank. Ranks that outnumber the PUs use the PUs again from the first."""
     return list(itertools.islice(itertools.cycle(cpu_list(row["pinning"])), row["num_threads"]))
 
 
@@ -182,17 +183,17 @@ def _number(value: float | None) -> float:
 def _require(column: str, columns: Sequence[str]) -> None:
     if column not in columns:
         near = difflib.get_close_matches(column, columns, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(columns)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {', '.join(columns)}"
         raise ValueError(f"the data set has no column {column!r}: {hint}")
 
 
 def _of_all_threads(name: str) -> bool:
-    """Tell whether a column is a rate of all threads together (docs/formats.md)."""
+    """Return whether a column is a rate of all threads together (docs/formats.md)."""
     return name.endswith("_bytes_per_s")
 
 
 def _normalised(name: str) -> Literal["per_thread_and_second", "ratio"] | None:
-    """Tell what a column's counts are divided by, None for a column that says nothing about behaviour."""
+    """Return the divisor of a column's counts, or None for a column that does not describe behaviour."""
     if name.startswith("event:") or _of_all_threads(name):
         return "per_thread_and_second"
     return "ratio" if name == "ipc" or name.endswith("_ratio") else None
@@ -203,7 +204,7 @@ def _rule_metric(name: str, metadata: Mapping[bytes, bytes]) -> RuleMetric:
     normalised = _normalised(name)
     if normalised is None:
         raise ValueError(
-            f"{name!r} says nothing about behaviour: metrics are ipc, *_ratio, *_bytes_per_s and event:NAME"
+            f"{name!r} does not describe behaviour: metrics are ipc, *_ratio, *_bytes_per_s and event:NAME"
         )
     unit = units[name]
     if _of_all_threads(name):
@@ -212,9 +213,9 @@ def _rule_metric(name: str, metadata: Mapping[bytes, bytes]) -> RuleMetric:
 
 
 def sensitive(observations: Iterable[Observation], least: float = INSENSITIVE) -> list[Observation]:
-    """Leave out programs to which the placement makes no difference (section 3.4).
+    """Leave out programs for which the placement makes no difference (section 3.4).
 
-    These are the ones of whose times, in all swept ones, the standard deviation is less than ``least`` of the average.
+    The standard deviation of their times in all swept placements is less than ``least`` of the mean.
     """
     observations = list(observations)
     times: dict[Program, dict[Loads, list[float]]] = {}
@@ -228,10 +229,10 @@ def sensitive(observations: Iterable[Observation], least: float = INSENSITIVE) -
 
 
 def relative_to_slowest(observations: Iterable[Observation]) -> list[Observation]:
-    """Divide each performance by the least that the program has anywhere (section 3.4).
+    """Divide each performance by the program's lowest one (section 3.4).
 
     Raises:
-        ValueError: if a performance is not positive, so that a ratio says nothing.
+        ValueError: if a performance is not positive: a ratio would have no meaning.
     """
     observations = list(observations)
     least: dict[Program, float] = {}

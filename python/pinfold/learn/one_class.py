@@ -1,14 +1,15 @@
-"""RIPPER for one class: rules that tell its rows from all others.
+"""RIPPER for one class: rules that separate its rows from all others.
 
 Cohen, "Fast Effective Rule Induction" (ICML 1995):
 
 1. **Build**: the rows that no rule covers are split, two thirds to grow a rule on and one to prune it on. A rule grows
-   by the condition that gains most until it covers no negative row; then the final conditions without which it does
-   better on the other third are dropped. Rules are added until none is good, or until the description has become too
+   by the condition with the highest gain until it covers no negative row. Then the final conditions are dropped without
+   which it is better on the other third. Rules are added until none is good, or until the description has become too
    long.
-2. **Optimise**, several times: each rule in turn is held against one grown anew and one grown further from it, both
-   pruned by what they get right of what no later rule covers. The one with which the description is shortest stays.
-   What is then not covered gets rules as in 1, and rules without which the description is no longer are dropped.
+2. **Optimise**, several times: each rule in turn is compared with a newly grown one and with one grown from it, both
+   pruned by their correct classifications of the rows that no later rule covers. The one with the shortest description
+   is kept. The rows that are then not covered get rules as in 1, and rules that do not shorten the description are
+   dropped.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from pinfold.learn.description_length import exception_bits, rule_bits
 from pinfold.learn.discretize import Codes
 
 LONGER_BY = 64.0
-"""A description that is so many bits longer than the shortest gets no more rules (Cohen 1995, stopping condition)."""
+"""No more rules are added to a description that is this many bits longer than the shortest (Cohen 1995, stopping
+condition)."""
 
 HALF = 0.5
-"""A rule of which half the rows are wrong is no rule (Cohen 1995, on IREP)."""
+"""A rule with this share of wrong rows is not used (Cohen 1995, on IREP)."""
 
 CodedRule = list[CodedCondition]
 
@@ -42,9 +44,9 @@ class Options:
 
 
 class OneClass:
-    """Learns the rules of one class from rows among which it is a minority or not."""
+    """Learns the rules of one class."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - all that a class is learned with
+    def __init__(  # noqa: PLR0913, PLR0917 - all inputs of learning a class
         self,
         columns: Columns,
         classes: Codes,
@@ -53,7 +55,7 @@ class OneClass:
         search: Search,
         random: np.random.RandomState,
     ) -> None:
-        """Take the rows that rules of earlier classes left; ``classes`` has the shape (rows,)."""
+        """Take the rows that rules of earlier classes do not cover; ``classes`` has the shape (rows,)."""
         self._columns = columns
         self._classes = classes
         self._positive = classes == target
@@ -98,7 +100,7 @@ class OneClass:
         return self._prune(self._grow(growing, []), pruning, of_all=False)
 
     def _split(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Split rows at random, each class in the same proportion: one fold is to prune on, the others to grow on."""
+        """Split rows at random, each class in the same proportion: one fold for pruning, the others for growing."""
         shuffled = rows[self._random.permutation(len(rows))]
         by_class = shuffled[np.argsort(self._classes[shuffled], kind="stable")]
         pruning = np.zeros(len(rows), dtype=bool)
@@ -106,7 +108,7 @@ class OneClass:
         return by_class[~pruning], by_class[pruning]
 
     def _grow(self, rows: Rows, start: CodedRule) -> CodedRule:
-        """Add conditions to the rule until it covers no negative one of the rows."""
+        """Add conditions to the rule until it covers no negative row."""
         rule = list(start)
         spent = np.zeros(len(self._columns.codes), dtype=bool)
         for condition in rule:
@@ -124,9 +126,9 @@ class OneClass:
         return rule
 
     def _prune(self, rule: CodedRule, rows: Rows, *, of_all: bool) -> CodedRule:
-        """Return the first conditions of the rule that do best on the rows; of equally good beginnings the shortest.
+        """Return the first conditions of the rule that are best on the rows; among equals the fewest.
 
-        What is best is (p + 1) / (t + 2) of the rows that it covers, or ``of_all`` rows the share that it gets right.
+        The criterion is (p + 1) / (t + 2) of the covered rows, or with ``of_all`` the share of correct rows.
         """
         all_rows = len(rows)
         positive = self._positive[rows]
@@ -146,7 +148,7 @@ class OneClass:
         return rule[:best_length]
 
     def _optimize(self, rules: _RuleSet, position: int) -> None:
-        """Put in a rule's place whichever of it, its replacement and its revision gives the shortest description."""
+        """Replace a rule by its replacement or its revision where that gives a shorter description."""
         rows = np.flatnonzero(~rules.covered_before(position))
         growing, pruning = self._split(rows)
         pruning = pruning[~rules.covered_after(position)[pruning]]
@@ -165,7 +167,7 @@ class OneClass:
 
 
 class _RuleSet:
-    """Rules, which rows each covers, and how long their description is."""
+    """Rules, the rows that each covers, and the length of their description."""
 
     def __init__(self, columns: Columns, positive: Mask) -> None:
         self._columns = columns
@@ -218,11 +220,11 @@ class _RuleSet:
         return theory + exception_bits(covered, len(times_covered) - covered, covered - right, missed, self._share)
 
     def shortest_with(self, kept: int) -> float:
-        """Return the length without each other rule, from the last on, that makes it no longer."""
+        """Return the length without each other rule, from the last on, that does not shorten it."""
         return self._reduced(kept)[0]
 
     def reduce(self) -> None:
-        """Drop each rule, from the last on, without which the description is no longer."""
+        """Drop each rule, from the last on, that does not shorten the description."""
         for position in self._reduced(None)[1]:
             self.remove(position)
 

@@ -1,15 +1,15 @@
 """Learns rules from times instead of actions: a decision tree whose leaves cost the least time.
 
-The action table keeps of a behaviour only which hint was best: a program that runs as well under another one counts as
-much as one that takes twelve times as long, and RIPPER strives for few wrong rows. Here a row has its *regrets*, the
-logarithms of its times under all hints over that under its best. So:
+The action table keeps only the best hint of a behaviour. A program that is as fast under another hint counts as much as
+one that takes twelve times as long there, and RIPPER minimises the number of wrong rows. Here a row has its *regrets*,
+the logarithms of its times under all hints over that under its best. Steps:
 
-1. A row is a program in a placement: the sampled counters, and the program's regrets. Programs with several sizes have
-   the weight of one together.
-2. A regression tree of all regrets at once cuts where their variance becomes the least (Breiman, Friedman, Olshen and
-   Stone, "Classification and Regression Trees", 1984, sections 8.3 and 8.4; scikit-learn's).
+1. A row is a program in a placement: the sampled counters, and the program's regrets. All sizes of a program together
+   have the weight of one program.
+2. A regression tree of all regrets cuts where their variance becomes the least (Breiman, Friedman, Olshen and Stone,
+   "Classification and Regression Trees", 1984, sections 8.3 and 8.4; scikit-learn's implementation).
 3. A leaf takes the hint with the least mean regret, and so the least geometric mean of times.
-4. The ways to leaves become rules; leaves with the same hint as the heaviest one are what is left.
+4. The paths to leaves become rules. The default rule replaces the leaves with the hint of the heaviest leaf.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from pinfold.learn.judging import Case
 from pinfold.learn.ripper import ABOVE, Condition, Rule
 
 NO_REGRET = 1e-3
-"""A hint with a regret up to this one, a thousandth of the time, is as good as the best: for counting errors."""
+"""A hint whose regret is at most this, a thousandth of the time, counts as the best: for counting errors."""
 
 TIE = 1e-9
-"""What rounding may make of sums of equal regrets."""
+"""The rounding error of sums of equal regrets."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What regret learners learn from."""
+    """The training data of regret learners."""
 
     values: Floats
     """The counters, shape (rows, metrics)."""
@@ -47,7 +47,7 @@ class Rows:
     weights: Floats
     """Shape (rows,)."""
     hints: tuple[Hint, ...]
-    """What the columns of the regrets are of."""
+    """The hints of the columns of the regrets."""
 
 
 def rows_of(cases: Sequence[Case]) -> Rows:
@@ -68,10 +68,10 @@ def learn_tree(rows: Rows, depth: int, leaf: float, seed: int = 0) -> tuple[Rule
     """Learn rules on the rows' metrics.
 
     Args:
-        rows: one at least. A metric that is missing in any of them is not looked at.
-        depth: how many conditions a rule has at most.
+        rows: at least one. A metric that is missing in any of them is not used.
+        depth: the highest number of conditions in a rule.
         leaf: the least share of all rows' weight in a leaf.
-        seed: what decides between cuts that do equally well.
+        seed: decides between equally good cuts.
     """
     values = np.where(np.isnan(rows.values).any(axis=0), 0, rows.values)
     tree = DecisionTreeRegressor(max_depth=depth, min_weight_fraction_leaf=leaf, random_state=seed)
@@ -103,7 +103,7 @@ def _ways(tree: Any, node: int = 0, before: tuple[Condition, ...] = ()) -> Itera
 
 
 def _best(rows: Rows, covered: NDArray[np.bool_]) -> Hint:
-    """Return the hint with the least mean regret; the first of those that lead to the same placement."""
+    """Return the hint with the least mean regret; among hints of the same placement the first."""
     means = np.average(rows.regrets[covered], axis=0, weights=rows.weights[covered])
     return rows.hints[int(np.flatnonzero(means <= means.min() + TIE)[0])]
 

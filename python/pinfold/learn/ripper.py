@@ -1,8 +1,8 @@
-"""RIPPER for several classes: rules that a person can read, as a scikit-learn classifier.
+"""RIPPER for several classes: readable rules, as a scikit-learn classifier.
 
-Cohen, "Fast Effective Rule Induction" (ICML 1995); AutoFinity makes its policies with it (Moore and Childers, 2012,
-section 2.3). Classes are learned in ascending order of their frequency, each against those that are still to come; the
-most frequent is the default. :mod:`pinfold.learn.one_class` learns one class, and
+Cohen, "Fast Effective Rule Induction" (ICML 1995). AutoFinity learns its policies with it (Moore and Childers, 2012,
+section 2.3). Classes are learned in ascending order of their frequency, each against the later ones; the most frequent
+class is the default. :mod:`pinfold.learn.one_class` learns one class, and
 :mod:`pinfold.learn.columns` has the inner search. The defaults are those of WEKA's ``JRip -F 3 -N 2.0 -O 2``.
 """
 
@@ -27,12 +27,12 @@ from pinfold.learn.one_class import OneClass, Options
 MIN_FOLDS = 2
 
 ABOVE = ">"
-"""What ``>=`` of a bin is on values; RIPPER itself does not use it."""
+"""The operator for values of ``>=`` for bins. RIPPER itself does not use it."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """That a feature is at most, at least, or equal to a value; a missing value fulfils no condition."""
+    """A condition: a feature is at most, at least, or equal to a value. A missing value fulfils no condition."""
 
     feature: int
     operator: str
@@ -40,7 +40,7 @@ class Condition:
     threshold: float
 
     def covers(self, values: Floats) -> Mask:
-        """Return which rows fulfil it, shape (rows,), of values of shape (rows, features)."""
+        """Return which rows fulfil it, shape (rows,), for values of shape (rows, features)."""
         column = values[:, self.feature]
         if self.operator == AT_MOST:
             return np.asarray(column <= self.threshold)
@@ -57,25 +57,25 @@ class Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """If all conditions hold, then the class; a rule without conditions holds always."""
+    """If all conditions hold, then the class. A rule without conditions always holds."""
 
     conditions: tuple[Condition, ...]
     target: Any
     """One of ``classes_``."""
     coverage: int
-    """How many training rows come to this rule and fulfil it."""
+    """The number of training rows that reach this rule and fulfil it."""
     errors: int
-    """How many of these are of other classes."""
+    """The number of these in other classes."""
 
     def covers(self, values: Floats) -> Mask:
-        """Return which rows fulfil all conditions, shape (rows,), of values of shape (rows, features)."""
+        """Return which rows fulfil all conditions, shape (rows,), for values of shape (rows, features)."""
         covered = np.ones(len(values), dtype=bool)
         for condition in self.conditions:
             covered &= condition.covers(values)
         return covered
 
     def text(self, names: Sequence[str]) -> str:
-        """Write it on a line, with the names of the features.
+        """Write it on one line, with the names of the features.
 
         >>> Rule((Condition(0, "<=", 1.9),), "setosa", 50, 1).text(["petal length"])
         'petal length <= 1.9 => setosa (50 rows, 1 wrong)'
@@ -85,11 +85,11 @@ class Rule:
 
 
 def first_that_holds(rules: Sequence[Rule], values: Floats) -> NDArray[np.intp]:
-    """Return which rule gives each row its class, shape (rows,); the last one where no earlier one covers it.
+    """Return the rule that gives each row its class, shape (rows,); the last one where no earlier rule covers the row.
 
     Args:
         rules: in their order, the last one without conditions.
-        values: shape (rows, features); NaN is a value that is missing.
+        values: shape (rows, features); NaN is a missing value.
     """
     first = np.full(len(values), len(rules) - 1, dtype=np.intp)
     for number in reversed(range(len(rules) - 1)):
@@ -98,22 +98,22 @@ def first_that_holds(rules: Sequence[Rule], values: Floats) -> NDArray[np.intp]:
 
 
 class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns an ordered list of rules; the first that a row fulfils gives its class.
+    """Learns an ordered list of rules; the first rule that a row fulfils gives its class.
 
     Args:
-        folds: a rule is pruned on one of so many folds of the rows, and grown on the others.
-        min_rows: how many rows of its class a condition has to leave.
-        optimizations: how often all rules are gone through again.
-        prune: whether to prune and optimise. Without it rules fit the training rows, and their noise.
-        check_error_rate: whether a rule of which half the rows are wrong ends the search.
-        categorical_features: which features are nominal: indices, a mask, or None for none. Their values are codes
-            without an order.
-        random_state: what the splits follow from; the same number gives the same rules.
+        folds: a rule is pruned on one of this number of folds of the rows, and grown on the others.
+        min_rows: the least number of rows of its class that a condition must leave.
+        optimizations: the number of optimisation passes over all rules.
+        prune: whether to prune and optimise. Without it rules fit the noise of the training rows.
+        check_error_rate: whether a rule with half of its rows wrong ends the search.
+        categorical_features: the nominal features: indices, a mask, or None for none. Their values are codes without an
+        order.
+        random_state: the seed of the splits; the same number gives the same rules.
 
     Attributes:
         rules_: the rules in their order, the last one without conditions.
         classes_: the classes, sorted.
-        n_features_in_: how many features there were.
+        n_features_in_: the number of features.
 
     >>> from sklearn.datasets import load_iris
     >>> iris = load_iris()
@@ -122,7 +122,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     otherwise => 2
     """
 
-    def __init__(  # noqa: PLR0913 - what RIPPER has; scikit-learn wants each as a parameter
+    def __init__(  # noqa: PLR0913 - RIPPER's parameters; scikit-learn requires each as a parameter
         self,
         *,
         folds: int = 3,
@@ -133,7 +133,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         categorical_features: ArrayLike | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        """Store the parameters; ``fit`` looks at them."""
+        """Store the parameters; ``fit`` validates them."""
         self.folds = folds
         self.min_rows = min_rows
         self.optimizations = optimizations
@@ -146,15 +146,15 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn rules.
 
         Args:
-            X: shape (rows, features); NaN is a value that is missing.
+            X: shape (rows, features); NaN is a missing value.
             y: the class of each row, shape (rows,).
 
         Raises:
-            ValueError: if a parameter or the data cannot be used; the message says which.
+            ValueError: if a parameter or the data is not valid; the message names it.
         """
         options = self._options()
         values, target = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
-        if target.dtype.kind not in "biuSU":  # Which cannot be continuous; looking closer takes as long as small fits.
+        if target.dtype.kind not in "biuSU":  # These cannot be continuous; the full check takes as long as a small fit.
             check_classification_targets(target)
         self.classes_, classes = np.unique(target, return_inverse=True)
         nominal = nominal_mask(self.categorical_features, values.shape[1])
@@ -166,7 +166,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _options(self) -> Options:
         if self.folds < MIN_FOLDS:
             raise ValueError(
-                f"folds is {self.folds}: it must be at least {MIN_FOLDS}, one to prune on and others to grow on"
+                f"folds is {self.folds}: it must be at least {MIN_FOLDS}, one for pruning and others for growing"
             )
         if self.min_rows < 0:
             raise ValueError(f"min_rows is {self.min_rows}: it must not be negative")
@@ -199,25 +199,25 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Rule(conditions, self.classes_[target], len(covered), int(np.count_nonzero(covered != target)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the class of each row, shape (rows,), of values of shape (rows, features)."""
+        """Return the class of each row, shape (rows,), for values of shape (rows, features)."""
         fired = self.apply(X)
         return np.array([rule.target for rule in self.rules_], dtype=self.classes_.dtype)[fired]
 
     def apply(self, X: ArrayLike) -> NDArray[np.intp]:  # noqa: N803
-        """Return which of ``rules_`` gives each row its class, shape (rows,)."""
+        """Return the index in ``rules_`` of the rule that gives each row its class, shape (rows,)."""
         check_is_fitted(self)
         values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return first_that_holds(self.rules_, values)
 
     def text(self, names: Sequence[str] | None = None) -> str:
-        """Write the rules, one a line, with the features' names: those given, those of ``fit``'s table, or x0, x1."""
+        """Write the rules, one per line, with the features' names: ``names``, those of ``fit``'s table, or x0, x1."""
         check_is_fitted(self)
         if names is None:
             names = getattr(self, "feature_names_in_", [f"x{feature}" for feature in range(self.n_features_in_)])
         return "\n".join(rule.text(names) for rule in self.rules_)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that values may be missing."""
+        """Declare that values may be missing."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

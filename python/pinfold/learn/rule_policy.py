@@ -1,4 +1,4 @@
-"""Writes rules as the policy that ``pinfold`` reads: JSON that a person can read and change (docs/formats.md).
+"""Writes rules as a policy for ``pinfold``: JSON that a user can read and change (docs/formats.md).
 
 The rules are evaluated by ``crates/policy/src/rules.rs``.
 """
@@ -19,48 +19,48 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class RuleMetric:
-    """A metric that rules may look at: the feature of its position."""
+    """A metric of rules: the feature of its position."""
 
     name: str
     """The column of the data set, such as ``ipc`` or ``event:NAME``."""
     unit: str
     normalised: Literal["per_thread_and_second", "per_second", "per_instruction", "ratio"]
-    """What a count was divided by; ``ratio`` for what needs no division."""
+    """The divisor of a count; ``ratio`` for a metric without divisor."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What rules were learned from."""
+    """The training data of rules."""
 
     simulated: bool | None
-    """Whether the data was simulated; None where that is not known."""
+    """Whether the data was simulated; None where this is not known."""
     machines: Sequence[str]
     programs: Sequence[str]
     rows: int
     learner: str
-    """The learner with its parameters, for people."""
+    """The learner with its parameters, for a reader."""
 
 
 def rule_policy(rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: Trained) -> str:
     """Return rules as JSON.
 
-    Only metrics that a rule looks at are listed: nobody has to measure the others.
+    Only metrics that a rule uses are listed, so the others need not be measured.
 
     Args:
         rules: in their order, the last one without conditions, such as ``RipperClassifier.rules_``.
         metrics: one for each feature.
-        trained: what they were learned from.
+        trained: the training data.
 
     Raises:
-        ValueError: if a rule looks at a feature without a metric, or two metrics have one name.
+        ValueError: if a rule uses a feature without a metric, or two metrics have one name.
     """
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
-        raise ValueError(f"the metrics are {', '.join(names)}: each must have a name of its own")
+        raise ValueError(f"the metrics are {', '.join(names)}: each must have its own name")
     *conditional, default = rules
     used = {condition.feature for rule in conditional for condition in rule.conditions}
     if used and max(used) >= len(names):
-        raise ValueError(f"a rule looks at feature {max(used)}: {len(names)} metrics are given, for features from 0")
+        raise ValueError(f"a rule uses feature {max(used)}: {len(names)} metrics are given, for features from 0")
     policy = {
         "rule_policy": VERSION,
         "trained": asdict(trained),
@@ -72,7 +72,7 @@ def rule_policy(rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: T
 
 
 def write_rule_policy(path: Path, rules: Sequence[Rule], metrics: Sequence[RuleMetric], trained: Trained) -> None:
-    """Write what :func:`rule_policy` returns to a file."""
+    """Write the result of :func:`rule_policy` to a file."""
     path.write_text(rule_policy(rules, metrics, trained), encoding="utf-8")
 
 
@@ -88,7 +88,7 @@ def _outcome(rule: Rule) -> dict[str, Any]:
 
 
 def _readable(policy: dict[str, Any]) -> str:
-    """Write what has nothing nested in it, such as a condition, on one line."""
+    """Write objects without nested values, such as a condition, on one line."""
     text = json.dumps(policy, indent=2, ensure_ascii=False, allow_nan=False)
     flat = re.compile(r'[\[{](?:[^\[\]{}"]|"(?:[^"\\]|\\.)*")*[\]}]')
 

@@ -1,13 +1,15 @@
-"""The ways of choosing a hint that are compared: the paper's, its parameters, and what it leaves open.
+"""The compared methods of choosing a hint: the paper's, its parameters, and methods that the paper leaves open.
 
-A variant is judged as all others are (:mod:`pinfold.learn.judging`): by programs that it has not seen. The paper names
-more than one sample as open (Moore and Childers, 2012, section 2). It does not name what is tried beside that: how
-counters react to another placement, other learners, speed instead of instructions a cycle, and counts an instruction.
+A variant is judged like all others (:mod:`pinfold.learn.judging`): by programs from which it was not learned. The paper
+leaves several samples to future work (Moore and Childers, 2012, section 2). The other variants are not in the paper:
+the reaction of counters to another placement, other learners, speed instead of instructions per cycle, and counts per
+instruction.
 
-Pinfold's policy has the paper's steps with two changes. Bins are cut on a logarithmic scale, since counts of different
-programs differ by orders of magnitude and a single bin of equal width holds most of them. And events are counted an
-instruction, not a second: that says what a program does and not how fast it is where it is sampled. After the change a
-second sample tells whether it helped (pinfold's loop: observe, decide, apply, verify), and if not, threads go back.
+Pinfold's policy has the paper's steps with two changes. Bins have a logarithmic scale, because counts of different
+programs differ by orders of magnitude and a single bin of equal width holds most of them. Events are counted per
+instruction, not per second: such counts describe the program and not its speed in the sampled placement. After the
+change a second sample shows whether it helped (pinfold's loop: observe, decide, apply, verify); if it did not, threads
+go back.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ PAPER = Recipe()
 """AutoFinity as the paper evaluates it."""
 
 DEFAULT = Recipe(view="events per instruction", scale="logarithmic")
-"""What pinfold trains with where nothing else is asked for: the paper's steps, on other counts."""
+"""The default of pinfold's training: the paper's steps, on other counts."""
 
 TREE = Recipe(learner="regret_tree")
 
@@ -52,20 +54,20 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Variant:
-    """A way of choosing hints."""
+    """A method of choosing hints."""
 
     group: str
-    """What it varies."""
+    """The varied parameter."""
     name: str
     learn: Learn
     readable: bool
-    """Whether what it learns is a rule policy that a person can read, and ``pinfold`` evaluate."""
+    """Whether it learns a rule policy that a user can read and ``pinfold`` can evaluate."""
     view: View = "events"
-    """What of the data set it sees."""
+    """The metrics of the data set that it sees."""
     samples: int = 1
-    """How many placements it samples at most."""
+    """The highest number of placements that it samples."""
     of: str = ""
-    """The policy that it otherwise is; empty where it is another way altogether."""
+    """The policy with the other parameters; empty for a different method."""
 
 
 def variants(best_matches: BestMatches) -> list[Variant]:
@@ -131,7 +133,7 @@ def _verified(name: str, variant: Variant) -> Variant:
 
 
 def verified(learn: Learn) -> Learn:
-    """Look whether the chosen placement is faster than the distributed one was, and go back if it is not."""
+    """Compare the chosen placement with the distributed one, and go back if it is not faster."""
 
     def learn_both(cases: Sequence[Case]) -> Choose:
         choose = learn(cases)
@@ -141,7 +143,7 @@ def verified(learn: Learn) -> Learn:
 
 
 def static(hint: Hint) -> Learn:
-    """Take the same hint always."""
+    """Take the same hint in every case."""
     return lambda _: lambda _: hint
 
 
@@ -154,7 +156,7 @@ def _rules(best_matches: BestMatches, recipe: Recipe) -> Learn:
 
 
 def several(best_matches: BestMatches, recipe: Recipe, samples: int = SAMPLES) -> Learn:
-    """Ask the policy again in the placement that it chose, so many times, as in continuous sampling (section 2)."""
+    """Ask the policy again in each placement that it chose, as in continuous sampling (section 2)."""
 
     def choose(policy: HintPolicy, case: Case) -> Hint:
         hint = DISTRIBUTED
@@ -166,18 +168,18 @@ def several(best_matches: BestMatches, recipe: Recipe, samples: int = SAMPLES) -
 
 
 def faster(case: Case) -> Hint:
-    """Take two samples, distributed and packed, and the one in which a progress metric tells more a second."""
+    """Take two samples, distributed and packed, and choose the one with the higher rate of a progress metric."""
     return max((DISTRIBUTED, PACKED), key=lambda hint: 1 / case.seconds(hint))
 
 
 def _reaction(cases: Sequence[Case]) -> Floats:
-    """Give the counters distributed, and by what factor each is greater packed."""
+    """Return the counters in the distributed placement, and their ratios in the packed one."""
     distributed, packed = (np.array([case.sample(hint).counters for case in cases]) for hint in (DISTRIBUTED, PACKED))
     return np.asarray(np.nan_to_num(np.hstack([distributed, np.log((packed + 1) / (distributed + 1))])))
 
 
 def _distributed(cases: Sequence[Case]) -> Floats:
-    """Give the counters of the distributed placement."""
+    """Return the counters of the distributed placement."""
     return np.asarray(np.nan_to_num(np.array([case.sample(DISTRIBUTED).counters for case in cases])))
 
 
@@ -186,7 +188,7 @@ def _forest() -> Any:
 
 
 def reaction(make: Callable[[], Any]) -> Learn:
-    """Learn regrets of how counters react: a row for each case."""
+    """Learn regrets from the reaction of counters: a row for each case."""
 
     def learn(cases: Sequence[Case]) -> Choose:
         hints = tuple(cases[0].matches)
@@ -198,7 +200,7 @@ def reaction(make: Callable[[], Any]) -> Learn:
 
 
 def regressor(make: Callable[[], Any]) -> Learn:
-    """Learn regrets of the counters in every placement, and take the hint with the least one foretold."""
+    """Learn regrets from the counters in every placement, and take the hint with the least predicted one."""
 
     def learn(cases: Sequence[Case]) -> Choose:
         rows = rows_of(cases)
@@ -213,12 +215,12 @@ def _boosting(random_state: int) -> Any:
 
 
 def _least(fitted: Any, values: Floats, hints: Sequence[Hint]) -> Hint:
-    # Hints that lead to the same placement have the same regret but for rounding, and the first is taken.
+    # Hints of the same placement have the same regret except for rounding. The first is taken.
     return hints[int(np.argmin(np.round(fitted.predict(values)[0], 9)))]
 
 
 def classifier(make: Callable[..., Any]) -> Learn:
-    """Learn the best hint of the counters in every placement."""
+    """Learn the best hint from the counters in every placement."""
 
     def learn(cases: Sequence[Case]) -> Choose:
         rows = rows_of(cases)
