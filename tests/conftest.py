@@ -1,7 +1,7 @@
-"""What the tests of the whole binary share: the binary itself, programs for it to run, a terminal, and patience.
+"""Shared by the tests of the whole binary: the binary itself, programs for it to run, a terminal, and time limits.
 
-The binary is `$PINFOLD`, else target/release/pinfold, else target/debug/pinfold. Nothing here waits for a time to pass:
-`eventually` waits for a condition, and gives up only after so long that something must be broken.
+The binary is `$PINFOLD`, else target/release/pinfold, else target/debug/pinfold. No test waits for a time to pass:
+`eventually` waits for a condition, and fails only after a time that no working program needs.
 """
 
 import json
@@ -26,13 +26,13 @@ from guest_machine import Guest, missing
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: A search of a second or so.
+#: A search of about a second.
 QUICK = ("-t", "300ms", "-w", "50ms", "-i", "100ms", "--interval", "30ms")
 
-#: The seconds after which something that has not happened is not going to happen.
+#: The seconds after which a missing event counts as an error.
 PATIENCE = 120
 
-#: What the caller's environment may say to pinfold or to an OpenMP runtime, and these tests do not want said.
+#: Variables for pinfold or an OpenMP runtime that tests must not inherit from the caller.
 OPINIONS = re.compile(r"(OMP|GOMP|KMP|PINFOLD|SLURM|WORKLOAD)_.*|SCHEDULE|LD_PRELOAD|ASAN_OPTIONS")
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -41,16 +41,16 @@ Value = TypeVar("Value")
 
 
 def pytest_configure() -> None:
-    """Hear the signals that whoever started the tests had ignored, as nohup does: programs inherit that."""
+    """Restore the default of signals that the caller ignored, as nohup does, because programs inherit this."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have tests in the emulated machine that fail tried once more; the summary tells of each (`-r R`).
+    """Let failed tests in the emulated machine run once more; the summary lists each of them (`-r R`).
 
-    Its processors are threads of a host that may be busy, and stand still for seconds where no real one would.
+    Its processors are threads of a host that may be busy. They can stop for seconds, which real processors never do.
     """
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "guest"):
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give up an emulated machine in which a test has failed: the next one gets one that is booted anew."""
+    """End an emulated machine in which a test has failed: the next test boots another one."""
     report = yield
     guest = getattr(item, "funcargs", {}).get("guest")
     if report.failed and isinstance(guest, Guest):
@@ -70,7 +70,7 @@ def pytest_runtest_makereport(
 
 
 def eventually(condition: Callable[[], Value], what: str) -> Value:
-    """Return what `condition` gives once that is true."""
+    """Return the value of `condition` as soon as it is true."""
     deadline = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
@@ -79,7 +79,7 @@ def eventually(condition: Callable[[], Value], what: str) -> Value:
 
 
 def alive(process: int) -> bool:
-    """Tell whether a process runs: one that has ended and that nobody has waited for does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -93,18 +93,18 @@ def masks(process: int) -> dict[int, set[int]]:
 
 
 def cpu_list(cpus: Sequence[int]) -> str:
-    """Write CPUs as the command line takes them."""
+    """Format CPUs for the command line."""
     return ",".join(map(str, cpus))
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return our environment without what would decide for pinfold, and with `changes`."""
+    """Return the environment without variables that affect pinfold, and with `changes`."""
     return {name: value for name, value in os.environ.items() if not OPINIONS.fullmatch(name)} | dict(changes or {})
 
 
 @contextmanager
 def patience(process: "subprocess.Popen[str]") -> Iterator[None]:
-    """Kill a process that is not done when something must be broken, so that nobody waits for it for ever."""
+    """Kill a process after a time that no working program needs, so that no test waits endlessly."""
     timer = threading.Timer(PATIENCE, process.kill)
     timer.start()
     try:
@@ -115,7 +115,7 @@ def patience(process: "subprocess.Popen[str]") -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of pinfold that has ended."""
+    """An ended run of pinfold."""
 
     status: int
     out: str
@@ -123,13 +123,13 @@ class Run:
     json: dict[str, Any] = field(default_factory=dict)
 
     def said(self, text: str) -> int:
-        """Count how often pinfold said this."""
+        """Count how often pinfold printed this."""
         return sum(line.startswith("pinfold: ") and text in line for line in self.err.splitlines())
 
 
 @dataclass(frozen=True)
 class Pinfold:
-    """The binary, and a folder of one test's own."""
+    """The binary, and a folder for a single test."""
 
     binary: Path
     folder: Path
@@ -168,7 +168,7 @@ class Pinfold:
         return Run(run.status, run.out, run.err, json.loads(file.read_text()))
 
     def record_until(self, pattern: str, *arguments: str | Path, **options: Any) -> Run:
-        """Run `pinfold run --json FILE ARGUMENTS` until it says this, end the program by SIGTERM, and read the file."""
+        """Run `pinfold run --json FILE ARGUMENTS` until it prints this, and end the program; read the file."""
         file = self.folder / "record.json"
         process = self.start("--json", file, *arguments, **options)
         assert process.stderr
@@ -204,7 +204,7 @@ def pinfold(binary: Path, tmp_path: Path) -> Pinfold:
 
 @pytest.fixture(scope="session")
 def agent(binary: Path) -> Path:
-    """Return the agent that is built beside the binary, which carries a copy of it."""
+    """Return the agent that is built beside the binary. The binary contains a copy of it."""
     found = binary.parent.parent / "agent" / "libpinfold_agent.so"
     assert found.exists(), f"there is no {found}; `make -C agent` builds it"
     return found
@@ -212,7 +212,7 @@ def agent(binary: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def workload(agent: Path) -> Callable[[str], Path]:
-    """Return what finds a workload by its name."""
+    """Return a function that finds a workload by its name."""
     folder = ROOT / "target" / "workloads"
 
     def find(name: str) -> Path:
@@ -225,7 +225,7 @@ def workload(agent: Path) -> Callable[[str], Path]:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Records workloads and sweeps what was recorded."""
+    """Records workloads and sweeps the recordings."""
 
     binary: Path
     workload: Callable[[str], Path]
@@ -249,13 +249,13 @@ class Sweep:
 
 @pytest.fixture(scope="session")
 def sweep(binary: Path, workload: Callable[[str], Path]) -> Sweep:
-    """Return what makes a data set of workloads."""
+    """Return a function that makes a data set of workloads."""
     return Sweep(binary, workload)
 
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return what compiles a program of tests/programs, once, by `compiler` with `flags`."""
+    """Return a function that compiles a program of tests/programs, once, by `compiler` with `flags`."""
     folder = tmp_path_factory.mktemp("programs")
 
     def compile_once(name: str, *flags: str, compiler: str = "gcc") -> Path:
@@ -277,15 +277,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def several_cpus() -> list[int]:
-    """Return the CPUs that we may use, of which there are several."""
+    """Return the allowed CPUs, of which there are several."""
     if len(CPUS) < 2:
-        pytest.skip("only one CPU may be used here: pinned and not pinned look the same")
+        pytest.skip("only one CPU is allowed here: pinned and unpinned threads cannot be distinguished")
     return CPUS
 
 
 @pytest.fixture(scope="session")
 def cpu_time(binary: Path) -> tuple[str, str]:
-    """Return the option that compares by processor time, which every machine counts for whom it lets count at all."""
+    """Return the option that compares by processor time, which every machine counts if it allows counting."""
     option = ("-e", "task-clock")
     tried = subprocess.run([binary, "run", *option, "--", "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
@@ -294,7 +294,7 @@ def cpu_time(binary: Path) -> tuple[str, str]:
 
 
 class Terminal:
-    """A terminal with a program in it, which is a session leader there and has the terminal's foreground."""
+    """A terminal with a program that is a session leader and has the terminal's foreground."""
 
     def __init__(self, *command: str, env: Mapping[str, str] | None = None) -> None:
         """Start the program."""
@@ -313,38 +313,38 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def _read(self) -> bool:
-        """Read more of what the terminal shows; return whether there will be more."""
+        """Read more of the terminal's output; return whether more may follow."""
         readable, _, _ = select.select([self._master], [], [], PATIENCE)
         assert readable, f"the terminal shows nothing more than {self.shown!r}"
         try:
             more = os.read(self._master, 65536)
         except OSError:
-            return False  # Nobody has the terminal open any more.
+            return False  # No process has the terminal open any more.
         self.shown += more.decode(errors="replace").replace("\r\n", "\n")
         return bool(more)
 
     def until(self, pattern: str) -> re.Match[str]:
-        """Wait until the terminal shows this, and forget all up to there."""
+        """Wait until the terminal shows this, and drop all text up to its end."""
         while not (match := re.search(pattern, self.shown)):
-            assert self._read(), f"the program has gone without showing {pattern!r}: {self.shown!r}"
+            assert self._read(), f"the program has ended without showing {pattern!r}: {self.shown!r}"
         self.shown = self.shown[match.end() :]
         return match
 
     def end(self) -> int:
-        """Wait for the program's end and return its exit status; `shown` has what the terminal showed to the end."""
+        """Wait for the program's end and return its exit status; `shown` has the terminal's output up to the end."""
         while self._read():
             pass
         self.status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
         return self.status
 
     def hang_up(self) -> None:
-        """Take the terminal away."""
+        """Close the terminal."""
         if self._master >= 0:
             os.close(self._master)
             self._master = -1
 
     def close(self) -> None:
-        """Take the terminal away, and the program."""
+        """Close the terminal and kill the program."""
         self.hang_up()
         if self.status is None:
             os.kill(self.process, signal.SIGKILL)
@@ -353,7 +353,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Iterator[Callable[..., Terminal]]:
-    """Return what runs a program in a terminal."""
+    """Return a function that runs a program in a terminal."""
     open_ones: list[Terminal] = []
 
     def start(*command: str | Path, env: Mapping[str, str] | None = None) -> Terminal:

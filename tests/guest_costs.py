@@ -1,14 +1,14 @@
-"""What moving and sampling pages costs, measured in the emulated machine, as JSON on standard output.
+"""The costs of moving and sampling pages, measured in the emulated machine, as JSON on standard output.
 
-`migration`: pages a second that `pinfold pages` moves over those of one `migrate_pages(2)` call, by turns; of each the
-best turn counts, since what else runs on the host can only slow it.
+`migration`: pages per second that `pinfold pages` moves, divided by those of one `migrate_pages(2)` call, in turns. The
+best turn of each counts, because other programs on the host can only make it slower.
 
-`sampling`: how many times as long a streaming program takes while its accesses are sampled, by period, in small pages
-and in huge ones. It is measured here because not every kernel tracks soft-dirty pages; faults are slower here than on
-real processors, and so is the program.
+`sampling`: the time of a streaming program with sampled accesses divided by that without, by period, in small pages and
+in huge ones. It is measured here because not every kernel tracks soft-dirty pages. Faults are slower here than on real
+processors, and so is the program.
 
-Where there is no guest, `missing` says why, and there is nothing else. Ratios only: time in the guest says nothing by
-itself. Part of `make bench`.
+Where there is no guest, `missing` has the reason, and there are no other keys. Only ratios are given: times in the
+guest have no meaning. Part of `make bench`.
 """
 
 import json
@@ -19,28 +19,28 @@ from typing import Any
 
 from guest_machine import ROOT, Guest, missing
 
-#: How often each kind of moving has its turn.
+#: How many turns each kind of moving has.
 TURNS = 11
 MEBIBYTES = 128
 
-#: How far apart pages are protected, in milliseconds.
+#: The distances between two protections of the pages, in milliseconds.
 PERIODS = (10, 30, 100, 300, 1000)
-#: Seconds that the streaming program takes alone, about.
+#: The approximate time of the streaming program alone, in seconds.
 SECONDS = 1.0
-#: How often it is measured alone and sampled, by turns; the median of the ratios counts.
+#: How often it is measured alone and sampled, in turns; the median of the ratios counts.
 REPEATS = 3
 STREAM = "stream --threads 1 --size 8M --iterations"
 
 
 def pages_on(guest: Guest, process: int, start: int, node: int) -> int:
-    """Return how many small pages of the area at `start` are on a node."""
+    """Return the number of small pages of the area at `start` that are on a node."""
     line = guest.check(f"grep '^{start:x} ' /proc/{process}/numa_maps")
     found = re.search(rf" N{node}=(\d+)", line)
     return int(found.group(1)) if found else 0
 
 
 def migration(guest: Guest) -> float:
-    """Return how many pages a second we move over those of one call by hand."""
+    """Return the pages per second of `pinfold pages` divided by those of one system call."""
     report = guest.check(
         f"taskset 1 first_touch /tmp/report {MEBIBYTES} 1 idle > /dev/null 2>&1 &\n"
         "while [ ! -e /tmp/report ]; do sleep 0.05; done; cat /tmp/report; rm /tmp/report"
@@ -60,7 +60,7 @@ def migration(guest: Guest) -> float:
 
 
 def stream(guest: Guest, iterations: int, period: int | None) -> float:
-    """Return how long the streaming program takes, by its own clock, sampled with a period (ms) or not at all."""
+    """Return the time of the streaming program, by its own clock, sampled with a period (ms) or not at all."""
     sampler = (
         f"pinfold pages $! --page-map balance --sample-period {period}ms --sample-time 1h > /tmp/sampler 2>&1 || true"
         if period
@@ -70,7 +70,7 @@ def stream(guest: Guest, iterations: int, period: int | None) -> float:
     found = re.search(r"time (\S+) s", said)
     assert found, said
     if period:
-        # It has sampled to the program's end.
+        # The sampling has lasted until the program's end.
         assert "the program has ended" in guest.check("cat /tmp/sampler")
     return float(found.group(1))
 

@@ -1,17 +1,18 @@
-"""A machine of four NUMA nodes with processors and one with memory alone, emulated, for tests of the real binary.
+"""A machine of four NUMA nodes with processors and one with memory only, emulated, for tests of the real binary.
 
-1. `Guest.build` makes an initial file system of busybox, the release binary with the agent and the libraries that they
-   are linked with, the workloads, and the programs of tests/programs and tests/guest/programs, linked statically.
-2. `Guest.boot` starts qemu-system with Debian's kernel on it, by TCG, so that no virtualisation is needed.
-3. In the guest an init script (tests/guest/init) sets up file systems and then executes the scripts that `Guest.run`
-   sends through a virtio port, one after the other, and sends back their output and exit status.
+1. `Guest.build` makes an initial file system with busybox, the release binary and the agent with their libraries, the
+   workloads, and the programs of tests/programs and tests/guest/programs, linked statically.
+2. `Guest.boot` starts qemu-system with Debian's kernel on it. It uses TCG, so it needs no virtualisation.
+3. In the guest an init script (tests/guest/init) sets up file systems. Then it executes the scripts that `Guest.run`
+   sends through a virtio port, one after the other, and returns their output and exit status.
 
-A script that does not come back in time, or a guest that dies, fails the test with the end of the console's output; the
-next test gets a fresh guest. Where something is missing, `missing` says what.
+A script that does not return in time, or a guest that dies, fails the test with the end of the console's output. The
+next test boots another guest. Where something is missing, `missing` names it.
 
-The guest ends with us: its init ends when the port is closed, and the kernel kills QEMU when our process is gone.
+The guest ends with the tests: its init ends when the port is closed, and the kernel kills QEMU when the tests' process
+ends.
 
-Time in the guest says nothing: processors are emulated and share the host's, and no node is farther than another.
+Times in the guest have no meaning: processors are emulated and share the host's, and all nodes are equally far.
 """
 
 import base64
@@ -35,7 +36,7 @@ CPUS = 8
 NODES = {0: 512, 1: 512, 2: 512, 3: 512, 4: 256}
 """MiB of each node."""
 
-#: How far nodes are from each other: a square, and node 4 behind node 3.
+#: The distances of nodes: a square, and node 4 behind node 3.
 DISTANCES = {
     (0, 1): 21,
     (0, 2): 21,
@@ -60,32 +61,32 @@ MODULES = (
     "arch/x86/kernel/msr.ko",
 )
 
-#: Programs of tests/programs that are of use here too; each is one file of C with POSIX threads.
+#: Programs of tests/programs for the guest; each is one file of C with POSIX threads.
 SHARED_PROGRAMS = ("heir", "own_mask", "owners", "spin")
 
-#: Seconds for a boot. One takes about ten; a busy host makes it longer.
+#: Seconds for a boot. It takes about ten, and longer on a busy host.
 BOOT = 90
-#: How often it is tried. Once in hundreds of boots an emulated machine with several processors stands still before its
-#: kernel has said a word.
+#: How often a boot is tried. Once in hundreds of boots an emulated machine with several processors stops before its
+#: kernel prints anything.
 BOOTS = 3
-#: Seconds for a script that says nothing else.
+#: Seconds for a script without another limit.
 PATIENCE = 120
 
 
 class GuestError(Exception):
-    """The guest did not do what it was asked."""
+    """The guest failed."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A script that has ended in the guest."""
+    """An ended script of the guest."""
 
     status: int
     out: str
 
 
 def missing() -> str | None:
-    """Say what is missing for a guest here; nothing where one can be booted."""
+    """Return what is missing for a guest here, or None where one can be booted."""
     if platform.machine() != "x86_64":
         return f"the guest's kernel is for x86_64, and this is {platform.machine()}"
     for program, package in (("qemu-system-x86_64", "qemu-system-x86"), ("busybox", "busybox-static")):
@@ -97,13 +98,13 @@ def missing() -> str | None:
 
 
 def libraries(binary: Path) -> list[Path]:
-    """List the shared libraries that a binary is linked with, and its loader; none for a static one."""
+    """List the shared libraries of a binary, and its loader; none for a static one."""
     listed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False)
     return [Path(path) for path in re.findall(r"(/\S+) \(0x", listed.stdout)]
 
 
 class Guest:
-    """The machine. It is booted when it is first needed, and again after it was given up."""
+    """The machine. It is booted when it is first needed, and again after it was ended."""
 
     def __init__(self, binary: Path, agent: Path, workloads: Path) -> None:
         """Take the binary, the agent and the folder of workloads that the guest gets."""
@@ -116,9 +117,9 @@ class Guest:
         self._image: Path | None = None
 
     def run(self, script: str, patience: float = PATIENCE) -> Run:
-        """Execute a shell script in the guest; what it writes to standard output and standard error is in `out`.
+        """Execute a shell script in the guest; `out` has its standard output and standard error.
 
-        Processes that it leaves running in the background stay for the next script.
+        Its background processes continue for the next script.
         """
         if self._qemu is None:
             self.boot()
@@ -133,13 +134,13 @@ class Guest:
             raise GuestError(f"{error} in:\n{script}\nThe console's last lines:\n{tail}") from None
 
     def check(self, script: str, patience: float = PATIENCE) -> str:
-        """Execute a script that must end with 0, and return its output. It ends at the first command that fails."""
+        """Execute a script that must end with 0, and return its output. It ends at the first failed command."""
         run = self.run(f"set -e\n{script}", patience)
         assert run.status == 0, f"status {run.status} of:\n{script}\n{run.out}"
         return run.out
 
     def boot(self) -> None:
-        """Boot the guest; back when it takes scripts."""
+        """Boot the guest; return when it takes scripts."""
         if self._image is None:
             self._image = self.build()
         for left in reversed(range(BOOTS)):
@@ -148,7 +149,7 @@ class Guest:
             except GuestError as error:
                 if left == 0:
                     raise
-                print(f"{error}\nIt is booted once more.")
+                print(f"{error}\nIt is booted again.")
 
     def _boot(self, image: Path) -> None:
         """Boot the guest from this image."""
@@ -173,7 +174,7 @@ class Guest:
             raise GuestError(f"the guest did not boot: {error}\n{log}\nThe console's last lines:\n{tail}") from None
         if ready != b"ready":
             self.give_up()
-            raise GuestError(f"the guest says {ready!r}")
+            raise GuestError(f"the guest sent {ready!r}")
 
     @staticmethod
     def _command(kernel: Path, image: Path, port: int) -> list[str]:
@@ -190,12 +191,12 @@ class Guest:
         command += ["-chardev", f"file,id=console,path={FOLDER / 'console.log'}", "-serial", "chardev:console"]
         command += ["-chardev", f"socket,id=port,fd={port}", "-device", "virtio-serial-pci"]
         command += ["-device", "virtserialport,chardev=port,nr=1"]
-        # Pages are where the tests put them, unless a test turns balancing on.
+        # Pages stay where the tests put them, unless a test turns balancing on.
         options = "console=ttyS0 panic=-1 mitigations=off nokaslr tsc=reliable numa_balancing=disable"
         return [*command, "-kernel", str(kernel), "-initrd", str(image), "-append", options]
 
     def console(self) -> str:
-        """Return the end of what the guest's console has shown."""
+        """Return the end of the guest's console output."""
         try:
             lines = (FOLDER / "console.log").read_text(errors="replace").splitlines()
         except FileNotFoundError:
@@ -221,7 +222,7 @@ class Guest:
         return line
 
     def _bytes(self, length: int, patience: float) -> bytes:
-        """Receive so many bytes."""
+        """Receive this number of bytes."""
         deadline = time.monotonic() + patience
         while len(self._received) < length:
             self._receive(deadline)
@@ -234,9 +235,9 @@ class Guest:
         try:
             received = self._port.recv(1 << 16)
         except TimeoutError:
-            raise GuestError("nothing more within the time that was given") from None
+            raise GuestError("no more data within the time limit") from None
         if not received:
-            raise GuestError("the guest has gone")
+            raise GuestError("the guest has ended")
         self._received += received
 
     def build(self) -> Path:
@@ -254,9 +255,9 @@ class Guest:
             shutil.copy(modules / module, tree / "lib" / "modules")
         (tree / "lib/modules/order").write_text("".join(f"{Path(module).name}\n" for module in MODULES))
 
-        # The binary carries the agent; the libraries that the agent is linked with come from its own file.
+        # The binary contains the agent; the agent's libraries are found by its own file.
         ours = [self._place(self._binary, tree / "pinfold/bin"), self._place(self._agent, tree / "pinfold/agent")]
-        # The lines of source code are half a hundred megabytes of memory.
+        # The debugging information is about fifty megabytes of memory.
         subprocess.run(["strip", "--strip-debug", ours[0]], check=True)
         for workload in self._workloads.iterdir():
             if workload.suffix == "" and not workload.name.startswith("."):

@@ -1,6 +1,6 @@
-"""`pinfold daemon` and `pinfold top` as whole programs: begin, end, configuration, what is told, and what goes wrong.
+"""`pinfold daemon` and `pinfold top` as whole programs: start, end, configuration, output, and errors.
 
-That tasks are really moved is tested in the guest (tests/guest/test_daemon_moves.py), which has several packages.
+tests/guest/test_daemon_moves.py shows that tasks are moved; the guest has several packages.
 """
 
 import http.client
@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from conftest import PATIENCE, ROOT, Terminal, alive, environment, eventually
 
-#: What needs no counters.
+#: A metric that needs no counters.
 SHARING = ("--metric", "sharing")
 
-#: As fast as it goes, so that tests are.
+#: The shortest interval, for fast tests.
 FAST = ("--interval", "10ms")
 
 
@@ -42,7 +42,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 @dataclass
 class Daemon:
-    """A daemon that runs, with a folder of its own."""
+    """A running daemon with its own folder."""
 
     binary: Path
     folder: Path
@@ -60,7 +60,7 @@ class Daemon:
         return [one for one in events if one["event"] == event]
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask by HTTP; return the status and the body."""
+        """Send an HTTP request; return the status and the body."""
         connection = UnixConnection(self.journals / "daemon.sock")
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -83,7 +83,7 @@ class Daemon:
 
 @pytest.fixture
 def daemon(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
-    """Return what starts a daemon and waits until it answers."""
+    """Return a function that starts a daemon and waits until it answers."""
     begun: list[Daemon] = []
 
     def start(*options: str | Path, log: bool = True) -> Daemon:
@@ -100,13 +100,13 @@ def daemon(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
             assert process.poll() is None, process.communicate()[1]
             if log:
                 return (tmp_path / "log").exists() and len(one.log("started")) > before
-            # The socket has its name before anybody listens on it.
+            # The socket exists before the daemon listens on it.
             with suppress(OSError):
                 UnixConnection(one.journals / "daemon.sock").connect()
                 return True
             return False
 
-        eventually(ready, "the daemon has begun")
+        eventually(ready, "the daemon has started")
         return one
 
     yield start
@@ -117,7 +117,7 @@ def daemon(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 
 @pytest.fixture
 def busy(compiled: Callable[..., Path]) -> Iterator[Callable[[int], int]]:
-    """Return what starts a program of so many working threads, and its number."""
+    """Return a function that starts a program with this number of working threads, and returns its process."""
     begun: list[subprocess.Popen[str]] = []
 
     def start(threads: int) -> int:
@@ -139,7 +139,7 @@ def run(binary: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_it_says_when_children_of_pinned_tasks_get_their_masks_back(daemon: Callable[..., Daemon]) -> None:
+def test_it_reports_when_children_of_pinned_tasks_get_their_masks_back(daemon: Callable[..., Daemon]) -> None:
     one = daemon(*SHARING, *FAST)
     (started,) = one.log("started")
     assert started["children"] in ("at_birth", "when_met")
@@ -153,7 +153,7 @@ def test_a_signal_ends_it_in_order_and_nothing_is_left(daemon: Callable[..., Dae
     one = daemon(*SHARING, *FAST)
     assert one.end(number) == 0
     assert [event["signal"] for event in one.log("ended")] == [number]
-    # The lock's file stays; it is nobody's.
+    # The file of the lock stays; no process holds it.
     assert [path.name for path in one.journals.iterdir()] == ["daemon.lock"]
 
 
@@ -165,7 +165,7 @@ def test_the_second_of_two_is_refused_and_names_the_first(daemon: Callable[..., 
     assert one.state()["process"] == one.process.pid
 
 
-def test_after_a_kill_the_next_one_begins_without_being_told(daemon: Callable[..., Daemon]) -> None:
+def test_after_a_kill_the_next_daemon_starts_without_help(daemon: Callable[..., Daemon]) -> None:
     one = daemon(*SHARING)
     one.process.kill()
     one.process.wait()
@@ -174,7 +174,7 @@ def test_after_a_kill_the_next_one_begins_without_being_told(daemon: Callable[..
     assert two.end() == 0
 
 
-def test_without_counters_it_refuses_and_says_what_can_be_used(binary: Path, tmp_path: Path) -> None:
+def test_without_counters_it_refuses_and_names_the_alternatives(binary: Path, tmp_path: Path) -> None:
     if run(binary, "run", "-e", "instructions", "--", "true").returncode == 0:
         pytest.skip("this machine counts instructions")
     refused = run(binary, "daemon", "--journals", tmp_path)
@@ -183,7 +183,7 @@ def test_without_counters_it_refuses_and_says_what_can_be_used(binary: Path, tmp
     assert "--metric memory_bandwidth=page-faults" in refused.stderr
 
 
-def test_it_sees_tasks_come_work_and_go(daemon: Callable[..., Daemon], busy: Callable[[int], int]) -> None:
+def test_it_sees_tasks_begin_work_and_end(daemon: Callable[..., Daemon], busy: Callable[[int], int]) -> None:
     one = daemon(*SHARING, *FAST, "--name", "spin*")
     assert one.state()["tasks"] == []
     process = busy(3)
@@ -191,14 +191,14 @@ def test_it_sees_tasks_come_work_and_go(daemon: Callable[..., Daemon], busy: Cal
     def seen() -> bool:
         return {task["process"] for task in one.state()["tasks"]} == {process} and len(one.state()["tasks"]) == 3
 
-    eventually(seen, "the tasks are seen to work")
+    eventually(seen, "the tasks are seen working")
     task = one.state()["tasks"][0]
     assert task["name"].startswith("spin")
     assert 0 <= task["busy"] <= 1
-    # Nobody has counted these.
+    # These are not counted.
     assert task["rates"]["memory_bandwidth"] is None
     os.kill(process, signal.SIGKILL)
-    eventually(lambda: one.state()["totals"]["watched"] == 0, "the tasks are gone")
+    eventually(lambda: one.state()["totals"]["watched"] == 0, "the tasks have ended")
 
 
 def test_kernel_threads_and_itself_are_not_watched(daemon: Callable[..., Daemon]) -> None:
@@ -213,14 +213,14 @@ def test_kernel_threads_and_itself_are_not_watched(daemon: Callable[..., Daemon]
         except OSError:
             continue
     own = len(os.listdir(f"/proc/{one.process.pid}/task"))
-    # Other programs come and go while we count.
+    # Other programs begin and end while the test counts.
     assert abs(state["totals"]["watched"] - (threads - own)) < own + threads / 2
     assert one.process.pid not in {task["process"] for task in state["tasks"]}
 
 
-def test_only_the_capabilities_that_are_needed_are_kept(daemon: Callable[..., Daemon]) -> None:
+def test_only_the_needed_capabilities_are_kept(daemon: Callable[..., Daemon]) -> None:
     if os.geteuid() != 0:
-        pytest.skip("who is not root has no capabilities to give up")
+        pytest.skip("only root has capabilities to drop")
     one = daemon(*SHARING)
     status = Path(f"/proc/{one.process.pid}/status").read_text()
     fields = dict(line.split(":\t") for line in status.splitlines() if line.startswith(("Cap", "NoNewPrivs")))
@@ -230,7 +230,7 @@ def test_only_the_capabilities_that_are_needed_are_kept(daemon: Callable[..., Da
     assert fields["NoNewPrivs"] == "1"
 
 
-def test_a_wrong_file_is_refused_whole_with_file_line_key_and_remedy(binary: Path, tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_with_file_line_key_and_correction(binary: Path, tmp_path: Path) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text('metric = "sharing"\n\n[tasks]\nuser = ["root"]\n')
     refused = run(binary, "daemon", "--check-config", "--config", file)
@@ -257,7 +257,7 @@ def test_an_unknown_user_is_refused_with_a_remedy(binary: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("option", "named"), [(("-p", "99999999"), "99999999"), (("--cgroup", "/nosuch.slice"), "/nosuch.slice")]
 )
-def test_what_is_not_there_to_be_watched_is_refused_by_name(
+def test_a_missing_object_to_watch_is_refused_by_name(
     binary: Path, tmp_path: Path, option: tuple[str, str], named: str
 ) -> None:
     command: list[str | Path] = [binary, "daemon", *SHARING, "--journals", tmp_path, *option]
@@ -267,11 +267,11 @@ def test_what_is_not_there_to_be_watched_is_refused_by_name(
     assert "lists" in ended.stderr
 
 
-def test_the_example_configuration_is_right(binary: Path) -> None:
+def test_the_example_configuration_is_valid(binary: Path) -> None:
     assert run(binary, "daemon", "--check-config", "--config", ROOT / "dist/daemon.toml").returncode == 0
 
 
-def test_sighup_reads_the_file_again_and_a_wrong_one_changes_nothing(
+def test_sighup_reads_the_file_again_and_an_invalid_one_changes_nothing(
     daemon: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     file = tmp_path / "daemon.toml"
@@ -281,7 +281,7 @@ def test_sighup_reads_the_file_again_and_a_wrong_one_changes_nothing(
     one.process.send_signal(signal.SIGHUP)
     eventually(lambda: one.log("reloaded"), "the file is read again")
     assert one.state()["interval"] == 0.02
-    eventually(lambda: one.state()["totals"]["watched"] == 0, "nobody is watched")
+    eventually(lambda: one.state()["totals"]["watched"] == 0, "no task is watched")
     file.write_text('metric = "sharing"\ninterval = "fast"\n')
     one.process.send_signal(signal.SIGHUP)
     (refused,) = eventually(lambda: one.log("reload_refused"), "the file is refused")
@@ -291,7 +291,7 @@ def test_sighup_reads_the_file_again_and_a_wrong_one_changes_nothing(
     assert (state["totals"]["reloads"], state["totals"]["reloads_refused"]) == (1, 1)
 
 
-def test_a_log_that_was_rotated_is_opened_anew(daemon: Callable[..., Daemon], tmp_path: Path) -> None:
+def test_a_rotated_log_is_opened_again(daemon: Callable[..., Daemon], tmp_path: Path) -> None:
     one = daemon(*SHARING)
     (tmp_path / "log").rename(tmp_path / "log.1")
     one.process.send_signal(signal.SIGHUP)
@@ -314,18 +314,20 @@ def test_lines_for_a_person_go_to_standard_error(daemon: Callable[..., Daemon]) 
     assert "event=ended" in err
 
 
-def test_a_process_that_stood_still_decides_nothing_of_the_gap(daemon: Callable[..., Daemon]) -> None:
+def test_a_stopped_daemon_makes_no_decision_about_the_gap(daemon: Callable[..., Daemon]) -> None:
     one = daemon(*SHARING, "--interval", "1ms")
-    eventually(lambda: one.state()["totals"]["intervals"] > 3, "it goes round")
+    eventually(lambda: one.state()["totals"]["intervals"] > 3, "intervals pass")
     before = one.state()["totals"]["intervals_skipped"]
     one.process.send_signal(signal.SIGSTOP)
-    eventually(lambda: "T" in Path(f"/proc/{one.process.pid}/stat").read_text().rpartition(")")[2][:3], "it stands")
+    eventually(
+        lambda: "T" in Path(f"/proc/{one.process.pid}/stat").read_text().rpartition(")")[2][:3], "the daemon is stopped"
+    )
     subprocess.run(["sleep", "0.1"], check=True)
     one.process.send_signal(signal.SIGCONT)
-    eventually(lambda: one.state()["totals"]["intervals_skipped"] > before, "the gap is noticed")
+    eventually(lambda: one.state()["totals"]["intervals_skipped"] > before, "the gap is detected")
 
 
-def test_the_service_manager_hears_when_it_is_ready_and_when_it_ends(binary: Path, tmp_path: Path) -> None:
+def test_the_service_manager_is_notified_of_the_start_and_of_the_end(binary: Path, tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(path))
@@ -376,7 +378,7 @@ def test_prometheus_is_answered_in_its_own_format(daemon: Callable[..., Daemon],
     assert one.get("/nothing")[0] == 404
 
 
-def test_the_dashboard_shows_exactly_the_metrics_that_there_are(daemon: Callable[..., Daemon]) -> None:
+def test_the_dashboard_shows_exactly_the_existing_metrics(daemon: Callable[..., Daemon]) -> None:
     text = daemon(*SHARING, *FAST).get("/metrics")[1]
     dashboard = json.loads((ROOT / "dist/grafana.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
@@ -384,7 +386,7 @@ def test_the_dashboard_shows_exactly_the_metrics_that_there_are(daemon: Callable
     assert shown == set(families(text))
 
 
-def test_a_port_of_this_machine_is_answered_and_one_of_the_network_refused(
+def test_a_local_port_is_served_and_a_network_address_refused(
     daemon: Callable[..., Daemon], binary: Path, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -398,7 +400,7 @@ def test_a_port_of_this_machine_is_answered_and_one_of_the_network_refused(
     assert "127.0.0.1:9798" in refused.stderr
 
 
-def test_only_the_user_of_the_daemon_may_ask_unless_the_file_says_more(
+def test_only_the_daemons_user_may_connect_unless_the_configuration_allows_more(
     daemon: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     one = daemon(*SHARING)
@@ -441,7 +443,7 @@ def test_top_draws_in_a_terminal_until_q(daemon: Callable[..., Daemon], terminal
     assert shown.end() == 0
 
 
-def test_the_unit_is_one_that_systemd_takes(binary: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(binary: Path, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     file = tmp_path / "pinfold.service"
@@ -452,7 +454,7 @@ def test_the_unit_is_one_that_systemd_takes(binary: Path, tmp_path: Path) -> Non
     assert (said.returncode, about_ours) == (0, []), said.stderr
 
 
-def test_a_daemon_that_is_killed_leaves_no_process(daemon: Callable[..., Daemon]) -> None:
+def test_a_killed_daemon_leaves_no_process(daemon: Callable[..., Daemon]) -> None:
     one = daemon(*SHARING)
     children = Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read_text().split()
     assert children

@@ -1,4 +1,4 @@
-"""`--policy hints` and `pinfold db`, on scripted machines: what one run learns, the next one uses."""
+"""`--policy hints` and `pinfold db`, on scripted machines: a run learns, and the next one uses the result."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Pinfold
 
-#: Two threads that are quicker together.
+#: Two threads that are faster packed.
 SHARERS = """
 topology = "synthetic:package:2 l3:1 core:4 pu:1"
 threads = 2
@@ -65,7 +65,7 @@ class Learning:
         self.db = folder / "state" / "behaviour.db"
 
     def run(self, *options: str, observe: str = "SLP") -> tuple[dict[str, Any], str]:
-        """Run the program under the policy, by default as in the paper; the record and what was told."""
+        """Run the program under the policy, by default as in the paper; return the record and the printed text."""
         file = self.folder / "run.json"
         run = self.pinfold.run(
             "--machine", f"scripted:{self.script}", "--policy", "hints", "--db", self.db, "-t", "2s", "--json", file,
@@ -86,7 +86,7 @@ def learning(pinfold: Pinfold, tmp_path: Path) -> Learning:
     return Learning(pinfold, tmp_path)
 
 
-def test_what_one_run_learns_the_next_one_starts_with(learning: Learning) -> None:
+def test_a_run_starts_with_the_result_of_the_one_before(learning: Learning) -> None:
     rules = ("--rules", str(learning.rules))
     first, told = learning.run(*rules)
     assert [sample["says"] for sample in first["samples"]] == ["slp", None]
@@ -119,7 +119,7 @@ def test_a_hint_of_other_rules_is_dropped(learning: Learning) -> None:
     assert record["chosen"]["pus"] == [0, 4]
 
 
-def test_a_move_that_was_taken_back_is_remembered(learning: Learning) -> None:
+def test_a_change_that_was_rolled_back_is_stored(learning: Learning) -> None:
     learning.script.write_text(SHARERS.replace("rate = 150.0", "rate = 50.0"))
     rules = ("--rules", str(learning.rules))
     first, told = learning.run(*rules)
@@ -130,7 +130,7 @@ def test_a_move_that_was_taken_back_is_remembered(learning: Learning) -> None:
     assert "faster with it than with what the rules said" in second["candidates_why"]
 
 
-def test_a_program_is_observed_unpinned_unless_another_place_is_asked_for(learning: Learning) -> None:
+def test_a_program_is_observed_unpinned_by_default(learning: Learning) -> None:
     file = learning.folder / "run.json"
     run = learning.pinfold.run(
         "--machine", f"scripted:{learning.script}", "--policy", "hints", "--db", learning.db, "-t", "2s",
@@ -147,7 +147,7 @@ def test_a_program_is_observed_unpinned_unless_another_place_is_asked_for(learni
     assert "observed for 2 s where the operating system ran them" in explained
 
 
-def test_a_program_that_no_hint_makes_faster_is_left_unpinned_by_the_next_run(learning: Learning) -> None:
+def test_a_program_without_a_faster_hint_stays_unpinned_in_the_next_run(learning: Learning) -> None:
     learning.script.write_text(SHARERS.replace("rate = 150.0", "rate = 100.0"))
     rules = ("--rules", str(learning.rules))
     first, told = learning.run(*rules, observe="unpinned")
@@ -202,14 +202,14 @@ def test_the_database_is_listed_shown_exported_and_forgotten(learning: Learning)
     assert json.loads(learning.db_command("export").stdout) == []
 
 
-def test_a_database_that_is_not_there_is_not_made_by_looking(learning: Learning) -> None:
+def test_reading_does_not_create_a_database(learning: Learning) -> None:
     refused = learning.db_command("list")
     assert refused.returncode == 125
     assert "there is no behaviour database" in refused.stderr
     assert not learning.db.exists()
 
 
-def test_a_damaged_database_is_set_aside_and_the_program_runs(learning: Learning) -> None:
+def test_a_damaged_database_is_renamed_and_the_program_runs(learning: Learning) -> None:
     learning.run("--rules", str(learning.rules))
     content = bytearray(learning.db.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)
@@ -219,8 +219,8 @@ def test_a_damaged_database_is_set_aside_and_the_program_runs(learning: Learning
     assert (learning.db.parent / "behaviour.db.damaged-1").exists()
 
 
-def sharing_and_greedy(learning: Learning) -> None:
-    """Observe programs in two placements each: half of them are quicker packed, and these miss less."""
+def observe_sharing_and_streaming(learning: Learning) -> None:
+    """Observe programs in two placements each: half of them are faster packed, and these have fewer misses."""
     sharing = [(150.0 + number, 1000.0 + 40 * number) for number in range(8)]
     greedy = [(60.0 + number, 9000.0 + 40 * number) for number in range(8)]
     for number, (packed, misses) in enumerate(sharing + greedy):
@@ -230,14 +230,14 @@ def sharing_and_greedy(learning: Learning) -> None:
         learning.run("--rules", str(learning.rules))
 
 
-def test_rules_are_made_of_what_was_observed(learning: Learning) -> None:
-    sharing_and_greedy(learning)
+def test_rules_are_learned_from_observations(learning: Learning) -> None:
+    observe_sharing_and_streaming(learning)
     rebuilt = learning.db_command("rebuild")
     assert rebuilt.returncode == 0, rebuilt.stderr
     made = json.loads((learning.db.parent / "behaviour.hints.json").read_text())
     assert made["trained"]["simulated"] is True
     assert {made["default"]["class"], *(rule["class"] for rule in made["rules"])} == {"slp", "SLP"}
-    # They are used where no others are named, for programs that are new.
+    # They are the default for new programs.
     for misses, expected in [(1050.0, [0, 1]), (9200.0, [0, 4])]:
         learning.script = learning.folder / f"new-{misses}.toml"
         learning.script.write_text(SHARERS.replace("per_step = 1000.0", f"per_step = {misses}"))
@@ -245,8 +245,8 @@ def test_rules_are_made_of_what_was_observed(learning: Learning) -> None:
         assert record["chosen"]["pus"] == expected
 
 
-def test_rules_are_made_anew_when_the_database_has_grown(learning: Learning) -> None:
-    sharing_and_greedy(learning)
+def test_rules_are_learned_again_when_the_database_has_grown(learning: Learning) -> None:
+    observe_sharing_and_streaming(learning)
     learning.db_command("rebuild")
     before = (learning.db.parent / "behaviour.hints.json").stat().st_mtime_ns
     _, told = learning.run("--rebuild", "500")
@@ -256,7 +256,7 @@ def test_rules_are_made_anew_when_the_database_has_grown(learning: Learning) -> 
     assert (learning.db.parent / "behaviour.hints.json").stat().st_mtime_ns > before
 
 
-def test_a_database_that_says_too_little_makes_no_rules(learning: Learning) -> None:
+def test_no_rules_are_learned_from_a_small_database(learning: Learning) -> None:
     learning.run()
     refused = learning.db_command("rebuild")
     assert refused.returncode == 125
@@ -302,13 +302,13 @@ def test_rules_of_a_newer_version_are_refused(learning: Learning) -> None:
     assert str(learning.rules) in run.err
 
 
-def test_the_rules_events_are_no_reason_to_fail_where_nothing_counts_them(learning: Learning) -> None:
+def test_a_run_does_not_fail_where_the_events_of_the_rules_cannot_be_counted(learning: Learning) -> None:
     run = learning.pinfold.run("--policy", "hints", "--db", learning.db, "--rules", learning.rules, "-t", "100ms", "--",
                                "sleep", "0.3")  # fmt: skip
     assert run.status == 0, run.err
 
 
-def test_rules_are_for_the_policy_that_asks_them(learning: Learning) -> None:
+def test_rules_are_refused_with_another_policy(learning: Learning) -> None:
     run = learning.pinfold.run("--rules", learning.rules, "--", "true")
     assert run.status == 125
     assert "--policy hints" in run.err

@@ -1,4 +1,4 @@
-"""`pinfold learn`: the whole way from recordings over a sweep to a policy, figures and a report."""
+"""`pinfold learn`: from recordings over a sweep to a policy, figures and a report."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from conftest import PATIENCE, Sweep
 
 MACHINE = "opteron-6164x4"
 THREADS = 4
-#: Small enough for seconds; placement makes a difference to all of them.
+#: Small programs that take seconds. The placement matters for all of them.
 PROGRAMS = {
     "barrier": ("--size", "60", "--iterations", "1"),
     "bfs": ("--size", "256k", "--iterations", "1"),
@@ -36,11 +36,11 @@ def learn(binary: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     ("words", "named"),
     [
         (("train", "hints", "--data", "nosuch.parquet", "-o", "policy.json"), "nosuch.parquet"),
-        (("train", "hints", "--data", "other.parquet", "-o", "policy.json"), "other.parquet is no data set"),
+        (("train", "hints", "--data", "other.parquet", "-o", "policy.json"), "other.parquet is not a data set"),
         (("train", "hints", "--data", "good.parquet", "-o", "nosuch/policy.json"), "no folder nosuch"),
         (("train", "hints", "--data", "good.parquet", "-o", "policy.json", "--machine", "nosuch.toml"), "nosuch.toml"),
         (("evaluate", "hints", "--data", "good.parquet", "--threads", "all"), "--threads all is for training"),
-        (("evaluate", "hints", "--data", "good.parquet", "--threads", "+8"), "a whole number from 1 up"),
+        (("evaluate", "hints", "--data", "good.parquet", "--threads", "+8"), "a whole number of 1 or more"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_imported(
@@ -76,15 +76,13 @@ def test_hints_are_evaluated_from_a_sweep(binary: Path, data: Path, tmp_path: Pa
     assert all(one["oracle_ratio"] <= best["oracle_ratio"] for one in told["variants"])
     page = report.read_text()
     assert page.count("<svg") == 4
-    # It loads nothing from anywhere.
+    # The page loads nothing else.
     assert "src=" not in page
     assert "<link" not in page
 
 
 @pytest.mark.parametrize("method", ["pinfold", "paper", "regret-tree"])
-def test_a_policy_is_trained_that_says_what_it_was_trained_on(
-    binary: Path, data: Path, tmp_path: Path, method: str
-) -> None:
+def test_a_trained_policy_names_its_training_data(binary: Path, data: Path, tmp_path: Path, method: str) -> None:
     policy = tmp_path / "policy.json"
     done = learn(binary, "train", "hints", "--data", data, "--threads", str(THREADS), "--method", method, "-o", policy)
     assert done.returncode == 0, done.stderr
@@ -93,11 +91,11 @@ def test_a_policy_is_trained_that_says_what_it_was_trained_on(
     assert written["trained"]["simulated"] is True
     normalised = "per_instruction" if method == "pinfold" else "per_thread_and_second"
     assert all(metric["normalised"] == normalised for metric in written["metrics"])
-    # The rules are told as well.
+    # The rules are also printed.
     assert "otherwise => " + written["default"]["class"] in done.stderr
 
 
-def test_what_cannot_be_learned_from_is_named(binary: Path, data: Path, tmp_path: Path) -> None:
+def test_unusable_training_data_is_named(binary: Path, data: Path, tmp_path: Path) -> None:
     def refused(*words: str | Path) -> str:
         done = learn(binary, "evaluate", "hints", *words)
         assert done.returncode == 125

@@ -1,4 +1,4 @@
-"""From programs to a policy: recordings are swept on a simulated machine, and rules are learned of the data set."""
+"""From programs to a policy: recordings are swept on a simulated machine, and rules are learned from the data set."""
 
 import json
 import subprocess
@@ -29,14 +29,14 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class Swept:
-    """A data set of every placement of the programs' threads, and what pinfold says of the machine."""
+    """A data set of every placement of the programs' threads, and the machine's description by pinfold."""
 
     data: Path
     domains: LlcDomains
     placements: tuple[Loads, ...]
 
     def best_matches(self, machine: str, threads: int) -> Mapping[Hint, Loads]:
-        """Sort all placements as figure 5 of the paper does, by how many packages and domains are used."""
+        """Sort all placements as in figure 5 of the paper, by the number of used packages and domains."""
         assert (machine, threads) == (MACHINE, THREADS)
 
         def fit(hint: Hint, loads: Loads) -> tuple[int, int]:
@@ -74,7 +74,7 @@ def test_a_policy_is_learned_from_a_sweep(swept: Swept) -> None:
     policy = json.loads(rule_policy(rules, metrics, Trained(True, [MACHINE], list(PROGRAMS), len(table), str(learned))))
     assert policy["trained"]["rows"] == len(table)
     assert {metric["name"] for metric in policy["metrics"]} <= set(METRICS)
-    # The rules say of what was observed what they say of its bins.
+    # The rules on values have the same result as the rules on bins.
     said = {action.behaviour: learned.predict(row[None, :])[0] for action, row in zip(table, values, strict=True)}
     assert set(said.values()) <= {str(hint) for hint in HINTS}
     counters = np.array([one.counters for one in observations])
@@ -88,7 +88,7 @@ def test_every_placement_of_the_sweep_is_one_that_pinfold_lists(swept: Swept) ->
     assert {one.loads for one in observations} == set(swept.placements)
 
 
-def test_rates_of_all_threads_are_told_per_thread(swept: Swept) -> None:
+def test_rates_of_all_threads_become_rates_per_thread(swept: Swept) -> None:
     table = read_table([swept.data])
     whole, _ = read_observations(table, ["ipc"], {MACHINE: swept.domains}, performance="memory_bytes_per_s")
     each, metrics = read_observations(table, ["memory_bytes_per_s"], {MACHINE: swept.domains})
@@ -113,13 +113,13 @@ def test_regions_are_sample_periods_of_their_program(swept: Swept) -> None:
     ("options", "message"),
     [
         ({"metrics": ["icp"]}, "has no column 'icp': did you mean 'ipc'"),
-        ({"metrics": ["time_s"]}, "'time_s' says nothing about behaviour"),
-        ({"performance": "time_s"}, "take 'speed'"),
-        ({"machines": {}}, f"has machine '{MACHINE}', of which no LLC domains are given"),
+        ({"metrics": ["time_s"]}, "'time_s' does not describe behaviour"),
+        ({"performance": "time_s"}, "use 'speed'"),
+        ({"machines": {}}, f"has machine '{MACHINE}', whose LLC domains are missing"),
         ({"prefetch": "1111"}, "has no program with page_map 'first_touch' and prefetch '1111'"),
     ],
 )
-def test_what_the_data_set_does_not_have_is_named(swept: Swept, options: dict[str, Any], message: str) -> None:
+def test_missing_parts_of_the_data_set_are_named(swept: Swept, options: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"metrics": METRICS, "machines": {MACHINE: swept.domains}, **options}
     with pytest.raises(ValueError, match=message):
         read_observations(read_table([swept.data]), **arguments)

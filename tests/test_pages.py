@@ -1,4 +1,4 @@
-"""Page mappings and `pinfold pages`, as far as a machine with one NUMA node shows them; tests/guest has the rest."""
+"""Page mappings and `pinfold pages` on a machine with one NUMA node; tests/guest has the other tests."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from conftest import PATIENCE, Pinfold
 
 FAILURE = 125
 
-#: Tells the memory policy with which it began.
+#: Prints the memory policy with which it began.
 TELL = ["sh", "-c", "grep stack /proc/self/numa_maps"]
 
 
@@ -51,7 +51,7 @@ def test_a_program_begins_with_the_memory_policy_of_its_mapping(
 
 
 @pytest.mark.parametrize("mapping", ["locality", "balance"])
-def test_a_mapping_that_needs_samples_says_when_it_takes_them_or_that_it_cannot(pinfold: Pinfold, mapping: str) -> None:
+def test_a_mapping_that_needs_samples_reports_when_it_samples_or_that_it_cannot(pinfold: Pinfold, mapping: str) -> None:
     run = pinfold.run("--page-map", mapping, "--", "echo", "it ran")
     if run.status == FAILURE:
         assert f"--page-map {mapping}" in run.err
@@ -62,7 +62,7 @@ def test_a_mapping_that_needs_samples_says_when_it_takes_them_or_that_it_cannot(
         assert "its accesses are sampled for 3s" in run.err
 
 
-def test_memory_events_that_are_not_there_are_an_error_with_the_other_source(pinfold: Pinfold) -> None:
+def test_missing_memory_events_are_an_error_that_names_the_other_source(pinfold: Pinfold) -> None:
     devices = Path("/sys/bus/event_source/devices")
     if (devices / "ibs_op").exists() or list(devices.glob("*/events/mem-loads")):
         pytest.skip("this machine has memory events")
@@ -115,7 +115,7 @@ def test_a_forbidden_set_mempolicy_is_a_warning_and_not_an_end(pinfold: Pinfold,
     assert run.said("a container may forbid set_mempolicy(2)") == 1
 
 
-def test_the_record_tells_the_mapping_and_what_was_moved(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_the_record_has_the_mapping_and_the_moves(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     run = pinfold.record("--policy", "none", "--page-map", "local", "--", compiled("spin"), "1", "0.2")
     assert run.json["page_map"] == "local"
     for moves in run.json["page_moves"]:
@@ -138,7 +138,7 @@ def sleeper() -> Iterator[int]:
     process.wait()
 
 
-def test_pages_of_a_process_are_told_by_node(binary: Path, sleeper: int, tmp_path: Path) -> None:
+def test_pages_of_a_process_are_printed_by_node(binary: Path, sleeper: int, tmp_path: Path) -> None:
     file = tmp_path / "pages.json"
     run = pages(binary, str(sleeper), "--json", file)
     assert (run.returncode, run.stderr) == (0, "")
@@ -150,7 +150,7 @@ def test_pages_of_a_process_are_told_by_node(binary: Path, sleeper: int, tmp_pat
     assert record["moves"] is None
 
 
-def test_pages_that_are_where_they_belong_do_not_move(binary: Path, sleeper: int, tmp_path: Path) -> None:
+def test_pages_in_their_places_do_not_move(binary: Path, sleeper: int, tmp_path: Path) -> None:
     file = tmp_path / "pages.json"
     nodes = list(Path("/sys/devices/system/node").glob("node[0-9]*"))
     if len(nodes) > 1:
@@ -162,7 +162,7 @@ def test_pages_that_are_where_they_belong_do_not_move(binary: Path, sleeper: int
     assert moves["in_place"]["pages"] > 0
 
 
-def test_a_process_that_is_not_there_is_told(binary: Path) -> None:
+def test_a_missing_process_is_named(binary: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     run = pages(binary, str(gone.pid))

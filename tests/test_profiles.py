@@ -1,4 +1,4 @@
-"""Accesses of a recording, for a program that really runs: `--profile`. What becomes of the pages is in tests/guest."""
+"""Accesses of a recording for a running program: `--profile`. tests/guest shows the resulting placement of pages."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from conftest import PATIENCE, Pinfold, environment, eventually
 FAILURE = 125
 THREADS = "3"
 
-#: How often a thread writes to its memory while it is recorded, so that this is nearly all that the program does.
+#: How often a thread writes to its memory while it is recorded. These are nearly all of the program's accesses.
 LAPS = "40"
 
-#: Bytes of the format's version.
+#: The length of the format's version in bytes.
 VERSION = slice(8, 12)
 
 
@@ -29,7 +29,7 @@ def record(binary: Path, file: Path, *command: str | Path) -> None:
 
 @pytest.fixture
 def owners(compiled: Callable[..., Path]) -> Path:
-    """Return the program whose threads have memory of their own."""
+    """Return the program whose threads have their own memory."""
     if shutil.which("qemu-x86_64") is None:
         pytest.skip("qemu-x86_64 is not installed (apt install qemu-user)")
     return compiled("owners")
@@ -45,10 +45,10 @@ def recording(binary: Path, owners: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def running(owners: Path, tmp_path: Path) -> Iterator[int]:
-    """Return the program as it runs, when all its memory is there."""
+    """Return the running program, when all its memory exists."""
     file = tmp_path / "memory"
     process = subprocess.Popen([owners, "0", THREADS, file])
-    eventually(file.exists, "the program has its memory")
+    eventually(file.exists, "the program has allocated its memory")
     yield process.pid
     process.kill()
     process.wait()
@@ -61,15 +61,15 @@ def pages(binary: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
 
 
 def is_found(profile: dict[str, Any]) -> None:
-    """Check that nearly all accesses of the threads have been brought to the program."""
+    """Check that nearly all accesses of the threads have been mapped to the program."""
     assert profile["threads"] == int(THREADS) + 1
     assert profile["matched"] > 0.99 * profile["accesses"], profile["unmatched"]
-    # Sixteen pages of each of three kinds for each thread, and of the fourth once, twice and three times as many.
+    # Each thread has sixteen pages of each of three kinds, and of the fourth once, twice and three times as many.
     assert profile["pages"] >= 16 * (3 + 3 + 3 + 1 + 2 + 3)
     assert all(area["accesses"] > 0 and area["why"] for area in profile["unmatched"])
 
 
-def test_the_accesses_of_a_recording_are_brought_to_a_running_process(
+def test_the_accesses_of_a_recording_are_mapped_to_a_running_process(
     binary: Path, recording: Path, running: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "pages.json"
@@ -83,7 +83,7 @@ def test_the_accesses_of_a_recording_are_brought_to_a_running_process(
     assert document["moves"]["goal"] == "locality"
 
 
-def test_a_run_takes_the_accesses_of_a_recording_when_it_has_initialised(
+def test_a_run_uses_the_accesses_of_a_recording_after_its_initialisation(
     pinfold: Pinfold, recording: Path, owners: Path
 ) -> None:
     options = ["--policy", "fixed", "--schedule", "0", "-t", "300ms", "-w", "50ms", "-i", "200ms"]
@@ -106,7 +106,7 @@ def test_a_recording_of_another_program_is_refused(
     assert "--profile" in run.stderr
 
 
-def test_a_program_that_was_built_anew_has_its_data_counted_as_changed(
+def test_the_data_of_a_rebuilt_program_counts_as_changed(
     binary: Path, recording: Path, owners: Path, running: int, tmp_path: Path
 ) -> None:
     os.utime(owners, (0, 0))
@@ -133,14 +133,14 @@ def test_a_recording_of_the_format_before_is_read_and_refused_as_a_profile(
     assert "does not tell what was mapped where: record the program again" in run.stderr
 
 
-def test_trace_info_tells_what_was_mapped_where(binary: Path, recording: Path, owners: Path) -> None:
+def test_trace_info_prints_the_mappings(binary: Path, recording: Path, owners: Path) -> None:
     words: list[str | Path] = [binary, "trace", "info", "--json", recording]
     document = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
     by_backing: dict[str, int] = {}
     for area in document["areas"]:
         assert area["accesses"] > 0
         by_backing[area["backing"]] = by_backing.get(area["backing"], 0) + area["accesses"]
-    # Each of the threads writes to a line of 64 bytes by a read and a write, and so does the first thread once.
+    # Each of the threads reads and writes a line of 64 bytes, and so does the first thread once.
     each = int(THREADS) * (int(LAPS) + 1) * 16 * 64 * 2
     kinds = {str(owners): 1, f"zeroed data of {owners}": 1, "[heap]": 1, "anonymous": 2}
     for backing, share in kinds.items():

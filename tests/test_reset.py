@@ -1,4 +1,4 @@
-"""`pinfold reset` and the journals that it reads: what is undone, and what is left alone."""
+"""`pinfold reset` and the journals that it reads: which changes it rolls back, and which it leaves."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class Left:
         )
 
     def entries(self, *options: str) -> Any:
-        """Return what `pinfold reset --json OPTIONS` says of each journal."""
+        """Return the output of `pinfold reset --json OPTIONS` for each journal."""
         return json.loads(self.reset("--json", *options).stdout)["journals"]
 
     def kill(self) -> None:
@@ -49,13 +49,13 @@ class Left:
         self.process.wait()
 
     def all_free(self) -> bool:
-        """Tell whether each thread may run wherever we may."""
+        """Return whether each thread may run on all allowed CPUs."""
         return all(mask == set(CPUS) for mask in masks(self.program).values())
 
 
 @pytest.fixture
 def start(pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path) -> Iterator[Callable[..., Left]]:
-    """Return what starts a program that is pinned and outlives pinfold."""
+    """Return a function that starts a program that is pinned and outlives pinfold."""
     begun = []
 
     def begin(*options: str) -> Left:
@@ -74,7 +74,7 @@ def start(pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path) -> It
             os.kill(program, signal.SIGKILL)
 
 
-def test_what_a_killed_pinfold_and_guard_have_left_pinned_is_unpinned(start: Callable[..., Left]) -> None:
+def test_threads_that_a_killed_pinfold_and_guard_left_pinned_are_unpinned(start: Callable[..., Left]) -> None:
     left = start("--outlive")
     left.kill()
     assert not left.all_free()
@@ -95,7 +95,7 @@ def test_a_dry_run_prints_the_calls_and_makes_none(start: Callable[..., Left]) -
     assert len(list(left.journals.iterdir())) == 1
 
 
-def test_a_mask_that_the_thread_was_given_since_is_left_alone(start: Callable[..., Left]) -> None:
+def test_a_later_mask_of_another_program_stays(start: Callable[..., Left]) -> None:
     left = start("--outlive")
     left.kill()
     first, (pinned,) = left.program, os.sched_getaffinity(left.program)
@@ -107,7 +107,7 @@ def test_a_mask_that_the_thread_was_given_since_is_left_alone(start: Callable[..
     assert os.sched_getaffinity(first) == other
 
 
-def test_the_journal_of_a_pinfold_that_runs_is_left_alone(start: Callable[..., Left]) -> None:
+def test_the_journal_of_a_running_pinfold_is_not_used(start: Callable[..., Left]) -> None:
     left = start("--outlive")
     before = masks(left.program)
     assert [entry["state"] for entry in left.entries()] == ["running"]
@@ -117,7 +117,9 @@ def test_the_journal_of_a_pinfold_that_runs_is_left_alone(start: Callable[..., L
     assert list(left.journals.iterdir()) == []
 
 
-def test_the_next_start_says_what_was_left_and_how_to_undo_it(start: Callable[..., Left], pinfold: Pinfold) -> None:
+def test_the_next_start_reports_remaining_changes_and_how_to_roll_them_back(
+    start: Callable[..., Left], pinfold: Pinfold
+) -> None:
     left = start("--outlive")
     left.kill()
     run = pinfold.run("--journals", left.journals, "--policy", "none", "--", "true")
@@ -127,7 +129,7 @@ def test_the_next_start_says_what_was_left_and_how_to_undo_it(start: Callable[..
     assert run.said("`pinfold reset`") == 0
 
 
-def test_of_a_damaged_journal_what_precedes_the_damage_is_undone_and_it_is_set_aside(
+def test_the_part_of_a_journal_before_damage_is_rolled_back_and_the_journal_is_renamed(
     start: Callable[..., Left],
 ) -> None:
     left = start("--outlive")
@@ -154,13 +156,13 @@ def test_a_journal_of_an_earlier_boot_is_void(start: Callable[..., Left], tmp_pa
         ["unshare", "--mount", "sh", "-c", mounted, "sh", *command], capture_output=True, text=True, check=False
     )
     if "nothing to undo" not in run.stdout:
-        pytest.skip(f"another boot cannot be pretended here: {run.stderr.strip()}")
+        pytest.skip(f"another boot cannot be simulated here: {run.stderr.strip()}")
     assert masks(left.program) == before
     assert list(left.journals.iterdir()) == []
 
 
 def in_a_namespace(*flags: str) -> list[str]:
-    """Return the words that run a command as the first process of a new PID namespace; skip where that is forbidden."""
+    """Return words that run a command as the first process of a new PID namespace; skip where that is forbidden."""
     words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *flags]
     tried = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
@@ -177,7 +179,7 @@ class Container:
     program: int
 
     def is_pinned(self) -> bool:
-        """Tell whether each thread of the program is on one CPU."""
+        """Return whether each thread of the program is on one CPU."""
         return all(len(mask) == 1 for mask in masks(self.program).values())
 
 
@@ -197,7 +199,7 @@ def container(
         outer.stdout.readline()
 
         def child(process: int, name: str) -> int | None:
-            # Each thread has children of its own.
+            # Each thread has its own children.
             for children in Path(f"/proc/{process}/task").glob("*/children"):
                 for word in children.read_text().split():
                     if Path(f"/proc/{word}/comm").read_text() == f"{name}\n":
@@ -225,7 +227,7 @@ def container(
 
 #: A namespace with the host's clock, and one whose boot was a day earlier.
 @pytest.mark.parametrize("container", [(), ("--time", "--boottime", "86400")], indirect=True)
-def test_a_journal_of_another_namespace_is_left_alone_and_undone_by_the_command_that_is_named(
+def test_a_journal_of_another_namespace_is_rolled_back_only_by_the_named_command(
     container: Container, pinfold: Pinfold
 ) -> None:
     reset: list[str | Path] = [pinfold.binary, "reset", "--journals", container.journals]
@@ -257,7 +259,7 @@ def test_a_journal_of_a_namespace_that_has_ended_is_removed(container: Container
     assert list(container.journals.iterdir()) == []
 
 
-def test_a_proc_of_another_namespace_is_named_and_nothing_is_touched(container: Container, binary: Path) -> None:
+def test_a_proc_of_another_namespace_is_named_and_nothing_is_changed(container: Container, binary: Path) -> None:
     run = subprocess.run(
         ["nsenter", "-t", str(container.init), "-p", binary, "reset", "--journals", container.journals],
         capture_output=True,
@@ -269,7 +271,7 @@ def test_a_proc_of_another_namespace_is_named_and_nothing_is_touched(container: 
     assert container.is_pinned()
 
 
-def test_what_was_kept_pinned_on_purpose_is_undone_only_where_that_is_asked_for(
+def test_threads_that_were_kept_pinned_are_unpinned_only_on_request(
     pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path
 ) -> None:
     process = pinfold.start(
@@ -313,7 +315,7 @@ def test_a_directory_that_others_may_write_to_is_refused_with_the_remedy(pinfold
     assert "--journals" in run.err
 
 
-def test_prefetchers_without_access_are_told_and_the_program_runs(pinfold: Pinfold, tmp_path: Path) -> None:
+def test_prefetchers_without_access_are_reported_and_the_program_runs(pinfold: Pinfold, tmp_path: Path) -> None:
     if Path("/dev/cpu/0/msr").exists():
         pytest.skip("this machine has model-specific registers, and tests are not to change them")
     run = pinfold.run("--journals", tmp_path, "--policy", "none", "--prefetch", "1111", "--", "true")
@@ -321,7 +323,7 @@ def test_prefetchers_without_access_are_told_and_the_program_runs(pinfold: Pinfo
     assert run.said("the prefetchers stay as they are") == 1
 
 
-def test_where_nothing_was_left_there_is_nothing_to_undo(binary: Path, tmp_path: Path) -> None:
+def test_without_remaining_changes_there_is_nothing_to_roll_back(binary: Path, tmp_path: Path) -> None:
     run = subprocess.run(
         [binary, "reset", "--journals", tmp_path / "none"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""`pinfold run` and bad input: each error says what failed, with what value, and what to do; and how it ends."""
+"""`pinfold run` and wrong input: each error names the failure, the value and the correction; and exit statuses."""
 
 import os
 import shutil
@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from conftest import CPUS, QUICK, Pinfold, Run, cpu_list
 
-#: No machine that runs this has this CPU.
+#: A CPU that no machine of the tests has.
 NO_CPU = 65_535
 
 #: pinfold itself failed.
 FAILURE = 125
 
-#: The command line makes no sense.
+#: The command line is not valid.
 USAGE = 2
 
 
@@ -32,7 +32,7 @@ def refused(run: Run, *texts: str) -> None:
 
 @pytest.fixture
 def ran() -> list[str]:
-    """Return a program that shows that it ran."""
+    """Return a program whose output shows that it ran."""
     return ["echo", "it ran"]
 
 
@@ -55,7 +55,7 @@ def test_a_folder_gives_126(pinfold: Pinfold, tmp_path: Path) -> None:
     assert pinfold.run("--", tmp_path).status == 126
 
 
-def test_a_missing_interpreter_gives_126_and_is_what_is_named(pinfold: Pinfold, tmp_path: Path) -> None:
+def test_a_missing_interpreter_gives_126_and_is_named(pinfold: Pinfold, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/not/there\n")
     script.chmod(0o755)
@@ -88,7 +88,7 @@ def test_a_missing_interpreter_gives_126_and_is_what_is_named(pinfold: Pinfold, 
     ],
     ids=" ".join,
 )
-def test_a_command_line_that_makes_no_sense_gives_2(pinfold: Pinfold, arguments: list[str]) -> None:
+def test_an_invalid_command_line_gives_2(pinfold: Pinfold, arguments: list[str]) -> None:
     run = pinfold.run(*arguments)
     assert run.status == USAGE
     assert run.out == ""
@@ -96,14 +96,14 @@ def test_a_command_line_that_makes_no_sense_gives_2(pinfold: Pinfold, arguments:
     assert "'--help'" in run.err
 
 
-def test_a_command_without_the_two_dashes_is_told_of_them(pinfold: Pinfold) -> None:
+def test_the_error_for_a_command_without_the_two_dashes_names_them(pinfold: Pinfold) -> None:
     refused(pinfold.run("./program"), "`./program`", "put -- before a program that is to run here")
 
 
 @pytest.mark.parametrize(
     ("given", "meant"), [("task-clok", "task-clock"), ("page-fautls", "page-faults"), ("cyclse", "cycles")]
 )
-def test_an_unknown_event_is_answered_with_the_nearest_names(
+def test_the_error_for_an_unknown_event_has_the_nearest_names(
     pinfold: Pinfold, ran: list[str], given: str, meant: str
 ) -> None:
     run = pinfold.run("-e", given, "--", *ran)
@@ -114,13 +114,13 @@ def test_an_unknown_event_is_answered_with_the_nearest_names(
 @pytest.mark.parametrize(
     ("given", "meant"), [("hartbeat", "heartbeat"), ("region", "regions"), ("barrier", "barriers")]
 )
-def test_an_unknown_metric_is_answered_with_the_nearest_names(
+def test_the_error_for_an_unknown_metric_has_the_nearest_names(
     pinfold: Pinfold, ran: list[str], given: str, meant: str
 ) -> None:
     refused(pinfold.run("--metric", given, "--", *ran), f"there is no metric `{given}`; did you mean {meant}?")
 
 
-def test_an_unknown_symbol_is_answered_with_the_nearest_names(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_the_error_for_an_unknown_symbol_has_the_nearest_names(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     program = compiled("spin")
     run = pinfold.run("--metric", "uprobe:stepp", "--", program, "1", "0")
     refused(run, f"{program} has no function `stepp`", "did you mean step")
@@ -134,7 +134,7 @@ def test_a_program_that_is_not_found_gives_127_before_its_symbols_are_read(pinfo
 
 @pytest.fixture
 def nobody(binary: Path) -> Iterator[Pinfold]:
-    """Return `pinfold run` with what runs it as a user without privileges, where such a user can reach it."""
+    """Return a `pinfold run` that runs as a user without privileges, where such a user can reach it."""
     if os.getuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can become another user, and setpriv must be installed")
     with tempfile.TemporaryDirectory() as name:
@@ -156,29 +156,29 @@ def test_a_forbidden_uprobe_names_the_capability(nobody: Pinfold, compiled: Call
 
 
 def test_forbidden_counters_name_the_sysctl(nobody: Pinfold, ran: list[str]) -> None:
-    """Kernel time of an event is what the usual setting of the sysctl forbids first."""
+    """Kernel time of an event is the first that the usual setting of the sysctl forbids."""
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
     if not paranoid.exists() or int(paranoid.read_text()) < 3:
-        pytest.skip("kernel.perf_event_paranoid allows everybody to count his own program here")
+        pytest.skip("kernel.perf_event_paranoid allows users to count their own programs here")
     run = nobody.run("-e", "task-clock", "--", *ran, prefix=NOBODY)
     refused(run, "may not be counted", "kernel.perf_event_paranoid", "CAP_PERFMON")
 
 
-def test_hardware_counters_that_are_missing_are_told_with_what_needs_none(pinfold: Pinfold, ran: list[str]) -> None:
+def test_the_error_for_missing_hardware_counters_names_metrics_without_them(pinfold: Pinfold, ran: list[str]) -> None:
     run = pinfold.run("-e", "cycles", "--", *ran)
     if run.status == 0:
         pytest.skip("this machine counts cycles")
     refused(run, "`cycles`", "regions, heartbeat, uprobe:SYMBOL")
 
 
-def test_a_cpu_that_does_not_exist_is_named_and_so_are_ours(pinfold: Pinfold, ran: list[str]) -> None:
+def test_the_error_for_a_missing_cpu_names_it_and_the_allowed_ones(pinfold: Pinfold, ran: list[str]) -> None:
     listed = f"{CPUS[0]},{NO_CPU}"
     refused(
         pinfold.run("--schedule", listed, "--", *ran), f"--schedule {listed}: CPU {NO_CPU} does not exist", "ours are"
     )
 
 
-def test_a_cpu_that_is_not_ours_is_named_and_so_are_ours(
+def test_the_error_for_a_forbidden_cpu_names_it_and_the_allowed_ones(
     pinfold: Pinfold, ran: list[str], several_cpus: list[int]
 ) -> None:
     ours, other = several_cpus[:2]
@@ -235,7 +235,7 @@ def test_options_that_fit_no_machine_are_refused(
     refused(pinfold.run(*arguments, *command), *texts)
 
 
-def test_an_unknown_machine_is_answered_with_what_there_is(pinfold: Pinfold, ran: list[str]) -> None:
+def test_the_error_for_an_unknown_machine_lists_the_known_ones(pinfold: Pinfold, ran: list[str]) -> None:
     run = pinfold.run("--machine", "opteron", "--", *ran)
     assert run.status == FAILURE
     assert run.out == ""
@@ -243,20 +243,20 @@ def test_an_unknown_machine_is_answered_with_what_there_is(pinfold: Pinfold, ran
         assert kind in run.err
 
 
-def test_a_schedule_within_what_was_asked_for_only(pinfold: Pinfold, ran: list[str], several_cpus: list[int]) -> None:
+def test_a_schedule_must_be_within_the_requested_cpus(
+    pinfold: Pinfold, ran: list[str], several_cpus: list[int]
+) -> None:
     first, second = several_cpus[:2]
     run = pinfold.run("--physcpubind", str(first), "--schedule", cpu_list([first, second]), "--", *ran)
     refused(run, f"CPU {second}", "--physcpubind")
 
 
 @pytest.mark.parametrize("file", ["/not/there/record.json", "/proc/record.json", "/"])
-def test_a_record_that_cannot_be_written_is_found_before_the_program_runs(
-    pinfold: Pinfold, ran: list[str], file: str
-) -> None:
+def test_an_unwritable_record_is_refused_before_the_program_runs(pinfold: Pinfold, ran: list[str], file: str) -> None:
     refused(pinfold.run("--json", file, "--", *ran), f"--json {file}")
 
 
-def test_a_tracer_that_is_there_already_is_told_of(pinfold: Pinfold, ran: list[str]) -> None:
+def test_an_existing_tracer_is_reported(pinfold: Pinfold, ran: list[str]) -> None:
     """A process has one tracer: under strace with -f, the program cannot be followed."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")

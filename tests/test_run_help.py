@@ -1,4 +1,4 @@
-"""`pinfold run --help`, and what it lists."""
+"""`pinfold run --help`, and its lists."""
 
 import re
 import subprocess
@@ -59,7 +59,7 @@ def test_help_has_every_option_and_fits_a_terminal(pinfold: Pinfold, flag: str) 
     assert max(map(len, run.out.splitlines())) <= 100
 
 
-def test_help_tells_the_exit_statuses(pinfold: Pinfold) -> None:
+def test_help_has_the_exit_statuses(pinfold: Pinfold) -> None:
     text = pinfold.run("--help").out
     for status in ("125", "126", "127", "128+n"):
         assert status in text

@@ -1,4 +1,4 @@
-"""`pinfold run --json`: the whole of what was learned, however the program ends."""
+"""`pinfold run --json`: the complete record, for every end of the program."""
 
 import json
 import os
@@ -42,10 +42,10 @@ def test_a_program_that_ends_at_once_leaves_a_complete_record(pinfold: Pinfold, 
     assert "ended" in run.json["ended_early"]["why"]
 
 
-def test_a_program_that_ends_during_the_search_has_what_was_learned_told(
+def test_a_program_that_ends_during_the_search_gets_the_results_so_far(
     pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]
 ) -> None:
-    """It gets a thousand candidates and the time for two."""
+    """It has a thousand candidates and time for two."""
     schedules = ["--schedule", cpu_list(CPUS)] * 1000
     run = pinfold.record_until(" 2/1000 ", *QUICK, *schedules, *cpu_time, "--", compiled("spin"), "1", "600")
     measured = [one["rate"] for one in run.json["candidates"] if one["rate"] is not None]
@@ -58,7 +58,9 @@ def test_a_program_that_ends_during_the_search_has_what_was_learned_told(
     assert run.said("The best so far: ") == 1
 
 
-def test_a_program_that_is_killed_during_the_search_has_too(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_a_program_that_is_killed_during_the_search_also_gets_them(
+    pinfold: Pinfold, compiled: Callable[..., Path]
+) -> None:
     file = pinfold.folder / "record.json"
     process = pinfold.start("--json", file, "--", compiled("spin"), "1", "600")
     assert process.stdout
@@ -71,8 +73,8 @@ def test_a_program_that_is_killed_during_the_search_has_too(pinfold: Pinfold, co
     assert record["ended_early"]
 
 
-def test_the_record_goes_wherever_a_file_can_be_written(pinfold: Pinfold) -> None:
-    """A pipe, for one, which can only be written once."""
+def test_the_record_can_be_written_to_a_pipe(pinfold: Pinfold) -> None:
+    """A pipe can be written only once."""
     run = pinfold.run("--json", "/dev/stdout", "--", "true")
     assert json.loads(run.out)["exit_status"] == 0
 
@@ -83,7 +85,7 @@ def test_a_record_that_was_there_is_replaced(pinfold: Pinfold) -> None:
     assert pinfold.record("--", "true").json["exit_status"] == 0
 
 
-def test_a_program_that_cannot_be_started_leaves_an_old_record_alone(pinfold: Pinfold) -> None:
+def test_a_program_that_cannot_be_started_does_not_change_an_old_record(pinfold: Pinfold) -> None:
     file = pinfold.folder / "record.json"
     file.write_text("old")
     assert pinfold.run("--json", file, "--", "/not/there").status == 127
@@ -103,7 +105,7 @@ def test_a_killed_pinfold_leaves_no_record_or_the_old_one(pinfold: Pinfold) -> N
     assert old.read_text() == "old"
 
 
-def test_numbers_that_could_not_be_had_are_null(pinfold: Pinfold) -> None:
+def test_unavailable_numbers_are_null(pinfold: Pinfold) -> None:
     run = pinfold.record("--", "true")
     assert run.json["metric"] is None
     assert run.json["metric_why"] is None

@@ -1,4 +1,4 @@
-"""`pinfold run` and the ends of lives: what is left behind, whichever of the two ends first, and thousands of ends."""
+"""`pinfold run` and the ends of processes: what remains after either ends first, and after thousands of ends."""
 
 import os
 import re
@@ -23,17 +23,17 @@ def doomed(process: int) -> Iterator[int]:
 
 
 def all_pinned(process: int) -> bool:
-    """Tell whether each thread of a process may run on one CPU only."""
+    """Return whether each thread of a process may run on one CPU only."""
     return all(len(mask) == 1 for mask in masks(process).values())
 
 
 def all_free(process: int) -> bool:
-    """Tell whether each thread of a process may run wherever we may."""
+    """Return whether each thread of a process may run on all allowed CPUs."""
     return all(mask == set(CPUS) for mask in masks(process).values())
 
 
 @pytest.mark.usefixtures("several_cpus")
-def test_what_the_program_leaves_running_is_not_left_pinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_remaining_processes_of_the_program_are_unpinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     process = pinfold.start("--policy", "fixed", "--", compiled("heir"))
     assert process.stdout
     with doomed(int(process.stdout.readline())) as heir:
@@ -45,7 +45,7 @@ def test_what_the_program_leaves_running_is_not_left_pinned(pinfold: Pinfold, co
 
 
 @pytest.mark.usefixtures("several_cpus")
-def test_with_keep_pinned_it_is(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_with_keep_pinned_they_stay_pinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     process = pinfold.start("--policy", "fixed", "--keep-pinned", "--", compiled("heir"))
     assert process.stdout
     with doomed(int(process.stdout.readline())) as heir:
@@ -88,7 +88,7 @@ def test_a_program_ends_with_a_killed_pinfold(pinfold: Pinfold, compiled: Callab
 
 
 @pytest.mark.usefixtures("several_cpus")
-def test_with_outlive_it_goes_on_unpinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_with_outlive_the_program_continues_unpinned(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     process = pinfold.start("--outlive", "--policy", "fixed", "--", compiled("spin"), "2", "600")
     assert process.stdout
     with doomed(int(process.stdout.readline())) as program:
@@ -100,7 +100,7 @@ def test_with_outlive_it_goes_on_unpinned(pinfold: Pinfold, compiled: Callable[.
         assert len(masks(program)) == 2
 
 
-def test_with_outlive_a_run_that_nobody_kills_is_like_any_other(pinfold: Pinfold) -> None:
+def test_with_outlive_an_undisturbed_run_is_like_any_other(pinfold: Pinfold) -> None:
     run = pinfold.run("--outlive", "--", "sh", "-c", "exit 9")
     assert run.status == 9
 
@@ -116,20 +116,20 @@ def test_two_thousand_short_lives_leave_nothing_behind(
     assert run.status == 0, run.err
     left = re.fullmatch(r"ran 2000, tasks 1, children 0, more files (-?\d+), more siblings 0\n", run.out)
     assert left, run.out
-    # It opens some for the program's first task, which may not have been there when they were counted first.
+    # pinfold opens some for the program's first task, which may not have existed at the first count.
     assert int(left[1]) < 10
     assert run.json["tasks"] == 2001
     assert list(scratch.iterdir()) == []
     assert not [name for name in set(os.listdir("/dev/shm")) - shared_memory if "pinfold" in name]
 
 
-def test_two_thousand_lives_at_once_are_counted(
+def test_two_thousand_simultaneous_threads_are_counted(
     pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]
 ) -> None:
-    """Counters take a file each, and 2,000 of them are more than a process may open by default."""
+    """Counters need a file each, and 2,000 of them are more than the default limit of a process."""
     alone = subprocess.run([compiled("spin"), "2000", "0"], capture_output=True, check=False)
     if alone.returncode != 0 or resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 10_000:
-        pytest.skip("2,000 threads at once, or two files for each of them, are more than the limits here allow")
+        pytest.skip("2,000 simultaneous threads, or two files for each of them, exceed the limits here")
     few_files = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "sh"]
     run = pinfold.record(*cpu_time, "--", compiled("spin"), "2000", "0.1", prefix=few_files)
     assert run.status == 0, run.err

@@ -1,4 +1,4 @@
-"""`pinfold run` and affinity masks: who runs where, who keeps what, and whose word is respected."""
+"""`pinfold run` and affinity masks: which thread runs where, which masks stay, and which settings have priority."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from conftest import CPUS, PATIENCE, QUICK, Pinfold, Run, cpu_list, eventually, 
 
 
 def team(run: Run) -> tuple[set[int], list[set[int]]]:
-    """Return what tests/programs/team.c printed: the CPUs before there was a team, and those of each thread."""
+    """Return the output of tests/programs/team.c: the CPUs before there was a team, and those of each thread."""
     lines = re.findall(r"^(before|\d+): ([\d,]*)$", run.out, re.MULTILINE)
     before, *threads = [{int(cpu) for cpu in cpus.split(",")} for _, cpus in lines]
     return before, threads
@@ -17,7 +17,7 @@ def team(run: Run) -> tuple[set[int], list[set[int]]]:
 
 @pytest.fixture
 def team_program(compiled: Callable[..., Path]) -> Path:
-    """Return a program that prints where its OpenMP threads may run."""
+    """Return a program that prints the masks of its OpenMP threads."""
     return compiled("team", "-fopenmp")
 
 
@@ -27,10 +27,10 @@ def test_each_thread_runs_on_the_cpu_of_its_rank(pinfold: Pinfold, team_program:
     assert threads == [{cpu} for cpu in backwards]
 
 
-def test_threads_of_llvms_runtime_do_too(
+def test_threads_of_llvms_runtime_also_run_there(
     pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int]
 ) -> None:
-    """LLVM's runtime resets the mask of each thread that it begins, so the pinning has to come back."""
+    """LLVM's runtime resets the mask of each thread that it begins, so pinfold must pin it again."""
     program = compiled("team", "-fopenmp", compiler="clang")
     before, threads = team(pinfold.run("--schedule", cpu_list(several_cpus), "--", program))
     assert before == set(several_cpus)
@@ -61,7 +61,7 @@ def test_where_nothing_can_be_measured_nothing_is_pinned_and_the_remedy_is_named
         process.communicate()
 
 
-def test_what_is_pinned_and_why_is_said(pinfold: Pinfold, several_cpus: list[int]) -> None:
+def test_the_pinning_and_its_reason_are_printed(pinfold: Pinfold, several_cpus: list[int]) -> None:
     run = pinfold.run("--policy", "fixed", "--", "true")
     assert run.said("threads are pinned from the start, each to one of the CPUs ") == 1
     assert run.said(": --policy fixed asks for it") == 1
@@ -87,7 +87,7 @@ def test_a_runtime_sees_every_cpu_and_begins_as_many_threads(
     assert len(threads) == len(CPUS)
 
 
-#: Asks the C library how many CPUs there are, once the kernel says that there is one.
+#: Asks the C library for the number of CPUs after the kernel has restricted the mask to one.
 ASKS_LATE = """
 import os
 def of_kernel():
@@ -99,9 +99,7 @@ print(len(os.sched_getaffinity(0)))
 """
 
 
-def test_a_program_that_asks_late_is_still_told_of_every_cpu(
-    pinfold: Pinfold, python: str, several_cpus: list[int]
-) -> None:
+def test_a_program_that_asks_late_still_sees_every_cpu(pinfold: Pinfold, python: str, several_cpus: list[int]) -> None:
     run = pinfold.run("-i", "0", "--policy", "fixed", "--", python, "-c", ASKS_LATE)
     assert run.out == f"{len(several_cpus)}\n"
 
@@ -122,9 +120,7 @@ def test_without_a_policy_nothing_is_pinned(pinfold: Pinfold, team_program: Path
     assert threads == [set(CPUS)] * len(CPUS)
 
 
-def test_a_mask_that_we_were_given_is_never_widened(
-    pinfold: Pinfold, team_program: Path, several_cpus: list[int]
-) -> None:
+def test_an_inherited_mask_is_never_widened(pinfold: Pinfold, team_program: Path, several_cpus: list[int]) -> None:
     only = several_cpus[-1]
     run = pinfold.record("--", team_program, env={"OMP_NUM_THREADS": "3"}, prefix=["taskset", "-c", str(only)])
     assert team(run) == ({only}, [{only}] * 3)
@@ -132,7 +128,7 @@ def test_a_mask_that_we_were_given_is_never_widened(
 
 
 @pytest.mark.parametrize("option", ["--physcpubind", "--schedule"])
-def test_cpus_that_were_named_are_the_only_ones_used(
+def test_only_the_named_cpus_are_used(
     pinfold: Pinfold, team_program: Path, several_cpus: list[int], option: str
 ) -> None:
     only = several_cpus[-1]
@@ -140,7 +136,7 @@ def test_cpus_that_were_named_are_the_only_ones_used(
     assert threads == [{only}] * 2
 
 
-def test_a_node_that_was_named_is_the_only_one_used(pinfold: Pinfold, team_program: Path) -> None:
+def test_only_the_named_node_is_used(pinfold: Pinfold, team_program: Path) -> None:
     local = Path("/sys/devices/system/node/node0/cpulist")
     if not local.exists():
         pytest.skip("this kernel does not tell which CPUs NUMA node 0 has")
@@ -155,7 +151,7 @@ def test_a_node_that_was_named_is_the_only_one_used(pinfold: Pinfold, team_progr
     assert set.union(*threads) <= cpus
 
 
-def test_a_thread_that_pins_itself_stays_there_and_is_told_of_once(
+def test_a_thread_that_pins_itself_stays_there_and_is_reported_once(
     pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int]
 ) -> None:
     wanted, own = several_cpus[:2]
@@ -165,7 +161,7 @@ def test_a_thread_that_pins_itself_stays_there_and_is_told_of_once(
 
 
 @pytest.mark.parametrize("skip", ["1", "spi*"])
-def test_threads_that_are_named_are_left_alone(
+def test_threads_named_by_skip_are_not_pinned(
     pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int], skip: str
 ) -> None:
     process = pinfold.start(*QUICK, "--policy", "fixed", "--skip", skip, "--", compiled("spin"), "2", "600")
@@ -176,7 +172,7 @@ def test_threads_that_are_named_are_left_alone(
         by_thread = masks(program)
         return {number for number, thread in enumerate(sorted(by_thread)) if by_thread[thread] == set(several_cpus)}
 
-    # By number it is the second thread; by name both are.
+    # With the number the second thread is skipped; with the name both are.
     eventually(lambda: free() == ({1} if skip == "1" else {0, 1}), "the named threads are free and the others not")
     process.terminate()
     process.communicate(timeout=PATIENCE)
@@ -191,7 +187,7 @@ BINDING = [
 
 
 @pytest.mark.parametrize(("name", "value"), BINDING)
-def test_a_program_that_binds_its_own_threads_is_left_to_it(
+def test_a_program_that_binds_its_own_threads_is_not_pinned(
     pinfold: Pinfold, team_program: Path, name: str, value: str
 ) -> None:
     backwards = cpu_list(CPUS[::-1])
@@ -199,13 +195,13 @@ def test_a_program_that_binds_its_own_threads_is_left_to_it(
     assert run.said(f"{name}={value}: the program binds its own threads") == 1
     assert run.json["policy"] == "none"
     _, threads = team(run)
-    # LLVM's variable says nothing to GCC's runtime.
+    # LLVM's variable has no effect on GCC's runtime.
     expected = [set(CPUS)] * len(CPUS) if name == "KMP_AFFINITY" else [{cpu} for cpu in CPUS]
     assert sorted(threads, key=min) == expected
 
 
 @pytest.mark.parametrize(("name", "value"), BINDING)
-def test_override_takes_the_binding_away(pinfold: Pinfold, team_program: Path, name: str, value: str) -> None:
+def test_override_removes_the_binding(pinfold: Pinfold, team_program: Path, name: str, value: str) -> None:
     backwards = CPUS[::-1]
     printed = ["sh", "-c", f'printenv {name}; exec "$0"', str(team_program)]
     run = pinfold.record("--override", "--schedule", cpu_list(backwards), "--", *printed, env={name: value})
@@ -216,16 +212,14 @@ def test_override_takes_the_binding_away(pinfold: Pinfold, team_program: Path, n
 
 
 @pytest.mark.parametrize(("name", "value"), [("OMP_PROC_BIND", "false"), ("KMP_AFFINITY", "none")])
-def test_a_variable_that_binds_nothing_is_no_reason_to_stop(
-    pinfold: Pinfold, team_program: Path, name: str, value: str
-) -> None:
+def test_a_variable_without_binding_has_no_effect(pinfold: Pinfold, team_program: Path, name: str, value: str) -> None:
     run = pinfold.record("--schedule", cpu_list(CPUS[::-1]), "--", team_program, env={name: value})
     assert run.said("binds its own threads") == 0
     assert run.json["policy"] == "autopin"
     assert team(run)[1] == [{cpu} for cpu in CPUS[::-1]]
 
 
-def test_fewer_cpus_than_threads_are_allowed_and_said_once(
+def test_fewer_cpus_than_threads_are_allowed_and_reported_once(
     pinfold: Pinfold, compiled: Callable[..., Path], cpu_time: tuple[str, str]
 ) -> None:
     threads = len(CPUS) + 2

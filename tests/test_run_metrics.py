@@ -1,4 +1,4 @@
-"""`pinfold run` and what it compares by: every source, which one `auto` takes, and none at all."""
+"""`pinfold run` and its metrics: every source, the choice of `auto`, and none at all."""
 
 import json
 import subprocess
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from conftest import QUICK, Pinfold, Run, cpu_list, eventually, masks, patience
 
-#: tests/programs/spin.c calls step() so many times a second.
+#: tests/programs/spin.c calls step() this number of times per second.
 STEPS = 1000
 
 
-#: What `auto` chooses depends on what has counted by then: nobody is to be late for it.
+#: `auto` chooses among the sources that have counted by then; all of them must have.
 PATIENT = ("-t", "300ms", "-w", "50ms", "-i", "1s", "--interval", "30ms")
 
 
 def rates(run: Run) -> list[float]:
-    """Return every rate that was measured."""
+    """Return every measured rate."""
     every = [*run.json["candidates"], *run.json["rates"]]
     return [one["rate"] for one in every if one["rate"] is not None]
 
@@ -62,7 +62,7 @@ def test_a_heartbeat_from_python(pinfold: Pinfold, python: str) -> None:
 
 @pytest.fixture(scope="session")
 def uprobes() -> None:
-    """Skip where the kernel has none, or we may not use them."""
+    """Skip where the kernel has no uprobes, or does not allow them."""
     if not Path("/sys/bus/event_source/devices/uprobe/type").exists():
         pytest.skip("this kernel offers no uprobes")
     capabilities = Path("/proc/self/status").read_text().partition("CapEff:")[2].split()[0]
@@ -80,7 +80,7 @@ def test_a_uprobe_counts_the_calls_of_a_function(
     metric = f"uprobe:{program}:step" if with_path else "uprobe:step"
     run = pinfold.record_until("chosen: ", *QUICK, "--metric", metric, "--", program, "1", "600")
     assert run.json["metric"]["unit"] == "call"
-    # The program makes up for calls that are late, so the rate is known; a third is for a machine that is very busy.
+    # The program makes up for late calls, so the rate is known; a third is the margin for a very busy machine.
     assert all(STEPS / 3 < rate < STEPS * 3 for rate in rates(run))
 
 
@@ -89,12 +89,13 @@ def test_processor_time_is_an_event_of_each_thread(
 ) -> None:
     run = pinfold.record_until("chosen: ", *QUICK, *cpu_time, "--", compiled("spin"), "2", "600")
     assert run.json["metric"]["scope"] == "task"
-    # Nobody gets more than a second of it in a second; a twentieth is for clocks that are not read at once.
+    # No thread gets more than a second of it per second; a twentieth is the margin for clocks that are not read at the
+    # same time.
     assert all(0 < rate < 1.05e9 for rate in rates(run))
 
 
 @pytest.mark.usefixtures("cpu_time")
-def test_events_beside_the_first_are_counted_too(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
+def test_further_events_are_also_counted(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
     events = ("-e", "page-faults", "-e", "task-clock")
     run = pinfold.record_until("chosen: ", *QUICK, *events, "--", compiled("spin"), "1", "600")
     assert run.json["metric"]["name"] == "event:page-faults"
@@ -104,7 +105,7 @@ def test_events_beside_the_first_are_counted_too(pinfold: Pinfold, compiled: Cal
     assert run.said("; event:task-clock: ") >= 1
 
 
-def test_a_program_with_nothing_to_measure_runs_on_pinned_and_that_is_said(
+def test_a_program_without_metrics_stays_pinned_and_it_is_reported(
     pinfold: Pinfold, compiled: Callable[..., Path], several_cpus: list[int]
 ) -> None:
     """A static program takes no agent, and this one reports nothing itself."""
@@ -129,7 +130,9 @@ def test_a_program_with_nothing_to_measure_runs_on_pinned_and_that_is_said(
     assert record["metric_why"] in said
 
 
-def test_a_program_too_short_for_a_search_is_told_what_helps(pinfold: Pinfold, workload: Callable[[str], Path]) -> None:
+def test_the_advice_for_a_program_too_short_for_a_search_is_printed(
+    pinfold: Pinfold, workload: Callable[[str], Path]
+) -> None:
     run = pinfold.run("--", workload("stream"), "--seconds", "1.5", "--threads", "2")
     assert run.status == 0
     assert run.said("The program ended before a metric was chosen. It has 15.0s to initialise. Run it for longer") == 1

@@ -1,4 +1,4 @@
-"""`pinfold run` leaves the program what it has without: streams, status, folder, environment, signal dispositions."""
+"""`pinfold run` does not change what the program sees: streams, status, folder, environment, signal dispositions."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from conftest import PATIENCE, Pinfold, environment
 
 
 def both(pinfold: Pinfold, *command: str, **options: Any) -> tuple[str, str]:
-    """Return what a command writes by itself, and under pinfold."""
+    """Return the output of a command alone, and under pinfold."""
     environ = environment()
     alone = subprocess.run(
         command, capture_output=True, text=True, check=True, env=environ, timeout=PATIENCE, **options
@@ -28,7 +28,7 @@ def test_standard_input_and_output_are_the_programs_alone(pinfold: Pinfold) -> N
     assert b"pinfold: the program ended with status 0" in run.stderr
 
 
-def test_what_the_program_writes_to_standard_error_is_there_too(pinfold: Pinfold) -> None:
+def test_standard_error_of_the_program_is_passed_through(pinfold: Pinfold) -> None:
     run = pinfold.run("--", "sh", "-c", "echo out; echo err >&2")
     assert run.out == "out\n"
     assert "err" in run.err.splitlines()
@@ -48,7 +48,7 @@ def test_closed_standard_streams_are_closed_for_the_program(pinfold: Pinfold) ->
     assert pinfold.run("--", "sh", "-c", closed, prefix=shell).status == 7
 
 
-def test_nobody_reading_standard_error_does_not_disturb_the_run(pinfold: Pinfold) -> None:
+def test_an_unread_standard_error_does_not_disturb_the_run(pinfold: Pinfold) -> None:
     process = pinfold.start("--", "sh", "-c", "read line; echo $line; exit 5")
     assert process.stderr
     process.stderr.close()
@@ -84,20 +84,18 @@ def test_the_environment_gains_the_channel_and_the_agent_and_nothing_else(pinfol
     assert alone == {}
     assert added.pop("PINFOLD_CHANNEL").startswith("/proc/")
     assert Path(added.pop("LD_PRELOAD")).name.endswith("-agent.so")
-    # A program with AddressSanitizer takes no preloaded library otherwise.
+    # A program with AddressSanitizer accepts a preloaded library only with this.
     assert added == {"ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
 @pytest.mark.parametrize("variable", ["LD_PRELOAD", "OMP_TOOL_LIBRARIES"])
-def test_what_the_user_loads_into_the_program_goes_before_the_agent(
-    pinfold: Pinfold, agent: Path, variable: str
-) -> None:
-    """The agent that `PINFOLD_AGENT` names, too."""
+def test_the_users_preloaded_libraries_precede_the_agent(pinfold: Pinfold, agent: Path, variable: str) -> None:
+    """Also before the agent that `PINFOLD_AGENT` names."""
     run = pinfold.run("--", "printenv", variable, env={variable: "libm.so.6", "PINFOLD_AGENT": str(agent)})
     assert run.out == f"libm.so.6:{agent.resolve()}\n"
 
 
-def test_without_the_agent_the_run_goes_on_and_says_what_it_lacks(pinfold: Pinfold) -> None:
+def test_without_the_agent_the_run_continues_and_names_what_is_missing(pinfold: Pinfold) -> None:
     run = pinfold.run("--", "sh", "-c", "exit 3", env={"PINFOLD_AGENT": "/nowhere/agent.so"})
     assert run.status == 3
     assert run.said("Parallel regions are not counted: the agent /nowhere/agent.so does not exist") == 1
@@ -111,7 +109,7 @@ def test_signal_dispositions_are_as_inherited(pinfold: Pinfold, restore_signals:
     assert placed == alone
 
 
-def test_a_reader_that_goes_away_ends_the_program_by_sigpipe(pinfold: Pinfold) -> None:
+def test_a_closed_reader_ends_the_program_by_sigpipe(pinfold: Pinfold) -> None:
     process = pinfold.start("--", "yes")
     assert process.stdout
     assert process.stdout.readline() == "y\n"

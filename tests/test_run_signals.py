@@ -47,7 +47,7 @@ def test_a_signal_that_the_program_sends_to_its_parent_does_not_come_back(pinfol
 
 
 def test_a_stopped_pinfold_and_program_go_on_together(pinfold: Pinfold, compiled: Callable[..., Path]) -> None:
-    # In a group of their own: the kernel stops no group that nobody in its session could continue.
+    # In its own process group: the kernel does not stop a group that nobody in its session could continue.
     process = pinfold.start("--", compiled("signals"), preexec_fn=os.setpgrp)
     assert process.stdout
     program = int(process.stdout.readline().split()[1])
@@ -61,7 +61,7 @@ def test_a_stopped_pinfold_and_program_go_on_together(pinfold: Pinfold, compiled
 
 
 def stopped(process: int) -> bool:
-    """Tell whether a process is stopped by a signal, or stopped so while it is traced."""
+    """Return whether a process is stopped by a signal, or stopped so while it is traced."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
 
@@ -87,15 +87,15 @@ def test_control_c_reaches_the_program_once(
     one.until("ready [0-9]+\n")
     one.type("\x03")
     one.until("signal 2\n")
-    # What is sent to pinfold is forwarded in order: a second SIGINT would be shown before this one.
-    eventually(lambda: not pending(one.process), "pinfold has taken its own SIGINT")
+    # Signals to pinfold are forwarded in order: a second SIGINT would be shown before this one.
+    eventually(lambda: not pending(one.process), "pinfold has received its own SIGINT")
     signal_to(one.process, signal.SIGUSR2)
     one.until("^signal 12\n")
     assert one.end() == 0
 
 
 def pending(process: int) -> int:
-    """Return the signals that wait to be taken by a process, as bits."""
+    """Return the pending signals of a process, as bits."""
     shared = re.search(r"^ShdPnd:\s*([0-9a-f]+)$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
     assert shared
     return int(shared[1], 16)
@@ -125,7 +125,7 @@ def test_control_z_stops_both_and_fg_goes_on(
     shell.until("Stopped")
     eventually(lambda: stopped(program), "the program is stopped")
     shell.type("fg\n")
-    eventually(lambda: not stopped(program), "the program goes on")
+    eventually(lambda: not stopped(program), "the program continues")
     signal_to(program, signal.SIGUSR2)
     shell.until("signal 12\n")
     shell.until("\\$ ")

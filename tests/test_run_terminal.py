@@ -1,4 +1,4 @@
-"""Where the lines of `pinfold run` go: a log, or a terminal that a program may have for itself."""
+"""Where `pinfold run` prints its lines: a log, or a terminal that a program may use itself."""
 
 import os
 import pty
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import QUICK, Pinfold, patience
 
-#: Takes the terminal out of its line mode as an editor does, works for longer than `QUICK` takes to say what is
-#: measured, and puts the mode back.
+#: Switches the terminal to raw mode as an editor does, works until `QUICK` has passed the choice of a metric,
+#: and restores the mode.
 EDITOR = """
 import termios, time, tty
 before = termios.tcgetattr(0)
@@ -23,7 +23,7 @@ termios.tcsetattr(0, termios.TCSANOW, before)
 
 
 def read_until(terminal: int, words: bytes) -> bytes:
-    """Read from a terminal until it has shown these words."""
+    """Read from a terminal until it has shown this text."""
     shown = b""
     while words not in shown:
         shown += os.read(terminal, 4096)

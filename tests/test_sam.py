@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Pinfold
 
-#: The paper's machine, for as long as it takes to see what moves did.
+#: The paper's machine, for long enough to see the effect of moves.
 PAPER = ("--machine", "e5-2660v2x2", "-t", "2s")
 
 #: Cores 0 to 9 are package 0, 10 to 19 package 1, and 20 to 39 the second PUs of the same cores.
@@ -31,7 +31,7 @@ def recorded(binary: Path, file: Path, region: int, *program: str | Path) -> Pat
 
 @pytest.fixture(scope="module")
 def hubench(binary: Path, workload: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a recording of eight threads that share in pairs and do nothing else."""
+    """Return a recording of eight threads that only share in pairs."""
     file = tmp_path_factory.mktemp("hubench") / "hubench.pft"
     return recorded(binary, file, 0, workload("hubench"), "--threads", "8", "--size", "64k", "--iterations", "2")
 
@@ -59,14 +59,14 @@ def test_threads_that_share_end_in_one_package_by_the_papers_rules(pinfold: Pinf
     assert rate(mapped) > 1.3 * rate(left), "the paper gains 30 to 40 % for most programs"
 
 
-def test_what_is_beyond_the_paper_gains_as_well(pinfold: Pinfold, hubench: Path) -> None:
+def test_the_additions_to_the_paper_also_gain(pinfold: Pinfold, hubench: Path) -> None:
     mapped = pinfold.record(*PAPER, "--policy", "sam", hubench).json
     left = pinfold.record(*PAPER, "--policy", "none", hubench).json
     assert {move["reason"] for move in mapped["moves"]} <= {"coherence", "undo"}
     assert rate(mapped) > 1.3 * rate(left)
 
 
-def test_every_move_says_what_caused_it(pinfold: Pinfold, hubench: Path) -> None:
+def test_every_move_has_its_cause(pinfold: Pinfold, hubench: Path) -> None:
     run = pinfold.record(*PAPER, "--policy", "sam", "--without", "all", hubench)
     for move in run.json["moves"]:
         assert move["activity"] == "inter_package_coherence"
@@ -88,7 +88,7 @@ def test_thresholds_come_from_a_file(pinfold: Pinfold, hubench: Path) -> None:
     file = pinfold.folder / "thresholds.toml"
     file.write_text("coherence = 0.5\nremote = 0.5\nmemory = 0.5\npackage_memory = 5.0\nsource = 'too high'\n")
     run = pinfold.record(*PAPER, "--policy", "sam", "--thresholds", file, hubench)
-    assert "moves" not in run.json, "nothing is above these"
+    assert "moves" not in run.json, "no rate is above these"
     assert run.said("too high") == 1
 
 
@@ -108,10 +108,10 @@ def test_a_file_without_thresholds_is_refused_by_name(pinfold: Pinfold, hubench:
     assert "thresholds.toml" in run.err
 
 
-def test_a_machine_without_events_for_it_is_refused(pinfold: Pinfold, hubench: Path) -> None:
+def test_a_machine_without_events_for_sam_is_refused(pinfold: Pinfold, hubench: Path) -> None:
     run = pinfold.run("--machine", "opteron-6164x4", "--policy", "sam", hubench)
     assert run.status == 125
-    assert "say nothing of sharing" in run.err
+    assert "do not show sharing" in run.err
 
 
 def test_options_of_sam_are_refused_with_other_policies(pinfold: Pinfold, hubench: Path) -> None:
@@ -120,7 +120,7 @@ def test_options_of_sam_are_refused_with_other_policies(pinfold: Pinfold, hubenc
     assert "--without is for --policy sam" in run.err
 
 
-def test_without_hardware_counters_it_says_what_else_can_be_done(pinfold: Pinfold) -> None:
+def test_without_hardware_counters_it_names_the_alternatives(pinfold: Pinfold) -> None:
     run = pinfold.run("--policy", "sam", "--", "true")
     if run.status == 0:
         pytest.skip("this machine has hardware counters")
@@ -129,7 +129,7 @@ def test_without_hardware_counters_it_says_what_else_can_be_done(pinfold: Pinfol
     assert "--machine" in run.err
 
 
-def test_events_of_the_kernel_stand_for_activities(pinfold: Pinfold, cpu_time: tuple[str, str]) -> None:
+def test_kernel_events_can_count_activities(pinfold: Pinfold, cpu_time: tuple[str, str]) -> None:
     assert cpu_time
     refused = pinfold.run("--policy", "sam", "--metric", "memory_bandwidth=page-faults", "--", "true")
     assert refused.status == 125

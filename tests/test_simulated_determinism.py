@@ -1,4 +1,4 @@
-"""A simulated run follows from the recording, the model and the seed: the same ones give the same bytes."""
+"""A simulated run depends only on the recording, the model and the seed: the same ones give the same bytes."""
 
 import subprocess
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_another_seed_gives_transfers_between_caches_other_latencies(pinfold: Pi
 
 
 def test_a_program_of_one_thread_is_recorded_with_the_same_accesses_each_time(pinfold: Pinfold) -> None:
-    """QEMU gives a program the same addresses whatever the kernel does; only the thread's id is another one."""
+    """QEMU gives a program the same addresses under every kernel; only the thread's id differs."""
 
     def simulated() -> bytes:
         file = record(pinfold.binary, pinfold.folder / "true.pft", "/bin/true")

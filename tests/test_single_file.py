@@ -1,4 +1,4 @@
-"""The binary is one file: a copy in an empty folder measures and records OpenMP programs as the original does."""
+"""The binary is one file: a copy in an empty folder measures and records OpenMP programs like the original."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from conftest import PATIENCE, QUICK, environment
 
 @pytest.fixture
 def alone(binary: Path, tmp_path: Path) -> Path:
-    """Return a copy of the binary that has a folder for itself."""
+    """Return a copy of the binary in its own folder."""
     folder = tmp_path / "alone"
     folder.mkdir()
     return Path(shutil.copy(binary, folder))
@@ -61,8 +61,8 @@ def test_no_library_beside_the_binary_is_loaded(alone: Path) -> None:
     assert magic == "\x7fELF"
 
 
-def test_a_program_that_outlives_pinfold_or_changes_its_user_still_finds_the_agent(alone: Path) -> None:
-    """Otherwise each program that it starts would begin with an error of the dynamic linker."""
+def test_a_program_that_outlives_pinfold_or_changes_its_user_finds_the_agent(alone: Path) -> None:
+    """Otherwise each program that it starts would print an error of the dynamic linker."""
     script = "read line; exec /bin/true"
     process = subprocess.Popen(
         [alone, "run", "--outlive", "--", "sh", "-c", f"echo runs; {script}"],
@@ -75,7 +75,7 @@ def test_a_program_that_outlives_pinfold_or_changes_its_user_still_finds_the_age
     process.wait()
     process.stdin.close()
     assert process.stderr
-    # Ends when the program has ended.
+    # It ends when the program has ended.
     assert "ld.so" not in process.stderr.read()
     if os.geteuid() == 0:
         done = run(alone, "run", "--", "setpriv", "--reuid=65534", "--clear-groups", "/bin/true")

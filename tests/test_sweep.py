@@ -28,16 +28,16 @@ COLUMNS = {
     "recording": "string",
 }
 
-#: A sweep that lasts long enough to be ended in its middle.
+#: A sweep that is long enough to be interrupted.
 LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 
-#: Those that may be missing.
+#: The columns whose values may be missing.
 NULLABLE = {"region", "thread_map"}
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The binary, a recording, and a folder of one test's own."""
+    """The binary, a recording, and a folder for a single test."""
 
     binary: Path
     recording: Path
@@ -50,7 +50,7 @@ class Sweep:
 
     @property
     def partial(self) -> Path:
-        """Return what a sweep leaves that is not over."""
+        """Return the partial result of an unfinished sweep."""
         return self.folder / "data.parquet.partial"
 
     def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
@@ -61,11 +61,11 @@ class Sweep:
         )
 
     def __call__(self, *arguments: str | Path, status: int = 0) -> str:
-        """Run it to its end, and return what it said."""
+        """Run it to its end, and return its standard error."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == status, err
-        # Standard output is the recorded program's.
+        # Standard output belongs to the recorded program.
         assert out == "" or "--" in arguments
         return err
 
@@ -135,7 +135,7 @@ def test_the_numa_space_has_the_papers_configurations(sweep: Sweep) -> None:
     rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
     found = {(row["num_nodes"], row["thread_map"], row["page_map"]) for row in rows}
     several = ("locality", "balance", "interleave", "single")
-    # Four threads on four nodes are one each, whichever the thread map.
+    # Four threads on four nodes are one per node with either thread map.
     expected = {(1, "compact", "local"), (1, "compact", "remote")}
     expected |= {(2, thread_map, page_map) for thread_map in ("compact", "scatter") for page_map in several}
     expected |= {(4, "compact", page_map) for page_map in several}
@@ -143,14 +143,14 @@ def test_the_numa_space_has_the_papers_configurations(sweep: Sweep) -> None:
     assert len(rows) == len(expected)
 
 
-def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
+def test_a_killed_sweep_continues_and_gives_the_same_bytes(sweep: Sweep) -> None:
     arguments = (*LONG, "--json", sweep.folder / "a.json", sweep.recording)
     process = sweep.start("--jobs", "1", *arguments)
     eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 8000, "some results")
     process.kill()
     process.communicate()
     assert not sweep.output.exists()
-    # As if the kill had come in the middle of a record.
+    # As after a kill within a record.
     with sweep.partial.open("r+b") as partial:
         partial.truncate(sweep.partial.stat().st_size - 7)
     said = sweep(*arguments)
@@ -164,7 +164,7 @@ def test_a_killed_sweep_goes_on_and_gives_the_same_bytes(sweep: Sweep) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_sweep_at_once_and_it_says_how_to_go_on(sweep: Sweep, number: signal.Signals) -> None:
+def test_a_signal_ends_a_sweep_at_once_and_it_says_how_to_continue(sweep: Sweep, number: signal.Signals) -> None:
     arguments = (*LONG, sweep.recording)
     process = sweep.start("--jobs", "1", *arguments)
     eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 8000, "some results")
@@ -180,7 +180,7 @@ def test_two_sweeps_on_one_output_are_refused(sweep: Sweep) -> None:
     arguments = (*LONG, sweep.recording)
     process = sweep.start("--jobs", "1", *arguments)
     eventually(lambda: sweep.partial.exists() and sweep.partial.stat().st_size > 8000, "some results")
-    # Its lock goes with it, so it must not come to its end before the other has tried.
+    # Its lock ends with it, so it must not end before the other has tried.
     process.send_signal(signal.SIGSTOP)
     assert "another sweep is writing" in sweep(*arguments, status=125)
     process.kill()
@@ -194,7 +194,7 @@ def test_a_data_set_that_exists_is_kept(sweep: Sweep) -> None:
     assert sweep.output.read_text() == "precious"
 
 
-def test_a_folder_is_no_data_set(sweep: Sweep) -> None:
+def test_a_folder_is_not_a_data_set(sweep: Sweep) -> None:
     sweep.output.mkdir()
     said = sweep("--machine", "barcelona", "--space", "numa", sweep.recording, status=125)
     assert "it is a folder; name a file in it" in said
@@ -207,7 +207,7 @@ def test_more_threads_than_the_machine_has_take_turns_and_that_is_said_once(
         *("--machine", "clovertown", "--space", "threads", "--threads", "9", "--"),
         *(workload("stream"), "--threads", "9", "--size", "64K", "--iterations", "2"),
     )
-    assert said.count("they take turns") == 1
+    assert said.count("the threads take turns") == 1
     assert {row["num_threads"] for row in sweep.table().to_pylist()} == {9}
 
 
@@ -219,7 +219,7 @@ def test_a_program_is_recorded_first_and_only_its_data_set_stays(sweep: Sweep, w
     assert [file.name for file in sweep.folder.iterdir()] == ["data.parquet"]
 
 
-def test_a_space_of_the_users_own_is_swept(sweep: Sweep) -> None:
+def test_a_users_space_is_swept(sweep: Sweep) -> None:
     space = sweep.folder / "space.toml"
     space.write_text(
         '[[configurations]]\npinnings = ["0-3", "0,8,16,24"]\npage_map = ["first_touch", "balance"]\n'
@@ -248,12 +248,14 @@ def test_a_space_of_the_users_own_is_swept(sweep: Sweep) -> None:
         (("--machine", "barcelona", "--space", "numa", "--limit", "3"), "--limit is for"),
     ],
 )
-def test_what_cannot_be_swept_is_refused_with_a_remedy(sweep: Sweep, arguments: tuple[str, ...], part: str) -> None:
+def test_invalid_input_of_a_sweep_is_refused_with_a_correction(
+    sweep: Sweep, arguments: tuple[str, ...], part: str
+) -> None:
     assert part in sweep(*arguments, sweep.recording, status=125)
     assert not sweep.output.exists()
 
 
-def test_a_file_that_is_no_recording_and_one_that_is_named_twice_are_named(sweep: Sweep) -> None:
+def test_a_file_that_is_not_a_recording_and_a_repeated_one_are_named(sweep: Sweep) -> None:
     other = sweep.folder / "other.pft"
     other.write_text("nothing")
     arguments = ("--machine", "barcelona", "--space", "numa")

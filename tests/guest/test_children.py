@@ -1,7 +1,6 @@
-"""Children of tasks that the daemon has pinned: they never see its masks, and none is left pinned.
+"""Children of tasks that the daemon has pinned: they never see its masks, and none stays pinned.
 
-`CHILDREN` and `KILLS` set how many children are begun and how often the daemon is killed; `make test-kills` sets 500
-and 200.
+`CHILDREN` and `KILLS` set the number of children and of kills of the daemon; `make test-kills` sets 500 and 200.
 """
 
 import json
@@ -33,7 +32,7 @@ def guest(guest: Guest) -> Iterator[Guest]:
 
 
 def breed(guest: Guest, children: int, seconds: int) -> None:
-    """Start a program of two threads, which begin on different packages and may run anywhere then."""
+    """Start a program of two threads, which begin on different packages and may then run anywhere."""
     guest.check(
         f"""
         mkdir -p {GROUP}; echo 0,2,4,6 > {GROUP}/cpuset.cpus; rm -f /tmp/seen /tmp/said
@@ -45,7 +44,7 @@ def breed(guest: Guest, children: int, seconds: int) -> None:
 
 
 def pinned(program: str) -> str:
-    """Return a command that prints how many threads of a program may not run on all CPUs."""
+    """Return a command that prints the number of a program's threads that may not run on all CPUs."""
     return f"masks {program} | grep -vc ' {ALL:x}$' || true"
 
 
@@ -65,7 +64,7 @@ def test_no_child_sees_or_keeps_a_mask_of_the_daemon(guest: Guest, interval: str
     log = guest.check("cat /tmp/daemon.log")
     assert json.loads(log.splitlines()[0])["children"] == "at_birth", log
     guest.check("killall -USR1 breeder; " + until("grep -q begun /tmp/said"), patience=600)
-    # What was counted was counted before anything was undone.
+    # The children were counted before any change was rolled back.
     if end == "in order":
         guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
     else:
@@ -90,12 +89,12 @@ def test_after_kills_of_the_daemon_at_random_moments_nothing_is_left_pinned(
     caught = 0
     for _ in range(KILLS):
         moment = chance.randrange(1_000_000)
-        # In three of four kills the guard dies, too.
+        # Three of four kills also kill the guard.
         killed = KILL if chance.randrange(4) else kill("pinfold") + "while pidof pinfold; do usleep 10000; done"
         left = f"left=$({pinned('breeder')})"
         script = f"{start_daemon('20ms')}; usleep {moment}; {left}; {killed}; pinfold reset > /tmp/reset; echo $left"
         caught += guest.check(script, patience=300).split()[-1] != "0"
-        # A process that has just been born may be on its way to its mask.
+        # A new process may not have its mask yet.
         assert guest.check(f"{pinned('breeder')}; {pinned('sleep')}; {pinned('sh')}").split() == ["0", "0", "0"]
-    # Otherwise the moments were no good ones, and nothing was shown.
+    # Otherwise the kills came at unsuitable moments, and the test has shown nothing.
     assert caught > 0

@@ -1,6 +1,6 @@
-"""`pinfold daemon` against real programs on four packages, by a metric that works where there are no counters.
+"""`pinfold daemon` with real programs on four packages, by a metric that needs no counters.
 
-Threads of a process are taken to share data, so each process's threads are brought into one package.
+The metric assumes that threads of a process share data, so the daemon brings each process's threads into one package.
 """
 
 import json
@@ -29,7 +29,7 @@ def guest(guest: Guest) -> Iterator[Guest]:
 
 @pytest.fixture
 def daemon(guest: Guest) -> Callable[[str], None]:
-    """Return what starts the daemon with options, in the background."""
+    """Return a function that starts the daemon with options, in the background."""
 
     def start(options: str) -> None:
         guest.check(f"{DAEMON} {options} > /tmp/out 2>&1 & " + until("grep -q started /tmp/daemon.log"))
@@ -38,7 +38,7 @@ def daemon(guest: Guest) -> Callable[[str], None]:
 
 
 def begin(guest: Guest, threads: int = 2) -> None:
-    """Start the programs, apart: on one CPU of each package, and then let them run anywhere."""
+    """Start the programs with separated threads: on one CPU of each package at first, and then anywhere."""
     group = "/sys/fs/cgroup/apart"
     guest.check(
         f"""
@@ -62,7 +62,7 @@ def events(guest: Guest, name: str) -> list[dict[str, Any]]:
 
 
 def together(guest: Guest) -> bool:
-    """Tell whether the threads of each program are in one package."""
+    """Return whether the threads of each program are in one package."""
     packages: dict[int, set[int]] = {}
     tasks = state(guest)["tasks"]
     for task in tasks:
@@ -88,7 +88,7 @@ def test_threads_of_each_program_come_together_and_go_free_at_the_end(
     assert guest.check("ls /run/pinfold") == "daemon.lock\n"
 
 
-def test_what_a_killed_daemon_has_changed_is_undone_by_its_guard_or_by_the_next_one(
+def test_the_changes_of_a_killed_daemon_are_rolled_back_by_its_guard_or_the_next_daemon(
     guest: Guest, daemon: Callable[[str], None]
 ) -> None:
     begin(guest)
@@ -96,7 +96,7 @@ def test_what_a_killed_daemon_has_changed_is_undone_by_its_guard_or_by_the_next_
     eventually(lambda: together(guest), "the threads of each program are in one package")
     guest.check("rm /tmp/daemon.log; " + KILL)
     assert any(mask != ALL for mask in masks(guest, "spin"))
-    # The next one watches nobody, so that what it does is what it undoes.
+    # The next daemon watches no task, so all its actions are rollbacks.
     daemon("--name nobody")
     assert masks(guest, "spin") == [ALL] * 2 * PROGRAMS
     (found,) = events(guest, "found_left")
@@ -104,13 +104,13 @@ def test_what_a_killed_daemon_has_changed_is_undone_by_its_guard_or_by_the_next_
     assert events(guest, "undone")[0]["masks"] > 0
 
 
-def test_a_cpuset_that_shrinks_is_never_left(guest: Guest, daemon: Callable[[str], None]) -> None:
+def test_the_daemon_never_leaves_a_cpuset_that_shrinks(guest: Guest, daemon: Callable[[str], None]) -> None:
     begin(guest)
     daemon("--name spin")
     eventually(lambda: together(guest), "the threads of each program are in one package")
     guest.check("echo 0-3 > /sys/fs/cgroup/apart/cpuset.cpus")
     intervals = state(guest)["totals"]["intervals"]
-    eventually(lambda: state(guest)["totals"]["intervals"] > intervals + 20, "the daemon goes on")
+    eventually(lambda: state(guest)["totals"]["intervals"] > intervals + 20, "the daemon continues")
     assert all(mask & ~0xF == 0 for mask in masks(guest, "spin"))
     guest.check("killall -TERM pinfold; " + until("! pidof pinfold"))
     assert masks(guest, "spin") == [0xF] * 2 * PROGRAMS

@@ -1,4 +1,4 @@
-"""The emulated machine is what the other tests here take it for."""
+"""The emulated machine has the properties that the other tests here assume."""
 
 import json
 from pathlib import Path
@@ -25,12 +25,12 @@ def test_the_binary_under_test_is_one_file(binary: Path, guest: Guest) -> None:
     guest.check("cp /pinfold/bin/pinfold /tmp/alone; chroot /tmp /alone --version; rm /tmp/alone")
 
 
-def test_nodes_are_as_far_from_each_other_as_was_asked_for(guest: Guest) -> None:
+def test_nodes_have_the_requested_distances(guest: Guest) -> None:
     rows = guest.check("cat /sys/devices/system/node/node?/distance").splitlines()
     distances = [[int(distance) for distance in row.split()] for row in rows]
     assert {pair: distances[pair[0]][pair[1]] for pair in DISTANCES} == DISTANCES
 
 
-def test_a_script_tells_its_status_and_its_output(guest: Guest) -> None:
+def test_a_script_returns_its_status_and_its_output(guest: Guest) -> None:
     run = guest.run("echo out; echo err >&2; exit 3")
     assert (run.status, run.out) == (3, "out\nerr\n")

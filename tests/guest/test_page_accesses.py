@@ -1,4 +1,4 @@
-"""Who accesses which pages, found out by sampling, and pages placed by it: locality and balance."""
+"""Sampling finds who accesses which pages, and pages are placed by it: locality and balance."""
 
 import base64
 import json
@@ -13,20 +13,20 @@ import pytest
 from conftest import PATIENCE, environment
 from guest_machine import FOLDER, NODES, Guest
 
-#: Where the program leaves its own reports.
+#: Where the program writes its reports.
 REPORT = "/tmp/accesses"
 
-#: A sampling of a second or so, for pages that are all accessed much more often than that.
+#: A sampling of about a second, for pages that are all accessed much more often.
 SHORT = "--sample-period 50ms --sample-time 1s"
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the program says of itself."""
+    """A report of the program."""
 
     #: How often the slowest thread has done its work.
     laps: int
-    #: How often something in its memory, or a system call on it, was not as it should be.
+    #: The number of errors in its memory, or in a system call on it.
     failures: int
     #: The accesses, of one lap, to the pages on each node.
     nodes: dict[int, int]
@@ -39,11 +39,11 @@ class Program:
     guest: Guest
     process: int
     threads: list[int]
-    #: Where each thread's memory begins.
+    #: The start of each thread's memory.
     memory: list[int]
 
     def report(self) -> Report:
-        """Have it say how it is."""
+        """Let it write a report."""
         said = self.guest.check(
             f"rm -f {REPORT}.report; kill -USR1 {self.process}\n"
             f"while [ ! -e {REPORT}.report ]; do sleep 0.05; done; cat {REPORT}.report"
@@ -53,20 +53,20 @@ class Program:
         return Report(laps, failures, {int(node): int(accesses) for node, accesses in words.items()})
 
     def after(self, laps: int) -> Report:
-        """Have it say how it is after so many more laps."""
+        """Let it write a report after this number of further laps."""
         wanted = self.report().laps + laps
         while (report := self.report()).laps < wanted:
             self.guest.check("sleep 0.1")
         return report
 
     def pages(self, options: str) -> dict[str, Any]:
-        """Have its pages moved and return what came of it."""
+        """Let pinfold move its pages and return the result."""
         self.guest.check(f"pinfold pages {self.process} {options} --json /tmp/moves.json")
         document: dict[str, Any] = json.loads(self.guest.check("cat /tmp/moves.json"))
         return document
 
     def minor_faults(self) -> int:
-        """Return how many page faults it has had that needed no input."""
+        """Return its number of page faults that needed no input."""
         return int(self.guest.check(f"cut -d ' ' -f 10 /proc/{self.process}/stat"))
 
     def settings(self) -> str:
@@ -80,7 +80,7 @@ Start = Callable[..., Program]
 
 @pytest.fixture
 def start(guest: Guest) -> Iterator[Start]:
-    """Return what starts the program, under a command, and ends it afterwards."""
+    """Return a function that starts the program, under a command, and ends it afterwards."""
     end = f"killall -q -9 accesses; while pidof pinfold accesses > /dev/null; do sleep 0.05; done; rm -f {REPORT}*"
 
     def start(pages: int, threads: int, under: str = "", options: str = "") -> Program:
@@ -99,19 +99,19 @@ def start(guest: Guest) -> Iterator[Start]:
 
 
 def is_balanced(nodes: dict[int, int]) -> bool:
-    """Tell whether each node of the machine has the same number of accesses within 5 %."""
+    """Return whether the nodes of the machine have the same number of accesses within 5 %."""
     even = sum(nodes.values()) / len(NODES)
     return set(nodes) == set(NODES) and all(abs(accesses - even) <= 0.05 * even for accesses in nodes.values())
 
 
 def bind(program: Program, cpus: list[int]) -> None:
-    """Put each thread on a CPU."""
+    """Pin each thread to a CPU."""
     for thread, cpu in zip(program.threads, cpus, strict=True):
         program.guest.check(f"taskset -p {1 << cpu:x} {thread}")
 
 
 def homes(program: Program) -> list[set[int]]:
-    """Return the nodes on which each thread's memory is."""
+    """Return the nodes of each thread's memory."""
     lines = program.guest.check(f"cat /proc/{program.process}/numa_maps").splitlines()
     areas = {int(line.split()[0], 16): line.split() for line in lines}
     words = [[word for word in areas[start] if word.startswith("N")] for start in program.memory]
@@ -143,7 +143,7 @@ def test_locality_puts_pages_on_the_node_of_the_threads_that_use_them(start: Sta
     assert program.report().failures == 0
 
 
-def test_locality_puts_pages_where_a_recording_says_who_uses_them(guest: Guest, binary: Path, tmp_path: Path) -> None:
+def test_locality_puts_pages_by_the_accesses_of_a_recording(guest: Guest, binary: Path, tmp_path: Path) -> None:
     if shutil.which("qemu-x86_64") is None:
         pytest.skip("qemu-x86_64 is not installed (apt install qemu-user)")
     guest.check("true")
@@ -151,8 +151,8 @@ def test_locality_puts_pages_where_a_recording_says_who_uses_them(guest: Guest, 
     recording = tmp_path / "owners.pft"
     words: list[str | Path] = [binary, "record", "-o", recording, "--", program, "20", "3"]
     subprocess.run(words, check=True, capture_output=True, env=environment(), timeout=PATIENCE)
-    # A recording knows its program by its place and time; in the guest it lies elsewhere.
-    # The file's pages are where it is copied: on node 0, of which nothing is asserted.
+    # A recording identifies its program by path and time; in the guest the program has another path. The pages of the
+    # file are on node 0, to which it is copied; no assertion concerns them.
     modified = int(program.stat().st_mtime)
     guest.check(f"mkdir -p {program.parent}; taskset 1 cp /programs/owners {program}; touch -d @{modified} {program}")
     guest.check(f"echo {base64.b64encode(recording.read_bytes()).decode()} | base64 -d > /tmp/owners.pft")
@@ -171,7 +171,7 @@ def test_locality_puts_pages_where_a_recording_says_who_uses_them(guest: Guest, 
     finally:
         guest.check(f"kill -9 {process}")
     assert document["profiled"]["matched"] > 0.99 * document["profiled"]["accesses"], document["profiled"]
-    # Each thread has 16 pages of three kinds, and of the fourth 16, 32 or 48; its stack and the like are a few.
+    # Each thread has 16 pages of three kinds, and of the fourth 16, 32 or 48; its stack and other areas are a few.
     pages = {node: after // 4096 for node, after in document["after"].items()}
     for node, its in (("1", 64), ("3", 80), ("2", 96)):
         assert its <= pages[node] < its + 16, pages
@@ -192,18 +192,18 @@ def test_a_run_places_pages_by_its_own_samples_when_it_has_initialised(start: St
     assert report.failures == 0
 
 
-def test_sampling_changes_nothing_of_the_program(start: Start) -> None:
+def test_sampling_does_not_change_the_program(start: Start) -> None:
     program = start(128, 2)
     bind(program, [2, 6])
     before = program.settings()
-    # Everything is where it belongs already, once it has been moved there.
+    # All pages are in their places after this move.
     program.pages(f"--page-map locality {SHORT}")
     assert program.settings() == before
     assert program.after(2).failures == 0
 
 
 @pytest.mark.parametrize("signal", ["INT", "KILL"])
-def test_what_ends_the_sampling_leaves_nothing_protected(start: Start, signal: str) -> None:
+def test_a_signal_that_ends_the_sampling_leaves_no_page_protected(start: Start, signal: str) -> None:
     program = start(128, 2)
     quiet = program.minor_faults()
     assert program.after(2).failures == 0
@@ -212,7 +212,8 @@ def test_what_ends_the_sampling_leaves_nothing_protected(start: Start, signal: s
         f"while [ $(cut -d ' ' -f 10 /proc/{program.process}/stat) -lt {quiet + 1000} ]; do sleep 0.05; done\n"
         f"kill -{signal} $!; wait $! || true"
     )
-    # Whatever is still protected takes one more fault. Report and pipes take some, too, but not a page each.
+    # Each page that is still protected causes one more fault. Reports and pipes also cause some, but fewer than one per
+    # page.
     program.after(2)
     before = program.minor_faults()
     report = program.after(10)
@@ -228,7 +229,7 @@ def test_reads_are_seen_where_automatic_numa_balancing_is_on(start: Start) -> No
     assert written["pages"] < 256
     guest.check("echo 1 > /proc/sys/kernel/numa_balancing")
     try:
-        # It protects all pages at once here, every few seconds.
+        # It protects all pages at the same time here, every few seconds.
         while (read := program.pages("--page-map balance")["sampled"])["pages"] < 2 * 256:
             pass
     finally:
@@ -237,7 +238,7 @@ def test_reads_are_seen_where_automatic_numa_balancing_is_on(start: Start) -> No
     assert program.report().failures == 0
 
 
-def test_a_plain_user_samples_own_processes_as_far_as_perf_events_are_allowed(start: Start) -> None:
+def test_an_unprivileged_user_samples_own_processes_as_far_as_perf_events_are_allowed(start: Start) -> None:
     user = "/tmp/as_somebody"
     program = start(128, 2)
     guest = program.guest
@@ -266,7 +267,7 @@ def test_a_plain_user_samples_own_processes_as_far_as_perf_events_are_allowed(st
     assert "kernel.perf_event_paranoid is 3 and must be 2 or lower" in forbidden.out
 
 
-def test_an_idle_process_is_left_alone_and_said_to_be_idle(guest: Guest) -> None:
+def test_an_idle_process_is_not_changed_and_reported_as_idle(guest: Guest) -> None:
     run = guest.run(f"sleep 1000 & pinfold pages $! --page-map balance {SHORT}; status=$?; kill $!; exit $status")
     assert run.status == 125
     assert "may be idle" in run.out

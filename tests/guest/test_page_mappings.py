@@ -1,4 +1,4 @@
-"""Where pages are on a real kernel: at launch, on a running process, and after their threads have moved."""
+"""The nodes of pages on a real kernel: at launch, in a running process, and after their threads have moved."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from guest_machine import NODES, Guest
 
 ALL = set(NODES)
 
-#: Where pinfold leaves the program's own report.
+#: Where the program writes its report.
 REPORT = "/tmp/first_touch"
 
 
@@ -21,7 +21,7 @@ class Program:
 
     guest: Guest
     process: int
-    #: Where each thread's memory begins.
+    #: The start of each thread's memory.
     memory: list[int]
 
     def pages(self) -> list[dict[int, int]]:
@@ -29,17 +29,17 @@ class Program:
         return [nodes(self.guest, self.process)[address] for address in self.memory]
 
     def on(self) -> list[set[int]]:
-        """Return the nodes on which each thread's memory is."""
+        """Return the nodes of each thread's memory."""
         return [set(pages) for pages in self.pages()]
 
     def move(self, *options: str) -> dict[str, Any]:
-        """Move its pages and return what came of it."""
+        """Move its pages and return the result."""
         self.guest.check(f"pinfold pages {self.process} {' '.join(options)} --json /tmp/moves.json")
         moves: dict[str, Any] = json.loads(self.guest.check("cat /tmp/moves.json"))["moves"]
         return moves
 
     def lives(self) -> bool:
-        """Tell whether the program runs."""
+        """Return whether the program runs."""
         return self.guest.run(f"kill -0 {self.process}").status == 0
 
 
@@ -60,11 +60,11 @@ class Programs:
     """Starts first_touch, and ends it."""
 
     def __init__(self, guest: Guest) -> None:
-        """Keep the guest."""
+        """Store the guest."""
         self.guest = guest
 
     def start(self, words: str, under: str = "") -> Program:
-        """Start `first_touch FILE WORDS`, under a command, and come back when its memory is touched."""
+        """Start `first_touch FILE WORDS`, under a command, and return when its memory is touched."""
         self.end()
         report = self.guest.check(
             f"{under} first_touch {REPORT} {words} > /tmp/out 2> /tmp/err &\n"
@@ -78,20 +78,20 @@ class Programs:
         return self.start(words, f"pinfold run {options} --")
 
     def end(self) -> None:
-        """End what runs."""
+        """End the running programs."""
         gone = "while pidof pinfold first_touch > /dev/null; do sleep 0.05; done"
         self.guest.run(f"killall -q -9 first_touch; {gone}; rm -f {REPORT}")
 
 
 @pytest.fixture
 def programs(guest: Guest) -> Iterator[Programs]:
-    """Return what starts programs, and end them afterwards."""
+    """Return a starter of programs, and end them afterwards."""
     programs = Programs(guest)
     yield programs
     programs.end()
 
 
-#: The options, and on which nodes the memory of a thread on node 0 and of one on node 1 is then.
+#: The options, and the resulting nodes of the memory of a thread on node 0 and of one on node 1.
 MAPPINGS = [
     ("--page-map first_touch", [{0}, {1}]),
     ("--localalloc", [{0}, {1}]),
@@ -117,7 +117,7 @@ def test_a_program_begins_with_its_page_mapping(programs: Programs, options: str
         assert max(one.values()) <= 1.05 * min(one.values())
 
 
-def test_remote_is_the_nearest_node_that_is_not_the_threads_own(programs: Programs) -> None:
+def test_remote_is_the_nearest_other_node(programs: Programs) -> None:
     program = programs.run("-q --policy fixed --schedule 6,7 --page-map remote", "2 2 idle")
     assert program.on() == [{4}, {4}]
 
@@ -178,7 +178,7 @@ def test_huge_pages_are_moved_whole(programs: Programs) -> None:
     assert moves["moved"]["pages"] < 100
 
 
-def test_pages_that_another_process_has_mapped_stay_unless_asked_for(programs: Programs) -> None:
+def test_pages_that_another_process_has_mapped_stay_without_migrate_shared(programs: Programs) -> None:
     program = programs.start("2 1 shared idle")
     (node,) = program.on()[0]
     target = (node + 1) % 4
@@ -199,14 +199,14 @@ def test_memory_to_which_the_program_gave_a_policy_stays_unless_overridden(progr
     assert program.on() == [{2}, {2}]
 
 
-def test_files_pages_stay_unless_asked_for(programs: Programs) -> None:
+def test_pages_of_files_stay_without_migrate_files(programs: Programs) -> None:
     program = programs.start("2 1 idle")
     moves = program.move("--membind 2")
     assert left(moves)["file"]["pages"] > 0
     assert "file" not in left(program.move("--membind 3 --migrate-files --migrate-shared"))
 
 
-def test_a_node_that_runs_full_gets_no_more_and_nothing_dies(programs: Programs) -> None:
+def test_a_full_node_gets_no_more_pages_and_no_process_is_killed(programs: Programs) -> None:
     program = programs.start("300 1 idle", "taskset 1")
     moves = program.move("--membind 4")
     assert left(moves)["full"]["errno"] == "ENOMEM"
@@ -218,7 +218,7 @@ def test_a_node_that_runs_full_gets_no_more_and_nothing_dies(programs: Programs)
 
 
 def moved_slowly(program: Program, then: str) -> dict[str, Any]:
-    """Move pages to node 2, and when the first are there do something else; what came of the moving."""
+    """Move pages to node 2, run `then` when the first have arrived, and return the result of the moving."""
     options = "--membind 2 --migrate-rate 100kB/s --json /tmp/moves.json"
     arrived = f"grep -q '^{program.memory[0]:x} .* N2=' /proc/{program.process}/numa_maps"
     program.guest.check(
@@ -231,7 +231,7 @@ def moved_slowly(program: Program, then: str) -> dict[str, Any]:
     return moves
 
 
-def test_moving_keeps_to_its_rate_and_ends_when_it_is_told_to(programs: Programs) -> None:
+def test_moving_keeps_its_rate_and_ends_on_a_signal(programs: Programs) -> None:
     program = programs.start("64 1 idle", "taskset 1")
     moves = moved_slowly(program, "kill -INT $!")
     assert moves["broken_off"]["code"] == "interrupted"
@@ -246,18 +246,18 @@ def test_moving_ends_with_the_process(programs: Programs) -> None:
     assert moves["broken_off"]["code"] == "ended"
 
 
-#: A search of some seconds; the first three are enough for the memory to be touched, however busy the host is. Each
-#: page that moves while threads run costs an interrupt of each of their processors, which takes long where these are
-#: emulated, so that the tests of searches have few pages, and large ones.
+#: A search of some seconds. The first three are enough for touching the memory, even on a busy host. Each page that
+#: moves while threads run interrupts each of their processors, which is slow where these are emulated. So the tests of
+#: searches use few and large pages.
 SEARCH = "--metric event:task-clock -t 400ms -i 3s --interval 100ms --search-again 0"
 
 
 def searched(programs: Programs, options: str, words: str) -> tuple[Program, dict[str, Any]]:
-    """Run a search until it has chosen; the program as it is then, and what was learned."""
+    """Run a search until it has chosen; return the program in that state, and the record."""
     program = programs.run(f"{SEARCH} {options} --json /tmp/run.json", words)
-    # The choice is told before it is made so, and the first rate afterwards.
+    # The choice is reported before it is applied, and the first rate afterwards.
     program.guest.check("while ! grep -q '^pinfold: at ' /tmp/err; do sleep 0.1; done")
-    # Where the pages are is read while the program runs, and the record when it has ended.
+    # The places of the pages are read while the program runs, and the record after its end.
     pages = program.pages()
     program.guest.check(f"kill -9 {program.process}; while pidof pinfold > /dev/null; do sleep 0.05; done")
     record = json.loads(program.guest.check("cat /tmp/run.json"))
@@ -282,15 +282,15 @@ def test_pages_follow_threads_that_change_their_node(programs: Programs) -> None
     assert sum(moves["moved"]["bytes"] for moves in record["page_moves"]) >= 3 * 2 << 20
 
 
-def test_threads_that_met_on_one_node_take_their_own_pages_along_when_they_part(programs: Programs) -> None:
+def test_threads_that_separate_after_sharing_a_node_keep_their_own_pages(programs: Programs) -> None:
     program, record = searched(programs, "-w 1s --schedule 0,2 --schedule 4,5 --schedule 2,6", "2 2 huge")
     assert program.on() == [{home(record["chosen"]["pus"], rank)} for rank in range(2)]
 
 
-def test_pages_that_would_take_longer_than_the_warm_up_stay(programs: Programs) -> None:
+def test_pages_that_need_longer_than_the_warm_up_stay(programs: Programs) -> None:
     program, record = searched(programs, "-w 1ms --schedule 0,1 --schedule 4,5", "8 2 huge")
     assert program.on() == [{0}, {0}]
-    # A few pages that the program touched on its way may well follow: they take less.
+    # A few pages that the program touched before may follow: they take less time.
     assert sum(moves["moved"]["bytes"] for moves in record["page_moves"]) < 2 << 20
     assert any("--warm-up" in refused["why"] for refused in record["refused"])
 
@@ -300,7 +300,7 @@ def test_the_first_touch_of_a_parallel_initialisation_is_kept(programs: Programs
     assert program.on() == [{0}, {1}, {2}, {3}]
 
 
-def test_a_program_can_be_taken_out_of_automatic_numa_balancing(programs: Programs) -> None:
+def test_automatic_numa_balancing_can_be_disabled_for_a_program(programs: Programs) -> None:
     guest = programs.guest
     guest.check("echo 1 > /proc/sys/kernel/numa_balancing")
     try:

@@ -1,6 +1,6 @@
-"""What pinfold leaves behind, whatever happens to it, to its program and to the machine: nothing.
+"""No changes of pinfold remain, after any end of pinfold or its program and after changes of the machine.
 
-Masks are hexadecimal numbers here, of which bit n is CPU n.
+Masks are hexadecimal numbers here. Bit n is CPU n.
 """
 
 import json
@@ -17,20 +17,20 @@ ALL = (1 << CPUS) - 1
 
 
 def kill(name: str) -> str:
-    """Return a script that kills the processes with this name; `killall` would kill those of the same file, too."""
+    """Return a script that kills the processes with this name; `killall` would also kill those of the same file."""
     return f"grep -lx {name} /proc/[0-9]*/comm | cut -d/ -f3 | xargs kill -KILL\n"
 
 
-#: Kills pinfold's guard and pinfold, as a power cut would.
+#: Kills pinfold's guard and pinfold, as a power failure would.
 KILL = kill("pinfold-guard") + kill("pinfold") + "while pidof pinfold; do usleep 10000; done"
 
 
-#: Each thread stays where it is pinned at its birth. Later the policy would leave those alone that hardly work.
+#: Each thread stays where it is pinned at its begin. Later the policy would unpin threads that hardly work.
 FROM_BIRTH = "--policy fixed -i 10m"
 
 
 def masks(guest: Guest, program: str) -> list[int]:
-    """Return the masks of all threads of the processes that were begun as this program."""
+    """Return the masks of all threads of the processes with this program."""
     return [int(line.split()[-1], 16) for line in guest.check(f"masks {program}").splitlines()]
 
 
@@ -40,18 +40,18 @@ def until(condition: str) -> str:
 
 
 def all_pinned(program: str, threads: int) -> str:
-    """Return a condition: so many threads of a program live, each on one CPU."""
+    """Return a condition: this number of threads of a program live, each on one CPU."""
     single = "|".join(f"{1 << cpu:x}" for cpu in range(CPUS))
     return f"[ $(masks {program} | grep -cE ' ({single})$') = {threads} ]"
 
 
 def reset(guest: Guest, *options: str) -> Any:
-    """Return what `pinfold reset` says."""
+    """Return the output of `pinfold reset`."""
     return json.loads(guest.check(f"pinfold reset --json {' '.join(options)}"))
 
 
 def begin(guest: Guest, options: str, threads: int, first: str = "true") -> Callable[[], int]:
-    """Run workers under pinfold and wait until all are pinned; what is returned ends them and gives the exit status."""
+    """Run workers under pinfold until all are pinned; return a function that ends them and returns the status."""
     guest.check(
         f"""
         rm -f /tmp/status
@@ -78,8 +78,8 @@ def guest(guest: Guest) -> Iterator[Guest]:
 def skylake(guest: Guest) -> Iterator[None]:
     """Give the guest the processor description of an Intel processor, and files for its registers.
 
-    The emulated processor has no prefetchers, so that nothing could be set. CPU 2 has two of them switched off already,
-    and another bit set that is none of ours.
+    The emulated processor has no prefetchers that could be set. CPU 2 already has two of them off, and has another bit
+    set that pinfold must not change.
     """
     guest.check(
         f"""
@@ -115,14 +115,14 @@ def test_prefetchers_are_set_while_the_program_runs_and_given_back_at_its_end(gu
         assert registers(guest) == AS_FOUND
         guest.check("pinfold run --policy none --prefetch 1010 -- sleep 60 2> /tmp/err & " + until("pidof sleep"))
         guest.check(until("[ $(hexdump -s 420 -n 1 -e '1/1 \"%d\"' /dev/cpu/7/msr) = 10 ]"))
-        # The bit of CPU 2 that is not of a prefetcher stays, too.
+        # The bit of CPU 2 that belongs to no prefetcher also stays.
         assert registers(guest) == [0b1010, 0b1010, 0b1001010, *[0b1010] * 5]
         guest.check("killall sleep; " + until("! pidof pinfold"))
         assert registers(guest) == AS_FOUND
         assert guest.check("ls /run/pinfold") == ""
 
 
-def test_a_dry_run_of_run_prints_what_would_become_of_each_register(guest: Guest) -> None:
+def test_a_dry_run_of_run_prints_the_new_value_of_each_register(guest: Guest) -> None:
     with skylake(guest):
         said = guest.check("pinfold run --policy none --prefetch 1111 --dry-run -- true").splitlines()
         assert said[0] == "no thread is pinned"
@@ -150,22 +150,22 @@ def test_a_dry_run_of_reset_prints_the_calls_and_makes_none(guest: Guest) -> Non
         assert registers(guest) == AS_FOUND
 
 
-def test_a_processor_whose_prefetchers_are_not_known_is_named_and_the_program_runs(guest: Guest) -> None:
+def test_a_processor_with_unknown_prefetchers_is_named_and_the_program_runs(guest: Guest) -> None:
     run = guest.run("pinfold run --policy none --prefetch 1111 -- true")
     assert run.status == 0
     assert "AuthenticAMD" in run.out, run.out
 
 
-def test_a_cpu_that_goes_offline_costs_the_program_nothing(guest: Guest) -> None:
+def test_a_cpu_that_goes_offline_does_not_end_the_program(guest: Guest) -> None:
     status = begin(guest, FROM_BIRTH, 7)
     guest.check("echo 0 > /sys/devices/system/cpu/cpu5/online")
     try:
-        # The kernel lets the thread that was there run on all other CPUs.
+        # The kernel lets the thread of this CPU run on all other CPUs.
         guest.check(until("masks workers | grep -q ' df$'"))
         assert 1 << 5 not in masks(guest, "workers")
     finally:
         guest.check("echo 1 > /sys/devices/system/cpu/cpu5/online")
-    # It is where it belongs again when the CPU is back.
+    # The thread is back in its place when the CPU is online again.
     guest.check(until(all_pinned("workers", 8)))
     assert status() == 0
 
@@ -191,7 +191,7 @@ def test_a_thousand_threads_are_pinned_noted_and_given_back(guest: Guest) -> Non
     assert masks(guest, "workers") == [ALL] * 1000
 
 
-def test_a_program_that_forks_under_us_is_freed_to_the_last_process(guest: Guest) -> None:
+def test_all_processes_of_a_forking_program_are_unpinned(guest: Guest) -> None:
     guest.check(
         f"rm -f /tmp/log; pinfold run --outlive {FROM_BIRTH} -- forks /tmp/log > /dev/null 2>&1 & "
         + until("[ $(masks forks | wc -l) -gt 8 ]")
@@ -204,15 +204,15 @@ def test_a_program_that_forks_under_us_is_freed_to_the_last_process(guest: Guest
     assert guest.check("cat /tmp/log") == "end\n"
 
 
-def test_a_number_that_another_process_has_got_since_is_not_touched(guest: Guest) -> None:
+def test_a_process_with_a_reused_number_is_not_changed(guest: Guest) -> None:
     if guest.run("test -w /proc/sys/kernel/ns_last_pid").status != 0:
-        pytest.skip("this kernel lets nobody choose a process's number")
+        pytest.skip("this kernel does not let a user choose a process's number")
     begin(guest, f"--outlive {FROM_BIRTH}", 1)
     first = guest.check("masks workers").splitlines()[0].split()
     process, mask = int(first[0]), int(first[3], 16)
     guest.check(KILL)
     guest.check(f"kill -KILL {process}; " + until(f"! test -e /proc/{process}"))
-    # The other process has the number and the very mask of the journal. Its creator lives and is not the program.
+    # The other process has the number and the mask of the journal. Its creator lives and is not the program.
     guest.check(
         f"""
         (
@@ -242,6 +242,6 @@ def test_after_two_hundred_kills_at_random_moments_nothing_is_left(
         run = guest.run(f"rm -f /tmp/log; chaos 50 {seed} /tmp/log", patience=600)
     assert run.status == 0, f"seed {seed}: {run.out}"
     numbers = dict(word.rsplit(" ", 1) for word in run.out.splitlines()[-1].split(", "))
-    # Otherwise the moments were no good ones, and nothing was shown.
+    # Otherwise the kills came at unsuitable moments, and the test has shown nothing.
     assert int(numbers["undone by reset"]) > 15, run.out
     assert int(numbers["begun"]) > 50, run.out

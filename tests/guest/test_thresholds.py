@@ -1,6 +1,6 @@
-"""`pinfold calibrate --thresholds` on four packages, with the kernel's clock of a task in place of hardware counters.
+"""`pinfold calibrate --thresholds` on four packages, with the kernel's clock of a task instead of hardware counters.
 
-What is measured there says nothing. That all of it is measured, told and written is what these tests show.
+The figures have no meaning there. The tests show that all of them are measured, printed and written.
 """
 
 import json
@@ -8,14 +8,14 @@ import json
 import pytest
 from guest_machine import Guest
 
-#: A nanosecond of processor time stands for an event of either kind, so that a task's rate is one event a nanosecond,
-#: whatever it does.
+#: A nanosecond of processor time counts as an event of either kind, so every task has a rate of one event per
+#: nanosecond.
 METRIC = "inter_package_coherence=task-clock,memory_bandwidth=task-clock"
 
 CALIBRATE = f"pinfold calibrate --thresholds --quick --metric {METRIC}"
 
 
-def test_both_curves_are_measured_and_told_where_they_show_nothing(guest: Guest) -> None:
+def test_both_curves_are_measured_and_printed_without_thresholds(guest: Guest) -> None:
     run = guest.run(f"cd /tmp; rm -f t.*; {CALIBRATE} -o t.toml --json t.json --plot t.svg")
     curves = json.loads(guest.check("cat /tmp/t.json"))
     assert (curves["simulated"], curves["event_set"]) == (False, None)
@@ -37,7 +37,7 @@ def test_both_curves_are_measured_and_told_where_they_show_nothing(guest: Guest)
     assert "</svg>" in plot
     assert "NaN" not in plot
 
-    # A rate that does not grow with sharing does not show it.
+    # A rate that does not grow with sharing does not show sharing.
     assert run.status == 125
     assert "the rate of task-clock per task-clock hardly grows" in run.out
     assert curves["thresholds"] is None
@@ -52,7 +52,7 @@ def test_both_curves_are_measured_and_told_where_they_show_nothing(guest: Guest)
         ("5", "only CPUs 0,2 may be used, no two of them on different cores under one last-level cache"),
     ],
 )
-def test_a_mask_that_leaves_too_little_is_refused_with_what_is_lacking(guest: Guest, mask: str, says: str) -> None:
+def test_a_mask_with_too_few_cpus_is_refused_and_names_what_is_missing(guest: Guest, mask: str, says: str) -> None:
     run = guest.run(f"taskset {mask} {CALIBRATE} -o /tmp/refused.toml")
     assert run.status == 125
     assert says in run.out

@@ -1,7 +1,7 @@
-"""The data sets on which what pinfold learns with is held against WEKA.
+"""The data sets on which pinfold's learners are compared with WEKA.
 
-The four of the comparison are scikit-learn's, so nothing is fetched. Variants of them have what those lack: values that
-are missing, and nominal attributes.
+The four of the comparison are scikit-learn's, so none is downloaded. Their variants add missing values and nominal
+attributes.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ COMPARED = ("iris", "wine", "breast_cancer", "digits")
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of attributes and the class of each; `nominal` says which attributes are codes without an order."""
+    """Rows of attributes and the class of each; `nominal` marks attributes whose values are codes without an order."""
 
     values: NDArray[np.float64]
     target: NDArray[np.int64] | NDArray[np.float64]
@@ -30,7 +30,7 @@ def _bundled(load: Callable[..., tuple[NDArray[np.float64], NDArray[np.int64]]])
 
 
 def _with_gaps(load: Callable[[], Data], share: float) -> Callable[[], Data]:
-    """Take this share of all values away, always the same ones."""
+    """Remove this share of all values, always the same ones."""
 
     def gaps() -> Data:
         data = load()
@@ -42,7 +42,7 @@ def _with_gaps(load: Callable[[], Data], share: float) -> Callable[[], Data]:
 
 
 def _with_nominal(load: Callable[[], Data], every: int) -> Callable[[], Data]:
-    """Make each `every`-th attribute nominal, with four values whose codes have nothing to do with their order."""
+    """Make each `every`-th attribute nominal, with four values whose codes do not follow their order."""
 
     def nominal() -> Data:
         data = load()
@@ -57,7 +57,7 @@ def _with_nominal(load: Callable[[], Data], every: int) -> Callable[[], Data]:
 
 
 def _with_twins() -> Data:
-    """Iris with two more attributes, each of which is the class."""
+    """Iris with two more attributes. Each of them is the class."""
     data = LOADERS["iris"]()
     return Data(np.column_stack([data.values, data.target, data.target]), data.target)
 

@@ -1,7 +1,7 @@
-"""Writes crates/policy/tests/data/rule_cases.json: policies as Python writes them, and what Python makes of samples.
+"""Writes crates/policy/tests/data/rule_cases.json: policies as Python writes them, and their results on samples.
 
-The Rust test beside that file evaluates the same policies on the same samples; test_rule_policy.py checks that the file
-is still what is made here. To make it again: python tests/python/rule_cases.py
+The Rust test beside that file evaluates the same policies on the same samples. test_rule_policy.py checks that the file
+equals the output of this program. To write it again: python tests/python/rule_cases.py
 """
 
 import json
@@ -22,7 +22,7 @@ POLICIES, SAMPLES, FEATURES, NOMINAL = 12, 40, 4, 3
 
 
 def _training(random: np.random.RandomState) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Return rows of four features, the last one nominal, with gaps, and classes that follow from the first two."""
+    """Return rows of four features, the last one nominal, with gaps, and classes that depend on the first two."""
     numbers = random.uniform(size=(300, FEATURES - 1)) ** 2 * [4, 4e8, 0.4]
     values = np.column_stack([numbers, random.randint(0, 4, 300)])
     classes = np.array(["slp", "SLP", "Slp"])[(values[:, 0] > 1).astype(int) + (values[:, 1] > 1e8)]
@@ -34,7 +34,7 @@ def _training(random: np.random.RandomState) -> tuple[NDArray[np.float64], NDArr
 def _samples(
     random: np.random.RandomState, training: NDArray[np.float64], rules: Sequence[Rule]
 ) -> NDArray[np.float64]:
-    """Return rows of which some values are a threshold, to the last bit or beside it, and some are missing."""
+    """Return rows in which some values equal a threshold or differ from it in the last bit, and some are missing."""
     samples = training[random.permutation(len(training))[:SAMPLES]].copy()
     thresholds = [condition for rule in rules for condition in rule.conditions]
     for sample in samples:
@@ -47,7 +47,7 @@ def _samples(
 
 
 def _rules(values: NDArray[np.float64], classes: NDArray[np.str_], seed: int) -> tuple[Rule, ...]:
-    """Learn rules on values, the last feature being nominal; or, every other time, on bins of all features."""
+    """Learn rules on values, with the last feature nominal; or, every other time, on bins of all features."""
     if seed % 2:
         cuts = [equal_frequency_thresholds(column, 5) for column in values.T]
         binned = np.column_stack([bins(column, cut) for column, cut in zip(values.T, cuts, strict=True)]).astype(float)

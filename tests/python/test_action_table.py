@@ -1,4 +1,4 @@
-"""Action tables are built as figure 6 of the AutoFinity paper says, from observations with hints that are given."""
+"""Action tables follow figure 6 of the AutoFinity paper, for observations with given hints."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,7 +43,7 @@ def table(observations: list[Observation], **options: Any) -> list[Action]:
     return build_action_table(observations, [np.array([10.0])], best_matches, **{"leeway": 0} | options)
 
 
-def test_a_behaviour_gets_the_hint_with_the_best_performance_wherever_it_was_seen() -> None:
+def test_a_behaviour_gets_the_hint_with_the_best_performance_in_every_placement() -> None:
     actions = table(observed(FFT, 5, spread=1, packed=2) + observed(LU, 50, spread=4, packed=3))
     assert [(action.behaviour, action.source.loads, str(action.hint)) for action in actions] == [
         ((0,), SPREAD, "slp"),
@@ -84,35 +84,35 @@ def test_the_condense_function_can_decide_which_hint_is_best() -> None:
     assert {str(action.hint) for action in table(seen, condense="max")} == {"SLP"}
 
 
-def test_placements_within_the_leeway_stand_for_a_hint() -> None:
+def test_placements_within_the_leeway_belong_to_a_hint() -> None:
     seen = observed(FFT, 5, packed=2, uneven=3)
     assert {action.hint for action in table(seen)} == {PACKED_HINT}
     # The uneven placement is one thread away from both.
     assert {action.hint for action in table(seen, leeway=1)} == {SPREAD_HINT}
 
 
-def test_a_hint_that_several_placements_stand_for_has_their_average() -> None:
+def test_a_hint_with_several_placements_has_their_average() -> None:
     (action, _) = table(observed(FFT, 5, packed=2, uneven=3), leeway=1, condense="sum")
     assert action.consequences == {SPREAD_HINT: 3, PACKED_HINT: 2.5}
 
 
-def test_without_a_placement_that_stands_for_a_hint_there_is_no_action() -> None:
+def test_without_a_placement_of_a_hint_there_is_no_action() -> None:
     assert table(observed(FFT, 5, uneven=3)) == []
 
 
-def test_sample_periods_are_compared_with_themselves_only() -> None:
+def test_each_sample_period_is_compared_only_with_itself() -> None:
     early = observed(FFT, 5, spread=1, packed=2)
     late = [replace(one, period="late") for one in observed(FFT, 50, spread=2, packed=1)]
     actions = {(action.behaviour, action.hint) for action in table(early + late)}
     assert actions == {((0,), PACKED_HINT), ((1,), SPREAD_HINT)}
 
 
-def test_a_performance_that_is_missing_is_not_zero() -> None:
+def test_a_missing_performance_is_not_zero() -> None:
     (spread, packed) = table(observed(FFT, 5, spread=np.nan, packed=2))
     assert spread.consequences == packed.consequences == {PACKED_HINT: 2}
 
 
-def test_a_counter_that_is_missing_is_a_behaviour_of_its_own_and_missing_for_the_learner() -> None:
+def test_a_missing_counter_is_a_separate_behaviour_and_missing_for_the_learner() -> None:
     actions = table(observed(FFT, np.nan, spread=1) + observed(LU, 0, spread=1))
     assert [action.behaviour for action in actions] == [(-1,), (0,)]
     values, hints = training_rows(actions)
@@ -138,7 +138,7 @@ def test_performance_is_relative_to_the_slowest_of_the_program() -> None:
         relative_to_slowest([replace(seen[0], performance=0)])
 
 
-def test_a_parameter_that_cannot_be_used_is_named() -> None:
+def test_an_invalid_parameter_is_named() -> None:
     seen = observed(FFT, 5, spread=1)
     with pytest.raises(ValueError, match="condense is 'mode': it must be one of average, gmean"):
         table(seen, condense="mode")
@@ -148,7 +148,7 @@ def test_a_parameter_that_cannot_be_used_is_named() -> None:
         thresholds(seen, "entropy")
     with pytest.raises(ValueError, match="there are no observations"):
         thresholds([])
-    with pytest.raises(ValueError, match="0 bins are asked for"):
+    with pytest.raises(ValueError, match="count is 0: there must be at least one bin"):
         thresholds(seen, count=0)
 
 
@@ -157,11 +157,11 @@ def test_equal_width_bins_have_one_width() -> None:
     assert equal_width_thresholds(np.full(9, 3.0), 5).tolist() == []
 
 
-def test_the_number_of_equal_width_bins_adjusts_itself_to_the_values() -> None:
+def test_the_number_of_equal_width_bins_adapts_to_the_values() -> None:
     heaps = np.concatenate([np.linspace(0, 1, 20), np.linspace(9, 10, 20)])
     assert len(equal_width_thresholds(heaps, 5)) == 4
     assert len(equal_width_thresholds(np.linspace(0, 1, 40), 5)) == 0
-    # One value alone in a bin has no density when it is left out.
+    # A single value in a bin has no density when it is left out.
     assert len(equal_width_thresholds(np.append(heaps, 100), 5)) == 0
 
 
@@ -191,23 +191,23 @@ def test_a_rule_on_the_name_of_a_bin_has_no_bounds() -> None:
 def test_hints_are_written_as_in_the_paper() -> None:
     assert [str(hint) for hint in HINTS] == ["SLP", "SLp", "SlP", "Slp", "sLP", "sLp", "slP", "slp"]
     assert [Hint.parse(str(hint)) for hint in HINTS] == list(HINTS)
-    with pytest.raises(ValueError, match="'LSP' is no affinity hint"):
+    with pytest.raises(ValueError, match="'LSP' is not an affinity hint"):
         Hint.parse("LSP")
 
 
 @pytest.mark.parametrize(
     ("one", "other", "distance"),
     [
-        # The paper's example of section 2.2: six threads on one LLC, and one of them on a package of its own.
+        # The paper's example of section 2.2: six threads on one LLC, and one of them on another package.
         (((6, 0), (0, 0)), ((5, 0), (1, 0)), 1),
         (((6, 0), (0, 0)), ((0, 0), (0, 6)), 0),
         (((2, 2), (2, 2)), ((6, 2), (0, 0)), 4),
-        # The fullest package of one is not the fullest of the other.
+        # The fullest package of one placement is not that of the other.
         (((2, 2), (3, 0)), ((2, 2), (2, 1)), 1),
         (((1, 1), (6,)), ((6,), (1, 1)), 0),
     ],
 )
-def test_the_edit_distance_is_the_number_of_threads_to_be_moved(one: Loads, other: Loads, distance: int) -> None:
+def test_the_edit_distance_is_the_number_of_moved_threads(one: Loads, other: Loads, distance: int) -> None:
     assert edit_distance(one, other) == distance
     assert edit_distance(other, one) == distance
 
@@ -249,7 +249,7 @@ def test_a_cpu_list_keeps_its_order() -> None:
     assert cpu_list("3,0-2,7") == [3, 0, 1, 2, 7]
 
 
-def test_sources_tell_machines_and_numbers_of_threads_apart() -> None:
+def test_sources_distinguish_machines_and_numbers_of_threads() -> None:
     other = [replace(one, program=Program("two sockets", "fft", "fft", 8)) for one in observed(FFT, 5, spread=1)]
     seen: list[tuple[str, int]] = []
 

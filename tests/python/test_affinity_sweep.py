@@ -1,4 +1,4 @@
-"""The sweep that AutoFinity is judged on is of programs that are there, as many as in the paper at least."""
+"""The sweep for the evaluation of AutoFinity has existing programs, at least as many as the paper."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ PROGRAMS_OF_THE_PAPER = 18
 SOURCES = Path(__file__).resolve().parents[2] / "workloads"
 
 
-def test_there_are_as_many_programs_as_in_the_paper_and_each_is_one_of_ours() -> None:
+def test_there_are_as_many_programs_as_in_the_paper_and_each_is_a_workload() -> None:
     programs = {workload.program for workload in WORKLOADS}
     assert len(programs) >= PROGRAMS_OF_THE_PAPER
     assert all((SOURCES / program / f"{program}.c").exists() for program in programs)
@@ -26,7 +26,7 @@ def test_the_commands_that_are_shown_name_the_training_threads() -> None:
     assert f"--threads {TRAINING_THREADS}" in commands()[0]
 
 
-def test_data_sets_are_put_one_after_the_other_with_what_they_say_of_themselves(tmp_path: Path) -> None:
+def test_data_sets_are_concatenated_with_their_metadata(tmp_path: Path) -> None:
     files = []
     for number in range(2):
         schema = pyarrow.schema([("time_s", pyarrow.float64())], metadata={"pinfold.dataset": "1"})

@@ -1,4 +1,4 @@
-"""What CfsSelector selects is what WEKA's CfsSubsetEval does, and it is a selector of scikit-learn's."""
+"""CfsSelector selects the same features as WEKA's CfsSubsetEval, and is a selector of scikit-learn."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_it_selects_what_weka_selects(name: str, locally_predictive: bool, refer
     assert selector.get_support(indices=True).tolist() == WEKA[name]["cfs"][reference]
 
 
-def test_no_more_features_are_selected_than_asked_for_and_those_are_the_first() -> None:
+def test_at_most_max_features_are_selected_and_they_are_the_first() -> None:
     data = LOADERS["digits"]()
     everything = CfsSelector().fit(data.values, data.target)
     four = CfsSelector(max_features=4).fit(data.values, data.target)
@@ -49,14 +49,15 @@ def test_the_limit_holds_for_locally_predictive_features_too() -> None:
 
 
 def test_the_merit_of_two_features_is_halls_formula() -> None:
-    # The class tells both features apart, half of it each: 2 (1/2 (2/3 + 2/3)) / sqrt(2 + 2 * 0).
+    # The two features together distinguish the classes, and each does so for half of them: 2 (1/2 (2/3 + 2/3)) / sqrt(2
+    # + 2 * 0).
     first, second = np.array([0, 0, 1, 1] * 4), np.array([0, 1, 0, 1] * 4)
     selector = CfsSelector(categorical_features=[0, 1]).fit(np.column_stack([first, second]), first * 2 + second)
     assert selector.scores_ == pytest.approx([2 / 3, 2 / 3])
     assert selector.merit_ == pytest.approx(4 / 3 / np.sqrt(2))
 
 
-def test_the_unit_of_a_feature_makes_no_difference() -> None:
+def test_the_unit_of_a_feature_has_no_effect() -> None:
     data = LOADERS["diabetes"]()
     factors = np.logspace(-9, 9, data.values.shape[1])
     plain = CfsSelector(target="numeric").fit(data.values, data.target)
@@ -91,7 +92,7 @@ def test_noise_is_not_selected() -> None:
         ({"categorical_features": [0], "target": "numeric"}, "categorical_features must be None"),
     ],
 )
-def test_a_parameter_that_cannot_be_used_is_named(parameters: dict[str, Any], message: str) -> None:
+def test_an_invalid_parameter_is_named(parameters: dict[str, Any], message: str) -> None:
     data = LOADERS["iris"]()
     with pytest.raises(ValueError, match=message):
         CfsSelector(**parameters).fit(data.values, data.target)
@@ -105,5 +106,5 @@ def test_a_column_is_cut_between_its_classes() -> None:
     assert bins(values, thresholds)[[0, 19, 20, 21, 40]].tolist() == [0, 0, -1, 1, 1]
 
 
-def test_a_column_that_says_nothing_is_not_cut() -> None:
+def test_a_column_without_information_is_not_cut() -> None:
     assert mdl_thresholds(np.arange(40.0), np.array([0, 1] * 20)).tolist() == []

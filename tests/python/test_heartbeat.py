@@ -1,4 +1,4 @@
-"""The heartbeat from Python programs, counted in a file that is laid out as pinfold's channel."""
+"""The heartbeat from Python programs, counted in a file with the layout of pinfold's channel."""
 
 import os
 import struct
@@ -10,8 +10,8 @@ import pytest
 
 import pinfold
 
-# agent/pinfold.h: a header of one cache line, whose fourth number says how many slots are taken, and 1024 slots of one
-# cache line each, in which the heartbeats come first.
+# agent/pinfold.h: a header of one cache line, whose fourth number is the number of used slots, and 1024 slots of one
+# cache line each, which begin with the heartbeats.
 MAGIC = 0x4C4E484344464E50
 VERSION = 1
 LINE = 64
@@ -33,7 +33,7 @@ def heartbeats(channel: Path) -> int:
 
 
 def run(program: str, channel: Path | None) -> str:
-    """Run a Python program to its good end, with a channel or without, and return its output."""
+    """Run a Python program that must succeed, with a channel or without, and return its output."""
     environment = {name: value for name, value in os.environ.items() if name != "PINFOLD_CHANNEL"}
     if channel is not None:
         environment["PINFOLD_CHANNEL"] = str(channel)
@@ -72,7 +72,7 @@ def test_without_pinfold_a_heartbeat_does_nothing() -> None:
     assert run("import pinfold; print(pinfold.heartbeat())", None) == "None\n"
 
 
-def test_a_channel_that_has_gone_is_no_error(tmp_path: Path) -> None:
+def test_a_missing_channel_is_not_an_error(tmp_path: Path) -> None:
     run("import pinfold; pinfold.heartbeat()", tmp_path / "gone")
 
 

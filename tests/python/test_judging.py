@@ -1,4 +1,4 @@
-"""Policies are judged on programs that they have not seen, beside packed, distributed and the best placement."""
+"""Policies are judged on programs from which they were not learned, and compared with static placements."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ APART: Loads = ((2,), (2,))
 UNEVEN: Loads = ((3,), (1,))
 MATCHES = {DISTRIBUTED: APART, PACKED: TOGETHER}
 SHARING, STREAMING = 1e7, 1e3
-#: With four threads on two caches, every placement is two moved threads from every other one.
+#: With four threads on two caches, each placement differs by two moved threads from each other one.
 EXACT = replace(PAPER, leeway=0)
 
 
@@ -40,7 +40,7 @@ def best_matches(machine: str, threads: int) -> dict[Hint, Loads]:
 def observed(
     name: str, counter: float, *seconds: float, threads: int = 4, arguments: str = "", other: float = 1e9
 ) -> list[Observation]:
-    """Observe a program together, apart, and (where there is a third time) unevenly placed."""
+    """Observe a program packed, distributed, and (if there is a third time) unevenly placed."""
     program = Program("two sockets", name, f"bin/{name} --threads {threads}{arguments}", threads)
     places = (TOGETHER, APART, UNEVEN)
     return [
@@ -50,10 +50,10 @@ def observed(
 
 
 def programs(threads: int = 4) -> list[Case]:
-    """Return sharers, which want to be together, and streamers, which want to be apart."""
+    """Return programs that share, which are faster packed, and programs that stream, which are faster distributed."""
     observations = []
     for number in range(10):
-        # Of the other counter each has a value of its own, so that behaviours differ.
+        # Each has its own value of the other counter, so that behaviours differ.
         sharing, streaming = (factor * (1 + number / 5) for factor in (SHARING, STREAMING))
         other = 10.0 ** (number / 2)
         observations += observed(f"share{number}", sharing, 1.0, 2.0, 1.2, threads=threads, other=other)
@@ -82,7 +82,7 @@ def test_a_choice_is_good_within_one_percent_of_the_better_static_policy(packed:
     assert judged(packed, 1.0).good is good
 
 
-def test_no_policy_has_seen_the_program_that_it_is_judged_on_with_whatever_arguments() -> None:
+def test_a_policy_is_not_learned_from_the_judged_program_with_any_arguments() -> None:
     observations = observed("fft", 1.0, 1.0, 2.0, arguments=" --size 1M") + observed("fft", 1.0, 1.0, 2.0, threads=8)
     observations += observed("lu", 1.0, 1.0, 2.0)
     seen = []
@@ -123,45 +123,45 @@ def test_the_score_has_geometric_means_of_the_learned_threads_and_interesting_ca
     assert (got.interesting, got.good) == (40, 20)
 
 
-def test_cases_are_labelled_by_what_tells_them_apart() -> None:
+def test_cases_are_labelled_by_their_differences() -> None:
     observations = observed("fft", 1.0, 1.0, 2.0, arguments=" --size 1M")
     observations += observed("fft", 1.0, 1.0, 2.0, arguments=" --size 2M") + observed("lu", 1.0, 1.0, 2.0)
     assert [case.label for case in cases(observations, best_matches)] == ["fft 1M", "fft 2M", "lu"]
 
 
 @pytest.mark.parametrize("recipe", [EXACT, replace(DEFAULT, leeway=0), Recipe(learner="regret_tree", depth=1)])
-def test_every_recipe_learns_who_shares(recipe: Recipe) -> None:
+def test_every_recipe_learns_which_programs_share(recipe: Recipe) -> None:
     policy = learn_policy(programs(), best_matches, recipe)
     assert policy.hint((2 * SHARING, 1e3)) == PACKED
     assert policy.hint((STREAMING, 1e3)) == DISTRIBUTED
     assert policy.rules[-1].conditions == ()
 
 
-def test_a_threshold_on_a_logarithmic_scale_is_told_as_a_count() -> None:
+def test_a_threshold_on_a_logarithmic_scale_is_written_as_a_count() -> None:
     policy = learn_policy(programs(), best_matches, replace(EXACT, scale="logarithmic"))
     (condition,) = policy.rules[0].conditions
     assert STREAMING <= condition.threshold < 3 * SHARING
 
 
-def test_programs_that_do_not_care_are_refused() -> None:
+def test_insensitive_programs_are_refused() -> None:
     indifferent = cases(observed("fft", 1.0, 1.0, 1.0) + observed("lu", 2.0, 1.0, 1.0), best_matches)
     with pytest.raises(ValueError, match="there is nothing to learn from"):
         learn_policy(indifferent, best_matches)
 
 
-def test_where_no_counter_says_anything_the_hint_is_taken_that_is_best_most_often() -> None:
+def test_without_relevant_counters_the_most_frequent_best_hint_is_taken() -> None:
     alike = [observed(name, 1.0, packed, 1.0) for name, packed in (("a", 0.5), ("b", 0.6), ("c", 2.0))]
     policy = learn_policy(cases([one for of_program in alike for one in of_program], best_matches), best_matches)
     assert [(rule.conditions, rule.target, rule.errors) for rule in policy.rules] == [((), str(PACKED), 1)]
 
 
-def test_a_regret_is_the_logarithm_of_what_a_wrong_hint_costs() -> None:
+def test_a_regret_is_the_logarithm_of_the_cost_of_a_wrong_hint() -> None:
     (case,) = cases(observed("fft", 1.0, 3.0, 1.0), best_matches)
     assert case.regrets() == pytest.approx({DISTRIBUTED: 0.0, PACKED: np.log(3)})
 
 
-def test_a_regret_tree_takes_the_hint_that_costs_less_and_not_the_one_that_is_best_more_often() -> None:
-    # Nothing tells the three apart; two gain a little from being together, and the third loses much.
+def test_a_regret_tree_takes_the_hint_with_the_least_cost_and_not_the_most_frequent_best_hint() -> None:
+    # No counter distinguishes the three. Two gain a little when packed, and the third loses much.
     alike = observed("a", 1.0, 1.0, 1.1) + observed("b", 1.0, 1.0, 1.1) + observed("c", 1.0, 9.0, 1.0)
     (rule,) = learn_tree(rows_of(cases(alike, best_matches)), depth=2, leaf=0.05)
     assert (rule.target, rule.coverage, rule.errors) == (str(DISTRIBUTED), 6, 4)
@@ -175,7 +175,7 @@ def test_the_rules_of_a_tree_cover_every_row_once() -> None:
     assert sum(rule.errors for rule in rules) == 0
 
 
-def test_a_change_that_does_not_help_is_taken_back() -> None:
+def test_a_change_that_does_not_help_is_rolled_back() -> None:
     sharer, streamer = programs()[:2]
     choose = verified(static(PACKED))([sharer, streamer])
     assert (choose(sharer), choose(streamer)) == (PACKED, DISTRIBUTED)
@@ -185,8 +185,9 @@ def test_the_faster_of_two_samples_is_the_better_static_policy() -> None:
     assert [faster(case) for case in programs()[:2]] == [PACKED, DISTRIBUTED]
 
 
-def test_a_policy_is_asked_again_where_it_sent_the_program() -> None:
-    # Together, a sharer of this data set looks like a streamer, so the second answer is the first placement again.
+def test_a_policy_is_asked_again_in_the_placement_that_it_chose() -> None:
+    # Packed, a sharing program of this data set looks like a streaming one, so the second answer is the first
+    # placement.
     flips = programs()
     program = Program("two sockets", "flip", "bin/flip", 4)
     places = {

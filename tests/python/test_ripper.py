@@ -1,4 +1,4 @@
-"""RipperClassifier is as accurate as WEKA's JRip on the same folds, and does what a user of scikit-learn expects."""
+"""RipperClassifier is as accurate as WEKA's JRip on the same folds, and behaves like an estimator of scikit-learn."""
 
 import json
 from itertools import product
@@ -17,7 +17,7 @@ from pinfold.learn.description_length import exception_bits, rule_bits, subset_b
 from pinfold.learn.ripper import RipperClassifier
 
 WEKA: dict[str, Any] = json.loads((Path(__file__).parent / "data/weka.json").read_text())["data"]
-#: A point, in percent of the rows: how far below JRip we may be.
+#: The largest allowed deficit against JRip, in percent of the rows.
 TOLERANCE = 1.0
 
 
@@ -28,8 +28,8 @@ def test_it_is_an_estimator_of_scikit_learn(estimator: RipperClassifier, check: 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_it_is_as_accurate_as_jrip_on_the_same_folds(name: str) -> None:
-    # Both learners split at random, so that either is one to three points off its own mean on the small data sets:
-    # what is compared is the mean of all repetitions of ten folds that the reference has.
+    # Both learners split at random, so each is one to three points off its own mean on the small data sets. The test
+    # compares the means over all repetitions of ten folds in the reference.
     data, reference = LOADERS[name](), WEKA[name]["jrip"]
     correct = 0
     for seed, drawn in enumerate(reference["folds"]):
@@ -41,7 +41,7 @@ def test_it_is_as_accurate_as_jrip_on_the_same_folds(name: str) -> None:
     assert 100 * correct / rows >= 100 * np.sum(reference["correct"]) / rows - TOLERANCE
 
 
-def test_the_same_seed_gives_the_same_rules_and_another_one_others() -> None:
+def test_the_same_seed_gives_the_same_rules_and_another_seed_others() -> None:
     data = LOADERS["breast_cancer"]()
     first, second, other = (
         RipperClassifier(random_state=seed).fit(data.values, data.target).rules_ for seed in (7, 7, 8)
@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_rules_and_another_one_others() -> None:
     assert first != other
 
 
-def test_rules_say_how_many_rows_they_cover_and_get_wrong() -> None:
+def test_rules_have_the_numbers_of_covered_and_of_wrong_rows() -> None:
     data = LOADERS["wine"]()
     learned = RipperClassifier(random_state=0).fit(data.values, data.target)
     fired = learned.apply(data.values)
@@ -66,7 +66,7 @@ def test_classes_are_learned_in_ascending_order_of_their_frequency() -> None:
     assert learned.rules_[-1].conditions == ()
 
 
-def test_rules_can_be_read() -> None:
+def test_rules_are_readable() -> None:
     values = np.repeat([[1.0, 0.0], [2.5, 0.0]], [60, 20], axis=0)
     learned = RipperClassifier(random_state=0).fit(values, np.repeat(["packed", "spread"], [60, 20]))
     assert learned.text() == "x0 >= 2.5 => spread (20 rows, 0 wrong)\notherwise => packed (60 rows, 0 wrong)"
@@ -86,13 +86,13 @@ def test_a_missing_value_fulfils_no_condition() -> None:
     assert learned.predict([[5.0], [np.nan]]).tolist() == [True, False]
 
 
-def test_it_learns_from_what_is_left_when_values_are_missing() -> None:
+def test_it_learns_from_the_present_values() -> None:
     data = LOADERS["wine_gaps"]()
     learned = RipperClassifier(random_state=0).fit(data.values, data.target)
     assert learned.score(data.values, data.target) > 0.8
 
 
-def test_without_pruning_the_training_rows_are_told_apart() -> None:
+def test_without_pruning_all_training_rows_are_classified_correctly() -> None:
     data = LOADERS["wine"]()
     learned = RipperClassifier(prune=False, min_rows=1, random_state=0).fit(data.values, data.target)
     assert learned.score(data.values, data.target) == 1
@@ -113,7 +113,7 @@ def test_noise_gives_no_rule_but_the_default() -> None:
         ({"categorical_features": [-1]}, "names feature -1: there are 4"),
     ],
 )
-def test_a_parameter_that_cannot_be_used_is_named(parameters: dict[str, Any], message: str) -> None:
+def test_an_invalid_parameter_is_named(parameters: dict[str, Any], message: str) -> None:
     data = LOADERS["iris"]()
     with pytest.raises(ValueError, match=message):
         RipperClassifier(**parameters).fit(data.values, data.target)
@@ -127,7 +127,7 @@ def _some_columns(seed: int) -> Columns:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_search_finds_what_trying_every_condition_finds(seed: int) -> None:
+def test_the_search_finds_the_same_as_a_test_of_every_condition(seed: int) -> None:
     everything = _some_columns(seed)
     random = np.random.RandomState(100 + seed)
     rows = random.permutation(40)[:30]
@@ -144,7 +144,7 @@ def test_the_search_finds_what_trying_every_condition_finds(seed: int) -> None:
         if (operator == EQUAL) == (feature == 1)
         for code in range(len(everything.levels.values[feature]))
     ]
-    # A condition that every present value fulfils only says that there is one: the search leaves it out.
+    # A condition that every present value fulfils only says that there is a value; the search leaves it out.
     present = everything.codes[:, rows] < everything.levels.missing_code[:, None]
     told = [
         condition
@@ -158,7 +158,7 @@ def test_the_search_finds_what_trying_every_condition_finds(seed: int) -> None:
     assert found.positives == np.count_nonzero(everything.covers(found.condition, rows) & positive)
 
 
-def test_rows_are_counted_alike_by_bins_and_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_by_bins_and_by_sorting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     some, rows = _some_columns(1), np.arange(5, 25)
     positive = np.arange(20) % 3 == 0
     by_bins = some.count(rows, positive)
@@ -168,7 +168,7 @@ def test_rows_are_counted_alike_by_bins_and_by_sorting(monkeypatch: pytest.Monke
         assert counted.tolist() == other.tolist()
 
 
-def test_a_feature_that_is_spent_is_not_searched() -> None:
+def test_a_spent_feature_is_not_searched() -> None:
     some = _some_columns(0)
     rows, positive = np.arange(40), some.codes[1] == 2
     found = Search(40).best(some, rows, positive, np.zeros(4, dtype=bool))
@@ -189,7 +189,7 @@ def test_description_lengths_are_those_of_the_formulas() -> None:
     assert subset_bits(8, 2, 0.25) == pytest.approx(2 * 2 + 6 * log2(4 / 3))
     assert rule_bits(4, 16) == pytest.approx(0.5 * (2 + 2 + 4 * 2 + 12 * log2(4 / 3)))
     assert rule_bits(0, 16) == 0
-    # Nothing is covered, and all four positives of sixteen rows are told with (1 - 1/4) * 4 / 16.
+    # No row is covered, and all four positives of sixteen rows are encoded with (1 - 1/4) * 4 / 16.
     assert exception_bits(0, 16, 0, 4, 0.25) == pytest.approx(log2(17) + subset_bits(16, 4, 3 / 16))
-    # Without errors only their number has to be told.
+    # Without errors only their number has to be encoded.
     assert exception_bits(4, 12, 0, 0, 0.25) == pytest.approx(log2(17))

@@ -1,4 +1,4 @@
-"""Rules are written as JSON that Rust evaluates alike and that a person can read."""
+"""Rules are written as readable JSON, and Rust evaluates them with the same results."""
 
 import json
 
@@ -20,7 +20,7 @@ def _learned() -> tuple[Rule, ...]:
     return rules
 
 
-def test_what_rust_is_tested_with_is_what_python_makes() -> None:
+def test_the_test_data_of_rust_equals_the_output_of_python() -> None:
     assert OUTPUT.read_text(encoding="utf-8") == rule_cases()
 
 
@@ -38,7 +38,7 @@ def test_a_policy_has_the_rules_in_order_with_their_coverage_and_the_default() -
     assert policy["default"] == {"class": "slp", "coverage": 60, "errors": 0}
 
 
-def test_only_metrics_that_a_rule_looks_at_are_asked_for() -> None:
+def test_only_metrics_that_a_rule_uses_are_listed() -> None:
     policy = json.loads(rule_policy(_learned(), METRICS, TRAINED))
     assert policy["metrics"] == [{"name": "event:l3", "unit": "1/s", "normalised": "per_thread_and_second"}]
 
@@ -60,7 +60,7 @@ def test_a_condition_is_on_one_line() -> None:
 
 
 def test_metrics_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="a rule looks at feature 1: 1 metrics are given"):
+    with pytest.raises(ValueError, match="a rule uses feature 1: 1 metrics are given"):
         rule_policy(_learned(), METRICS[:1], TRAINED)
-    with pytest.raises(ValueError, match="the metrics are ipc, ipc: each must have a name of its own"):
+    with pytest.raises(ValueError, match="the metrics are ipc, ipc: each must have its own name"):
         rule_policy(_learned(), METRICS[:1] * 2, TRAINED)

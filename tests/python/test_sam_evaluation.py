@@ -1,4 +1,4 @@
-"""How SAM's evaluation makes mixes and mappings."""
+"""The mixes and mappings of SAM's evaluation."""
 
 from pinfold.evaluation.sam_limits import over_calibrated
 from pinfold.evaluation.sam_mixes import relative
@@ -6,14 +6,14 @@ from pinfold.evaluation.sam_runs import CORES, Run, moves, static_mappings
 from pinfold.evaluation.sam_workloads import ALL, MIXES, Application, mix
 
 
-def test_a_static_mapping_gives_each_rank_a_core_of_its_own_while_there_are_enough_in_a_package() -> None:
+def test_a_static_mapping_gives_each_rank_its_own_core_while_a_package_has_enough() -> None:
     for threads in (1, 4, 8, 10, 16, 20):
         for name, pus in static_mappings(threads).items():
             assert len(set(pus)) == len(pus) == threads, name
             assert max(pus) < 2 * CORES or (threads > CORES and "siblings" in name)
 
 
-def test_every_program_of_a_mix_has_a_workload_that_stands_for_it() -> None:
+def test_every_program_of_a_mix_has_a_workload() -> None:
     applications = [one for text in MIXES.values() for one in mix(text)]
     assert len(MIXES) == 26
     assert {one.name for one in applications} <= set(ALL)
@@ -31,13 +31,13 @@ def test_an_application_of_several_processes_counts_once_by_their_mean() -> None
     assert relative(applications, ran, {applications[0]: 4.0, applications[1]: 8.0}) == [0.5, 1.0]
 
 
-def test_what_makes_room_is_no_move_of_its_own() -> None:
+def test_a_move_that_makes_room_is_not_counted() -> None:
     made = [{"reason": "coherence", "makes_room": room} for room in (False, False, True)]
     assert moves({"moves": made}) == {"coherence": 2}
     assert moves({}) == {}
 
 
-def test_changed_thresholds_are_set_against_the_measured_ones() -> None:
+def test_changed_thresholds_are_compared_with_the_measured_ones() -> None:
     rows = [
         {"thresholds": "memory", "factor": factor, "speeds": {"a": speed}} for factor, speed in ((0.1, 5.0), (1, 10.0))
     ]

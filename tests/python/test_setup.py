@@ -1,6 +1,6 @@
-"""scripts/setup, run in a folder of its own with stand-ins for every command that would look at or change the machine.
+"""scripts/setup, run in a separate folder with stubs for every command that would read or change the machine.
 
-A stand-in is a shell script of the command's name in `bin/`; it appends its command line to the file `calls`.
+A stub is a shell script with the command's name in `bin/`; it appends its command line to the file `calls`.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CARGO = '[ "$1" = --version ] && echo "cargo {version} (0 2025-01-01)"; exit 0'
-#: A python3 whose venvs hold a python that is this very interpreter, but for pip.
+#: A python3 whose venvs contain a python that is this interpreter, except for pip.
 PYTHON3 = f"""
 case "$*" in
 -c*) echo 3.11.2 ;;
@@ -29,10 +29,10 @@ esac"""
 
 
 class Place:
-    """A folder with the script, what it reads, and a PATH in which nothing is missing."""
+    """A folder with the script, its inputs, and a PATH that has every command."""
 
     def __init__(self, folder: Path) -> None:
-        """Lay everything out in this folder."""
+        """Create everything in this folder."""
         self.folder = folder
         (folder / "scripts").mkdir()
         shutil.copy(ROOT / "scripts/setup", folder / "scripts/setup")
@@ -56,20 +56,20 @@ class Place:
             self.lend(tool)
 
     def provide(self, command: str, body: str = "") -> None:
-        """Put a stand-in in the place of this command."""
+        """Put a stub in place of this command."""
         (self.folder / "bin").mkdir(exist_ok=True)
         path = self.folder / "bin" / command
         path.write_text(f'#!/bin/sh\necho "{command} $*" >> {self.folder}/calls\n{body}\n')
         path.chmod(0o755)
 
     def lend(self, tool: str) -> None:
-        """Let the machine's own tool be found."""
+        """Make the machine's own tool available."""
         found = shutil.which(tool)
         assert found, tool
         (self.folder / "bin" / tool).symlink_to(found)
 
     def take(self, command: str) -> None:
-        """Let this command be missing."""
+        """Remove this command."""
         (self.folder / "bin" / command).unlink()
 
     def setup(self) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ class Place:
         return [line.removeprefix(f"{command} ") for line in lines if line.startswith(f"{command} ")]
 
     def lack(self, *packages: str) -> None:
-        """Let the machine lack these packages: one that dpkg knew once, and others that it never heard of."""
+        """Mark these packages as missing: one that dpkg knew before, and others that it never knew."""
         known, *unheard_of = packages
         cases = f"{known}) printf '%s=not-installed ' {known} ;;"
         for package in unheard_of:
@@ -181,7 +181,7 @@ END
 
 
 @pytest.mark.parametrize("found", [None, "1.63.0"])
-def test_rust_comes_by_rustup_where_there_is_none_or_an_old_one(place: Place, found: str | None) -> None:
+def test_rust_is_installed_by_rustup_where_it_is_missing_or_old(place: Place, found: str | None) -> None:
     if found is None:
         place.take("cargo")
     else:
@@ -201,7 +201,7 @@ def test_without_rustup_and_network_the_remedy_is_named(place: Place) -> None:
     assert "Please install Rust 1.88 or later" in completed.stderr
 
 
-def test_an_old_default_toolchain_of_rustup_is_not_changed_behind_the_users_back(place: Place) -> None:
+def test_an_old_default_toolchain_of_rustup_is_not_changed(place: Place) -> None:
     place.provide("cargo", CARGO.format(version="1.80.1"))
     place.provide("rustup")
     completed = place.setup()
@@ -255,7 +255,7 @@ def test_the_place_is_taken_from_the_script_and_not_from_the_caller(place: Place
     assert (place.folder / ".venv/requirements.txt").exists()
 
 
-def test_without_a_kernel_for_the_guest_the_rest_is_set_up_and_that_is_said(place: Place) -> None:
+def test_without_a_kernel_for_the_guest_the_rest_is_set_up_and_it_is_reported(place: Place) -> None:
     place.kernel.rmdir()
     place.provide("apt-cache")
     completed = place.setup()

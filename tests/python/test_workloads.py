@@ -1,4 +1,4 @@
-"""The workloads build without a warning, their results are right and repeatable, and a wrong one is noticed."""
+"""The workloads build without a warning, their results are correct and repeatable, and a wrong result is detected."""
 
 import os
 import re
@@ -54,17 +54,17 @@ RUNS = [
 ]
 NAMES = sorted({name for name, *_ in RUNS})
 
-#: The work of these grows with the number of threads, and so their results differ with it.
+#: The work of these grows with the number of threads, so their results depend on it.
 GROWS_WITH_THREADS = {"pairs", "barrier"}
 
 #: These are pthreads programs; all others use OpenMP.
 PTHREADS = {"pairs", "pipeline"}
 
-#: A barrier among more threads than CPUs costs milliseconds, and so does a lock that is taken in turns; the sizes of
-#: these are numbers of barriers and of such turns. A row of membench has 4 KiB.
+#: A barrier of more threads than CPUs takes milliseconds, and so does a lock that threads take in turns. The sizes of
+#: these workloads are numbers of barriers or of such turns. A row of membench has 4 KiB.
 SMALL = {"barrier": "20", "hubench": "100", "membench": "32k"}
 
-#: In these every iteration does the same, so that more work is another size; that of the others is more iterations.
+#: Every iteration of these does the same, so more work needs another size; for the others it needs more iterations.
 LARGER = {"compute": "8k", "imbalance": "8k"}
 
 LINE = re.compile(
@@ -75,7 +75,7 @@ LINE = re.compile(
 
 @pytest.fixture(scope="session", params=["gcc", "clang"])
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build all workloads with this compiler, a warning being an error; return the folder with them."""
+    """Build all workloads with this compiler; a warning is an error. Return their folder."""
     compiler = request.param
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
@@ -89,7 +89,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def run(
     built: Path, name: str, *options: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a workload, in an environment without settings of OpenMP and of the workloads but these."""
+    """Run a workload, in an environment with only these settings of OpenMP and of the workloads."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("OMP_", "WORKLOAD_"))}
     return subprocess.run(
         [built / name, *options],
@@ -104,7 +104,7 @@ def run(
 def small_run(
     built: Path, run_of: Sequence[str], threads: int, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a workload that ends within milliseconds."""
+    """Run a workload with a size that takes milliseconds."""
     name, *mode = run_of
     size = SMALL.get(name, "64k")
     return run(
@@ -113,7 +113,7 @@ def small_run(
 
 
 def line_of(completed: subprocess.CompletedProcess[str]) -> re.Match[str]:
-    """Return the one line that a right run prints."""
+    """Return the single line that a correct run prints."""
     assert completed.returncode == 0, completed.stderr
     assert completed.stderr == ""
     line = LINE.fullmatch(completed.stdout)
@@ -133,7 +133,7 @@ def test_the_result_does_not_depend_on_who_touches_the_memory_first(built: Path,
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("run_of", RUNS, ids=" ".join)
-def test_a_run_says_what_it_did(built: Path, run_of: Sequence[str], threads: int) -> None:
+def test_a_run_prints_its_parameters_and_results(built: Path, run_of: Sequence[str], threads: int) -> None:
     line = line_of(small_run(built, run_of, threads))
     assert line["name"] == run_of[0]
     assert int(line["threads"]) == threads
@@ -155,7 +155,7 @@ def test_results_are_the_same_for_any_number_of_threads(built: Path, run_of: Seq
 
 @pytest.mark.parametrize("run_of", RUNS, ids=" ".join)
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_damaged_result_is_noticed(built: Path, run_of: Sequence[str], threads: int) -> None:
+def test_a_wrong_result_is_detected(built: Path, run_of: Sequence[str], threads: int) -> None:
     completed = small_run(built, run_of, threads, environment={"WORKLOAD_CORRUPT": "1"})
     assert completed.returncode == 1
     assert completed.stdout == ""
@@ -173,7 +173,7 @@ def test_the_smallest_sizes_work(built: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_more_work_is_another_result(built: Path, name: str) -> None:
-    """So the result is a result of the work."""
+    """The result depends on the work."""
     more = ["--size", LARGER[name]] if name in LARGER else ["--iterations", "5"]
     few = ["--size", SMALL.get(name, "4k"), "--iterations", "3", "--threads", "2"]
     small, large = (line_of(run(built, name, *options))["result"] for options in (few, few + more))
@@ -234,7 +234,7 @@ def test_help_names_every_option(built: Path, name: str) -> None:
         (["fast"], "fast: unexpected argument"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(built: Path, options: list[str], sentence: str) -> None:
+def test_invalid_options_are_refused(built: Path, options: list[str], sentence: str) -> None:
     completed = run(built, "stream", *options)
     assert completed.returncode == 2
     assert completed.stdout == ""

@@ -1,6 +1,6 @@
-"""Writes data/weka.json: what WEKA makes of the data sets of learning_data.py; and measures JRip beside our learner.
+"""Writes data/weka.json: WEKA's results on the data sets of learning_data.py; and compares the speed of the learners.
 
-scripts/weka runs it. WEKA is a program of its own here: it is run, and what it answers is written down.
+scripts/weka runs it. WEKA is a separate program here, whose output is stored.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from learning_data import COMPARED, FOLDS, LOADERS, Data, folds
 from pinfold.learn.ripper import RipperClassifier
 
 OUTPUT = Path(__file__).parent / "data" / "weka.json"
-#: How often the ten folds are drawn anew. A fold of the small sets has 15 to 57 rows, of digits 180.
+#: How often the ten folds are drawn. A fold of the small sets has 15 to 57 rows, of digits 180.
 REPETITIONS = {"iris": 10, "wine": 10, "breast_cancer": 10, "digits": 5}
 #: How often a time is measured.
 PASSES = 5
 
 
 def arff(name: str, data: Data) -> str:
-    """Write a data set the way WEKA reads it, the target last."""
+    """Write a data set in WEKA's format, the target last."""
     lines = [f"@relation {name}"]
     for column in range(data.values.shape[1]):
         present = np.unique(data.values[~np.isnan(data.values[:, column]), column])
@@ -46,7 +46,7 @@ def arff(name: str, data: Data) -> str:
 
 
 def ask(class_path: str, passes: int, repetitions: dict[str, int]) -> dict[str, Any]:
-    """Run WEKA on these data sets; JRip as often on the ten folds as each one's number says."""
+    """Run WEKA on these data sets; JRip on the ten folds as often as each one's number says."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         drawn: dict[str, list[str]] = {}
@@ -76,7 +76,7 @@ def write(class_path: str) -> None:
 
 
 def measure(class_path: str) -> None:
-    """Print the seconds of ten fits of each data set, of both learners: the first time, and the fastest of several."""
+    """Print the seconds of ten fits of each data set, for both learners: the first time, and the shortest."""
     told = ask(class_path, PASSES, dict.fromkeys(COMPARED, 1))["data"]
     columns = ("JRip, first", "fastest", "ours, first", "fastest")
     print(f"{'seconds of ten fits':20}" + "".join(f"{column:>14}" for column in columns))
@@ -99,9 +99,9 @@ def main() -> None:
     """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--class-path", required=True, help="where Java finds WEKA and WekaReference, separated by colons"
+        "--class-path", required=True, help="paths of WEKA and WekaReference for Java, separated by colons"
     )
-    parser.add_argument("--time", action="store_true", help="print how long fits take instead of writing the reference")
+    parser.add_argument("--time", action="store_true", help="print the times of fits instead of writing the reference")
     options = parser.parse_args()
     if options.time:
         measure(options.class_path)
