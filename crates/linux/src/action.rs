@@ -1,4 +1,4 @@
-//! A call that changes a mask or a register, as it is made or, with `--dry-run`, printed.
+//! A call that changes a mask or a register, for making it or, with `--dry-run`, for printing it.
 
 use crate::affinity::CpuMask;
 use pinfold_core::PuId;
@@ -9,29 +9,29 @@ use std::fmt;
 pub enum Action {
     /// A thread gets this mask.
     Mask {
-        /// Its process.
+        /// The process.
         process: i32,
-        /// Its number.
+        /// The thread's number.
         thread: i32,
-        /// Its mask now.
+        /// Its present mask.
         now: CpuMask,
-        /// The one that it gets.
+        /// Its new mask.
         to: CpuMask,
     },
     /// A register is written.
     Register {
-        /// Of which PU.
+        /// The PU.
         pu: PuId,
-        /// Its number.
+        /// The register's number.
         register: u32,
-        /// Its value now.
+        /// Its present value.
         now: u64,
-        /// The one that it gets.
+        /// Its new value.
         to: u64,
     },
 }
 
-/// The system call, as strace would show it.
+/// The system call in the format of strace.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

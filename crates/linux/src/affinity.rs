@@ -1,6 +1,6 @@
-//! The set of PUs on which a thread may run, as the kernel keeps it, and the two calls that read and change it.
+//! The affinity mask of a thread, and the two system calls that read and set it.
 //!
-//! `libc::cpu_set_t` ends at 1024 PUs; these masks are as long as the kernel's own.
+//! `libc::cpu_set_t` ends at 1024 PUs; these masks are as long as the kernel's.
 
 use pinfold_core::{PuId, PuSet};
 use std::io;
@@ -84,8 +84,8 @@ impl CpuMask {
         Ok(Self::from_words(words))
     }
 
-    /// Makes this the mask of thread `thread`; 0 is the calling thread. The kernel leaves out PUs that the thread's
-    /// cpuset does not allow.
+    /// Sets this mask for thread `thread`; 0 is the calling thread. The kernel removes PUs that the thread's cpuset
+    /// does not allow.
     ///
     /// # Errors
     ///
@@ -128,7 +128,8 @@ impl From<&PuSet> for CpuMask {
     }
 }
 
-/// How many words the kernel's masks have. It refuses shorter buffers and does not tell the length otherwise.
+/// The number of words of the kernel's masks. The kernel refuses shorter buffers and reports the length in no other
+/// place.
 pub(crate) fn kernel_words() -> usize {
     static WORDS: OnceLock<usize> = OnceLock::new();
     *WORDS.get_or_init(|| {
@@ -144,7 +145,7 @@ pub(crate) fn kernel_words() -> usize {
                     mask.as_mut_ptr(),
                 )
             };
-            // No kernel is built for more than 2^20 PUs; the bound ends the loop where the call is forbidden.
+            // No kernel is built for more than 2^20 PUs; this limit ends the loop where the call is forbidden.
             if written > 0 || words * WORD_BITS >= 1 << 20 {
                 return words;
             }

@@ -1,18 +1,18 @@
-//! The channel between a program and pinfold: one segment of shared memory in which the program's processes add to
-//! totals and from which pinfold reads them. Neither side ever waits for the other.
+//! The channel between a program and pinfold: a segment of shared memory in which the program's processes count, and
+//! which pinfold reads. Neither side waits for the other.
 //!
 //! The other side is `agent/pinfold.h`, whose structures are mirrored here; a test compares the two.
 //!
-//! The segment has no name in any file system. Processes open it through `/proc/PID/fd/N` of this process, so nothing
-//! is left behind however we end, and no file descriptor of ours appears in the program. What follows from that:
+//! The segment has no name in any file system. Processes open it through `/proc/PID/fd/N` of this process. So nothing
+//! remains after pinfold, however it ends, and no file descriptor of pinfold's appears in the program. Consequences:
 //!
-//! - A process that starts after we have gone finds nothing and is not counted; those that run go on unharmed.
-//! - The program must see us under our process number: a new PID namespace, or a `/proc` that hides other processes,
-//!   cuts it off.
-//! - The kernel lets a process look into `/proc/PID/fd` only as it would let it trace us. A program that changes its
-//!   user, or a pinfold that has file capabilities (`setcap`), is cut off.
+//! - A process that starts after pinfold has ended finds no channel and is not counted; running processes continue.
+//! - The program must see pinfold under its process number. It has no access from a new PID namespace, or if `/proc`
+//!   hides other processes.
+//! - The kernel permits access to `/proc/PID/fd` only to a process that may trace pinfold. A program that changes its
+//!   user has no access, and none has access to a pinfold with file capabilities (`setcap`).
 //!
-//! Whoever is cut off runs as without pinfold, and the totals say `None` where nobody has ever attached.
+//! A process without access runs as without pinfold. A total is `None` where no process has ever attached.
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -46,8 +46,8 @@ struct Slot {
     counts: [AtomicU64; WORDS],
 }
 
-/// `struct pinfold_channel`: the whole segment. All of it is atomic, since a program that has it mapped can write all
-/// of it, even if it should not.
+/// `struct pinfold_channel`: the whole segment. All of it is atomic, since a program that has mapped it can write to
+/// all of it.
 #[repr(C)]
 struct Segment {
     magic: AtomicU64,
@@ -57,7 +57,7 @@ struct Segment {
     slots: [Slot; SLOTS],
 }
 
-/// A segment of shared memory that a program's processes can reach.
+/// A segment of shared memory that a program's processes can map.
 #[derive(Debug)]
 pub struct Channel {
     file: OwnedFd,
@@ -69,13 +69,13 @@ unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
 
-/// Totals since the channel was created, over all processes that use it. A total is `None` where no library that counts it
-/// has ever attached, which is not the same as a count of zero.
+/// Totals since the channel was created, over all processes that use it. A total is `None` where no library that counts
+/// it has ever attached; that is not a count of zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals([Option<u64>; WORDS]);
 
 impl Totals {
-    /// The total of a source; `None` also for a source that the channel does not carry.
+    /// The total of a source; `None` also for a source that is not in the channel.
     pub fn of(&self, source: &MetricSource) -> Option<u64> {
         self.0[source.counter?.word]
     }
@@ -86,7 +86,7 @@ impl Totals {
     }
 }
 
-/// The shared memory could not be had.
+/// The shared memory cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot create the shared memory in which programs report progress: {step}: {error}")]
 pub struct ChannelError {
@@ -97,16 +97,16 @@ pub struct ChannelError {
 /// The agent that the user names cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// No file where the user said.
+    /// The named file does not exist.
     #[error("the agent {} does not exist; correct PINFOLD_AGENT, or unset it to use pinfold's own", .0.display())]
     NotThere(PathBuf),
-    /// `LD_PRELOAD` separates its entries by these characters and knows no escape.
+    /// `LD_PRELOAD` separates its entries by these characters and has no escape.
     #[error("the agent {} cannot be preloaded: its path contains a space or a colon; move or copy it", .0.display())]
     Unspeakable(PathBuf),
 }
 
 impl Channel {
-    /// Creates the segment with all totals zero and nobody attached.
+    /// Creates the segment with all totals zero and no process attached.
     pub fn create() -> Result<Self, ChannelError> {
         let failed = |step| {
             move |errno: nix::Error| ChannelError {
@@ -124,7 +124,7 @@ impl Channel {
             step: "initialisation",
             error,
         })?;
-        // A program that truncated the file would end us with SIGBUS at the next reading.
+        // If a program truncated the file, the next reading would end pinfold with SIGBUS.
         let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(failed("F_ADD_SEALS"))?;
         let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
@@ -137,9 +137,9 @@ impl Channel {
         })
     }
 
-    /// The totals now. A sum over the slots that have been taken; each is one cache line, so a program of eight
-    /// threads costs nine. The kinds are not read at one instant: a count that is made meanwhile may be in one total
-    /// and not yet in another.
+    /// The present totals: the sum over the slots in use. Each slot is one cache line, so a program with eight threads
+    /// costs nine cache lines. The kinds are not read at the same time: one total may include a count of which another
+    /// one does not.
     pub fn totals(&self) -> Totals {
         // SAFETY: the mapping lives as long as `self`, and other processes change only what is atomic here.
         let segment = unsafe { self.segment.as_ref() };
@@ -157,16 +157,16 @@ impl Channel {
         totals
     }
 
-    /// The metrics that this channel carries, in the order in which `auto` prefers them.
+    /// The metrics in the channel, in the order in which `auto` prefers them.
     pub fn metrics() -> Vec<Metric> {
         sources::reported()
             .map(|(source, _)| source.metric(Scope::Program))
             .collect()
     }
 
-    /// The environment variables that a program needs, with their values, beyond what it inherits. `inherited` looks
-    /// up what it would get without us; what the user has put there stays, and goes before ours. Without `agent` only
-    /// heartbeats can arrive.
+    /// The environment variables, with their values, that the program needs in addition to the inherited ones.
+    /// `inherited` returns an inherited value; a value of the user stays, and comes before pinfold's. Without `agent`
+    /// only heartbeats can arrive.
     pub fn environment(
         &self,
         inherited: impl Fn(&str) -> Option<OsString>,
@@ -179,16 +179,16 @@ impl Channel {
 
         let preload = appended(inherited("LD_PRELOAD"), agent.as_os_str());
         variables.push(("LD_PRELOAD".into(), preload));
-        // An OpenMP runtime finds a preloaded tool by itself. It must be in the list only where there is one: then it
-        // lets the others in the list go first (agent/ompt.c).
+        // An OpenMP runtime finds a preloaded tool by itself. The agent must be in the list of tools only where there
+        // is one: then it lets the other tools go first (agent/ompt.c).
         if let Some(libraries) = inherited("OMP_TOOL_LIBRARIES") {
             variables.push((
                 "OMP_TOOL_LIBRARIES".into(),
                 appended(Some(libraries), agent.as_os_str()),
             ));
         }
-        // A program built by GCC with AddressSanitizer refuses to start when any library comes before the sanitizer's,
-        // lest it replace a function that the sanitizer watches. The agent replaces none of these.
+        // A program built by GCC with AddressSanitizer refuses to start when a library precedes the sanitizer's, since
+        // it might replace a function that the sanitizer intercepts. The agent replaces none of these.
         let sanitizer = appended(inherited("ASAN_OPTIONS"), OsStr::new("verify_asan_link_order=0"));
         variables.push(("ASAN_OPTIONS".into(), sanitizer));
         variables
@@ -206,8 +206,8 @@ impl Drop for Channel {
 /// An anonymous file that can be sealed, is never executed and is not inherited across exec.
 fn create_memory() -> nix::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    // Linux 6.3 wants to be told whether the file may be executed, and can be set to refuse when it is not. Older
-    // kernels do not know the flag.
+    // Linux 6.3 expects a flag that says whether the file may be executed, and can be set to refuse files without it.
+    // Older kernels do not know the flag.
     match memfd_create(
         c"pinfold-channel",
         flags | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL),

@@ -1,5 +1,6 @@
-//! A command that stands for pinfold and is not placed: it dies with us, and signals that a process sends to us go on
-//! to it. What the terminal sends it gets by itself; we outlive that, to finish our work when the command has ended.
+//! A command that replaces pinfold and is not placed. It ends with pinfold, and signals that a process sends to pinfold
+//! are forwarded to it. It gets the signals of the terminal itself; pinfold ignores those, to complete its work when
+//! the command has ended.
 
 use crate::launch::signals::{next, owned};
 use std::io;
@@ -8,7 +9,7 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 
-/// The signals by which people and batch systems end a program or speak to it.
+/// The signals by which users and batch systems end or notify a program.
 const FORWARDED: [i32; 6] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -18,14 +19,14 @@ const FORWARDED: [i32; 6] = [
     libc::SIGUSR2,
 ];
 
-/// Makes the kernel end a command when the thread that starts it is gone, however that goes.
+/// Makes the kernel end a command when the thread that starts it ends.
 pub fn dies_with_us(command: &mut Command) -> &mut Command {
     let us = std::process::id().cast_signed();
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // We may have been gone before the kernel knew.
+            // The thread may have ended before the kernel was informed.
             if libc::getppid() != us {
                 libc::raise(libc::SIGKILL);
             }
@@ -34,8 +35,8 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Runs a command to its end. To be called from the process's first thread, before there are others: the kernel ends
-/// the command when the thread that started it is gone.
+/// Runs a command to its end. Call it from the process's first thread, before there are others: the kernel ends the
+/// command when the thread that started it ends.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let mut forwarded = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn a_command_that_dies_with_us_is_killed_when_its_starter_ends() {
         let start = || dies_with_us(Command::new("sleep").arg("1000")).spawn().unwrap();
-        // A thread stands for the process: the kernel looks at the thread.
+        // A thread represents the process: the kernel watches the thread.
         let mut child = std::thread::spawn(start).join().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }

@@ -1,5 +1,5 @@
-//! A shared library that the binary carries, as a file that other programs map. docs/design/embedded-agent.md says why it is a
-//! file, and where.
+//! A shared library inside the binary, as a file that other programs map. docs/design/embedded-agent.md explains why it
+//! is a file, and where.
 
 use crate::channel::can_be_preloaded;
 use crate::own::{self, Own};
@@ -10,22 +10,22 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A library has no place.
+/// There is no place for a library.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// No folder is fit.
+    /// No folder is suitable.
     #[error("there is no folder for {name}: {}", .reasons.join("; "))]
     NoFolder {
         /// The library.
         name: String,
-        /// Each folder, and what is the matter with it.
+        /// Each folder, and why it is not suitable.
         reasons: Vec<String>,
     },
 }
 
-/// Writes a library to the first folder that is fit, unless it is there, and returns its path. It stays: other pinfolds use it
-/// as well. A folder is fit when it belongs to this user, nobody else may write to it, and its files may be mapped for
-/// execution.
+/// Writes a library to the first suitable folder, unless it is already there, and returns its path. It stays, since
+/// other pinfolds use it too. A folder is suitable when it belongs to this user, no other user may write to it, and its
+/// files may be mapped for execution.
 pub fn install(name: &str, library: &[u8], folders: &[PathBuf]) -> Result<PathBuf, InstallError> {
     let mut reasons = vec![];
     for folder in folders {
@@ -71,10 +71,10 @@ fn is_installed(path: &Path, library: &[u8]) -> bool {
     private && file.read_to_end(&mut content).is_ok() && content == library
 }
 
-/// Writes the file under another name, so that nobody finds a part of it.
+/// Writes the file under another name first, so that no process finds a part of it.
 fn write(path: &Path, library: &[u8]) -> io::Result<()> {
     let new = path.with_extension(format!("{}.new", std::process::id()));
-    // Of an earlier process with our number.
+    // Of an earlier process with the same number.
     let _ = fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
     let written = file

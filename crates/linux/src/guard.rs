@@ -1,14 +1,15 @@
-//! The guard: a small process that rolls back what pinfold has changed if pinfold dies without doing so itself.
+//! The guard: a small process that rolls changes back if pinfold dies before it has done so.
 //!
-//! It is needed only where something outlives pinfold: registers do, and a program that is to go on when pinfold is
-//! killed; otherwise the kernel ends the program with it. It sleeps until then and costs nothing.
+//! It is needed only where a change outlives pinfold: registers, and masks of a program that continues after pinfold.
+//! Otherwise the kernel ends the program with pinfold. The guard sleeps and costs nothing.
 //!
-//! 1. pinfold makes a pipe and forks the guard. It goes on when the guard has closed its copies of pinfold's files, with
-//!    which it would hold the journal's lock after pinfold's death.
-//! 2. The guard blocks in a read of the pipe. A byte is a farewell: it exits. The end of the pipe is pinfold's death.
-//! 3. Then it rolls back what pinfold has changed, by the function that it was given.
+//! 1. pinfold makes a pipe and forks the guard. pinfold continues when the guard has closed its copies of pinfold's
+//!    files: with them it would hold the journal's lock after pinfold's death.
+//! 2. The guard blocks in a read of the pipe. A byte means a normal end: the guard exits. The end of the pipe means
+//!    that pinfold died.
+//! 3. Then it rolls back pinfold's changes, by the function that it was given.
 //!
-//! Limits: a guard that is killed together with pinfold undoes nothing; `pinfold reset` does.
+//! Limits: if the guard is killed together with pinfold, nothing is rolled back until `pinfold reset`.
 
 use crate::launch::exec::pipe;
 use crate::launch::inherited::HIGHEST_SIGNAL;
@@ -17,7 +18,7 @@ use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// pinfold's end of the guard.
+/// pinfold's side of the guard.
 #[derive(Debug)]
 pub(crate) struct Guard {
     process: i32,
@@ -36,13 +37,13 @@ impl Guard {
         match process {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                // Whoever keeps this end never sees the pipe end.
+                // A process that keeps this end never sees the end of the pipe.
                 drop(pipe_write);
                 watch(File::from(pipe_read), roll_back)
             }
             _ => {
                 drop(ready_write);
-                // Nothing is ever written: this waits for the end.
+                // No data are written: this waits for the end.
                 File::from(ready_read).read_to_end(&mut vec![])?;
                 Ok(Self {
                     process,
@@ -57,7 +58,7 @@ impl Guard {
     }
 }
 
-/// The farewell: nothing is changed any more, or all that is shall stay so.
+/// The normal end: no change is in force, or all changes shall stay.
 impl Drop for Guard {
     fn drop(&mut self) {
         let _ = self.pipe.write_all(b"!");
@@ -66,13 +67,13 @@ impl Drop for Guard {
     }
 }
 
-/// The guard's whole life.
+/// The main function of the guard.
 fn watch(pipe: File, roll_back: impl FnOnce()) -> ! {
     // SAFETY: plain system calls in a process of a single thread, which keeps the pipe under the descriptor 0 and closes
     // all others; `ManuallyDrop` keeps the old one from being closed a second time.
     let mut pipe = unsafe {
         let pipe = ManuallyDrop::new(pipe);
-        // Its own session: what the terminal sends to pinfold is not meant for the guard.
+        // A session of its own: signals of the terminal to pinfold do not reach the guard.
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, c"pinfold-guard".as_ptr());
         for signal in 1..=HIGHEST_SIGNAL {

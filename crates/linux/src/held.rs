@@ -1,9 +1,9 @@
-//! A process that is held by a pidfd, so that another with its number is never taken for it.
+//! A process that is held by a pidfd, so that another one with the same number is not confused with it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// A process that is held: its number may go to another, and is not taken for it then.
+/// A held process: if its number is reused, the new process is not confused with it.
 #[derive(Debug)]
 pub(crate) struct Held(Option<OwnedFd>);
 
@@ -17,11 +17,11 @@ impl Held {
             let descriptor = unsafe { OwnedFd::from_raw_fd(RawFd::try_from(descriptor).ok()?) };
             return Some(Self(Some(descriptor)));
         }
-        // Linux before 5.3 has no such call, and a filter may forbid it: the start time must do.
+        // Linux before 5.3 has no such call, and a filter may forbid it; then the start time has to be sufficient.
         (io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)).then_some(Self(None))
     }
 
-    /// Whether the process that was found at first lives.
+    /// Whether the held process lives.
     pub(crate) fn lives(&self) -> bool {
         self.0.as_ref().is_none_or(|descriptor| {
             // SAFETY: signal 0 is never delivered, and no information about it is passed.

@@ -1,20 +1,21 @@
-//! Being told of the signals that end a process instead of being ended by them.
+//! Receives the signals that would end the process.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::io;
 
-/// SIGINT, SIGTERM and SIGHUP are held back from every thread that is started from now on, and wait to be asked for.
+/// SIGINT, SIGTERM and SIGHUP are blocked in this thread and in all threads that it starts from now on, until they are
+/// received.
 pub struct Interrupts(SigSet);
 
 impl Interrupts {
-    /// To be called before the process has other threads.
+    /// Call it before the process has other threads.
     pub fn hold_back() -> io::Result<Self> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
         signals.thread_block()?;
         Ok(Self(signals))
     }
 
-    /// Waits for one of them; its number.
+    /// Waits for one of them; returns its number.
     pub fn wait(&self) -> io::Result<i32> {
         Ok(self.0.wait()? as i32)
     }

@@ -1,5 +1,6 @@
-//! The real machine: topology through hwloc, tasks through ptrace, counts through perf events and the agent's
-//! channel, affinity through the scheduler's calls. The only room with libc and unsafe system calls.
+//! The real machine: topology through hwloc, tasks through ptrace, counts through perf events and the agent's channel,
+//! affinity through the scheduler's calls. Except for the QEMU plugin, only this crate uses libc and unsafe system
+//! calls.
 
 mod action;
 pub mod affinity;

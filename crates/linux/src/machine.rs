@@ -9,37 +9,36 @@ use std::time::{Duration, Instant};
 ///
 /// # Where tasks run
 ///
-/// Each thread is pinned before its first instruction, to the PU of its rank. A process's first thread is an
-/// exception: runtimes (libgomp, libomp, Go) ask at their start on how many PUs they may run, and make as many
-/// threads. So from its creation, and again from each exec, a first thread that is alone keeps all the PUs that it
-/// would have without us for the time `Launch::grace`, and for as long as LLVM's OpenMP runtime is mapped, which asks
-/// at the program's first use of it. Programs that ask later, or from another thread (Java does), are answered by the
-/// agent.
+/// Each thread is pinned before its first instruction, to the PU of its rank. A process's first thread is an exception:
+/// runtimes (libgomp, libomp, Go) read at their start the number of PUs on which they may run, and create as many
+/// threads. So a first thread that is alone keeps its original mask for the time `Launch::grace` after its creation and
+/// after each exec. It also keeps it while LLVM's OpenMP runtime is mapped, which reads the mask at the program's first
+/// use of it. For programs that read it later, or from another thread (Java does), the agent answers.
 ///
-/// No task is ever put on a PU outside the mask that it would have without us. A task that gives itself a mask of its
-/// own keeps it, and that is reported once; a mask that is as wide again as the one it would have without us was reset by
-/// its runtime (libomp does so in each new thread), and is narrowed again a tenth of a second after the thread began,
-/// or when the masks are looked at next: by `observe` at most once a second, and by `apply`.
+/// No task is ever placed outside its original mask. A task that sets its own mask keeps it, and that is reported once.
+/// A mask that is as wide as the original one was reset by the runtime (libomp does so in each new thread). It is
+/// narrowed again a tenth of a second after the thread began, or when the masks are next read: by `observe` at most
+/// once a second, and by `apply`.
 ///
 /// # The end
 ///
-/// When the main process ends, what is left of the program is given back the PUs that it would have without us, and
-/// goes on by itself. Dropping the machine before ends the program, unless it was launched to outlive us.
+/// When the main process ends, the remaining tasks of the program get their original masks back and continue. If the
+/// machine is dropped before, the program ends, unless it was launched to outlive pinfold.
 ///
 /// # Limits
 ///
-/// A process whose first thread ends before its others is only seen to have lost it when it is observed. A program
-/// with the set-user-id bit runs without it unless we are root, as all that is traced. While a thread is observed no
-/// other can begin or end: some microseconds a thread.
+/// If the first thread of a process ends before the others, that is only seen at the next observation. A program with
+/// the set-user-id bit runs without it unless pinfold is root, as all traced programs. While a thread is observed no
+/// other one can begin or end: some microseconds per thread.
 pub struct LinuxMachine {
     running: Running,
     topology: Topology,
 }
 
 impl LinuxMachine {
-    /// Starts the program and follows it. Back when it has been executed. From then on until the machine is dropped,
-    /// signals that are sent to this process go to the program; the thread that calls must be one of few, since other
-    /// threads that do not block the signals would take them.
+    /// Starts the program and follows it. Returns after its exec. From then on until the machine is dropped, signals
+    /// that are sent to this process are forwarded to the program. Call it while the process has few threads: other
+    /// threads that do not block the signals would receive them.
     pub fn launch(launch: Launch) -> Result<Self, LaunchError> {
         let topology = launch.topology.clone();
         Ok(Self {
@@ -48,7 +47,7 @@ impl LinuxMachine {
         })
     }
 
-    /// How many tasks the program has had so far.
+    /// The number of tasks that the program has had so far.
     pub fn tasks_begun(&self) -> u64 {
         self.running.shared.lock().program.tasks_begun()
     }

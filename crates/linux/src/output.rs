@@ -334,7 +334,7 @@ mod tests {
         });
         open_output(&pipe).unwrap().write(b"text").unwrap();
         assert_eq!(reader.join().unwrap(), "text");
-        // An open file of ours, as /dev/stdout is one: a reader of it would get nothing if it were replaced.
+        // An open file of this process, as /dev/stdout is one: a reader of it would get nothing if it were replaced.
         let file = File::create(root.path().join("file")).unwrap();
         let named = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
         open_output(&named).unwrap().write(b"text").unwrap();

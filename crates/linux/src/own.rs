@@ -1,4 +1,4 @@
-//! What this process itself uses and holds: processor time, and files that nobody else may work on.
+//! Resources of this process: processor time, and files that it alone may work on.
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -19,16 +19,17 @@ pub fn processor_time() -> io::Result<Duration> {
     Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
 }
 
-/// What stands at a path that should be a file of this user.
+/// What is at a path that should be a file of this user.
 #[derive(Debug)]
 pub enum Own {
     /// A regular file of this user, open.
     File(File),
-    /// Something else, in words. It was not touched.
+    /// Something else, as text. It was not touched.
     Foreign(&'static str),
 }
 
-/// Opens a regular file that belongs to this user. Symbolic links are not followed, and nothing else is waited for or changed.
+/// Opens a regular file that belongs to this user. Symbolic links are not followed, and other kinds of files are
+/// neither waited for nor changed.
 pub fn open(path: &Path, options: &OpenOptions) -> io::Result<Own> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = match options.clone().custom_flags(flags.bits()).open(path) {
@@ -57,7 +58,7 @@ fn foreign(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Why a path may not be taken for the socket of a server that has ended: `None` where it may.
+/// Why a path may not be used as the socket of a server that has ended: `None` where it may.
 pub fn not_an_own_socket(there: &Metadata) -> Option<&'static str> {
     if !there.file_type().is_socket() {
         Some("it is no socket")
@@ -68,7 +69,7 @@ pub fn not_an_own_socket(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// A file on which nobody else works who asks for the same.
+/// A file that is locked against other processes that request the same lock.
 #[derive(Debug)]
 pub struct LockedFile(Flock<File>);
 
@@ -80,7 +81,8 @@ impl Deref for LockedFile {
     }
 }
 
-/// The file, locked until it is dropped; `None` where another process has locked it. The lock ends with the process, too.
+/// The file, locked until it is dropped; `None` where another process has locked it. The lock also ends with the
+/// process.
 pub fn lock(file: File) -> io::Result<Option<LockedFile>> {
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(locked) => Ok(Some(LockedFile(locked))),
@@ -89,14 +91,14 @@ pub fn lock(file: File) -> io::Result<Option<LockedFile>> {
     }
 }
 
-/// The file, locked until it is dropped, as soon as nobody else has it locked.
+/// Waits until no other process has the file locked; returns it, locked until it is dropped.
 pub fn wait_and_lock(file: File) -> io::Result<LockedFile> {
     Flock::lock(file, FlockArg::LockExclusive)
         .map(LockedFile)
         .map_err(|(_, error)| error.into())
 }
 
-/// Whether `path` names this file: whoever had it locked before may have removed it, and put another in its place.
+/// Whether `path` names this file: another process may have removed it, and put another one in its place.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), fs::metadata(path)) {

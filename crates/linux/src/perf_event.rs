@@ -1,4 +1,4 @@
-//! `perf_event_open(2)`, and the calls on what it opens: what counters and samplers have in common.
+//! `perf_event_open(2)`, and the calls on its file descriptors, for counters and samplers.
 
 use crate::pfm::sys;
 use nix::errno::Errno;
@@ -13,12 +13,12 @@ const DISABLE: libc::c_ulong = 0x2401;
 const SET_OUTPUT: libc::c_ulong = 0x2405;
 const ID: libc::c_ulong = 0x8008_2407;
 
-/// Whose events are counted.
+/// The scope of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
-    /// Those of a thread, wherever it runs; 0 is the calling one.
+    /// A thread, on any CPU; 0 is the calling one.
     Thread(i32),
-    /// Those of a CPU, whatever runs there.
+    /// A CPU, with any thread.
     Cpu(i32),
 }
 
@@ -57,14 +57,14 @@ pub(crate) fn id(event: &OwnedFd) -> Result<u64, Errno> {
     Ok(id)
 }
 
-/// Has the kernel write an event's records into the buffer of another, of the same thread or CPU.
+/// Makes the kernel write an event's records into the buffer of another event, of the same thread or CPU.
 pub(crate) fn set_output(event: &OwnedFd, buffer_of: &OwnedFd) -> Result<(), Errno> {
     // SAFETY: both are perf events of ours; the kernel keeps no pointer.
     Errno::result(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, buffer_of.as_raw_fd()) })?;
     Ok(())
 }
 
-/// Has an event count, or no longer. What the processor has buffered is in the records when it no longer counts.
+/// Switches counting on or off. When it is off, the processor's buffered samples are in the records.
 pub(crate) fn set_counting(event: &OwnedFd, counts: bool) -> Result<(), Errno> {
     let request = if counts { ENABLE } else { DISABLE };
     // SAFETY: a perf event of ours, and a request without an argument.
@@ -72,7 +72,7 @@ pub(crate) fn set_counting(event: &OwnedFd, counts: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// One of the kernel's own events: its number in `linux/perf_event.h`.
+/// A software event of the kernel: its number in `linux/perf_event.h`.
 pub(crate) fn software(event: u32, user_only: bool) -> sys::perf_event_attr {
     let mut attributes = crate::pfm::empty_attributes();
     attributes.type_ = sys::PERF_TYPE_SOFTWARE;
@@ -91,7 +91,7 @@ impl TaskClock {
             let attributes = software(sys::PERF_COUNT_SW_TASK_CLOCK, user_only);
             open(&attributes, Watched::Thread(thread), None)
         };
-        // The clock counts the kernel's share in either case; to ask for it needs a privilege.
+        // The clock includes the time in the kernel in either case; requesting it needs a privilege.
         match clock(false) {
             Err(Errno::EACCES | Errno::EPERM) => clock(true),
             opened => opened,

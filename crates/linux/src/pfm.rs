@@ -1,16 +1,14 @@
-//! A safe face of libpfm4: the names of performance events, and how each is put to `perf_event_open(2)`.
+//! A safe interface to libpfm4: names of performance events, and their encodings for `perf_event_open(2)`.
 //!
-//! libpfm4 carries tables of the events of some hundred PMUs (performance monitoring units: a processor's cores, its
-//! uncore boxes, the kernel's own events). `Library::pmus` lists them and says which are present, `Library::events`
-//! lists what one can count, and `Library::encode` turns a name into the attributes that the kernel takes.
+//! libpfm4 has tables of the events of some hundred PMUs (performance monitoring units: a processor's cores, its uncore
+//! units, the kernel's own events). `Library::pmus` lists them and says which are present, `Library::events` lists the
+//! events of one, and `Library::encode` turns a name into the attributes for the kernel.
 //!
-//! The library is initialised once in a process, in the mode in which it also encodes the events of PMUs that are not
-//! present. So an event set can be checked on any machine, and an unknown name can be told from one that belongs to
-//! another processor.
+//! The library is initialised once per process, in the mode in which it also encodes the events of PMUs that are not
+//! present. So an event set can be checked on any machine, and an unknown name differs from one of another processor.
 //!
-//! Known limits: libpfm4 makes no promise about threads, so every call into it goes through one lock. The mode is
-//! asked for through the environment; `library` must therefore first be called before another thread changes the
-//! environment from C.
+//! Known limits: libpfm4 does not promise thread safety, so each call into it takes one lock. The mode is set through
+//! the environment. So `library` must first be called before C code in another thread changes the environment.
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -35,10 +33,10 @@ pub(crate) mod sys {
 /// Makes libpfm4 encode events of PMUs that are not present: `LIBPFM_ENCODE_INACTIVE` of libpfm(3).
 const ENCODE_INACTIVE: &str = "LIBPFM_ENCODE_INACTIVE";
 
-/// What libpfm4 refuses.
+/// An error of libpfm4.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PfmError {
-    /// The library cannot be used at all.
+    /// The library cannot be used.
     #[error("libpfm4 cannot be initialised: {0}")]
     Initialise(String),
     /// No table has an event of this name.
@@ -47,17 +45,17 @@ pub enum PfmError {
     /// The event exists, but not with these unit masks or modifiers.
     #[error("libpfm4 refuses `{name}`: {why}")]
     Attribute {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// libpfm4's own words.
+        /// libpfm4's message.
         why: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("libpfm4 cannot encode `{name}`: {why}")]
     Other {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// libpfm4's own words.
+        /// libpfm4's message.
         why: String,
     },
 }
@@ -67,11 +65,11 @@ pub enum PfmError {
 pub enum PmuKind {
     /// A processor core: counts for one thread.
     Core,
-    /// What several cores share: counts for a whole package and never for one thread.
+    /// Units that several cores share: they count for a whole package and never for one thread.
     Uncore,
     /// The kernel's own events, and its generic names for the processor's.
     Kernel,
-    /// libpfm4 does not say.
+    /// libpfm4 does not report it.
     Unknown,
 }
 
@@ -80,18 +78,18 @@ pub enum PmuKind {
 pub struct Pmu {
     /// The prefix of its events' names: `spr` in `spr::INSTRUCTION_RETIRED`.
     pub name: String,
-    /// What it is called: `Intel SapphireRapid`.
+    /// Its description: `Intel SapphireRapid`.
     pub description: String,
     /// What it belongs to.
     pub kind: PmuKind,
-    /// Whether libpfm4 found it on this machine. It looks at the processor's model: a virtual machine can show a
-    /// processor whose counters it does not give.
+    /// Whether libpfm4 found it on this machine. It checks the processor's model only: a virtual machine can have a
+    /// processor model without its counters.
     pub present: bool,
-    /// How many programmable counters it has; 0 for the kernel's events, which need none.
+    /// The number of programmable counters; 0 for the kernel's events, which need none.
     pub counters: u32,
-    /// How many counters it has that count one fixed event each.
+    /// The number of counters with one fixed event each.
     pub fixed_counters: u32,
-    /// How many events libpfm4 has for it.
+    /// The number of its events in libpfm4.
     pub event_count: usize,
     first_event: c_int,
 }
@@ -103,9 +101,9 @@ pub struct Event {
     pub name: String,
     /// What it counts.
     pub description: String,
-    /// The name of the event that it is another name for.
+    /// The event of which this is an alias.
     pub alias_of: Option<String>,
-    /// What can follow the name after a colon.
+    /// The attributes that can follow the name after a colon.
     pub attributes: Vec<Attribute>,
 }
 
@@ -133,7 +131,7 @@ pub enum AttributeKind {
     Number,
 }
 
-/// In which privilege levels an event is counted where its name does not say it by `:u` or `:k`.
+/// The privilege levels in which an event is counted if its name does not set them by `:u` or `:k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     /// User space only.
@@ -142,7 +140,7 @@ pub enum Privilege {
     UserAndKernel,
 }
 
-/// An event as the kernel takes it.
+/// An event for the kernel.
 #[derive(Clone)]
 pub struct Encoding {
     /// The name in full, with the PMU and every attribute: `spr::INSTRUCTION_RETIRED:e=0:i=0:c=0:u=1:k=0`.
@@ -214,8 +212,8 @@ impl Library {
         events
     }
 
-    /// Encodes `name`, in which the PMU (`perf::`), unit masks and modifiers may be written as libpfm4 has them. An
-    /// event of a PMU that is not present is encoded like any other.
+    /// Encodes `name`, which may have the PMU (`perf::`), unit masks and modifiers in libpfm4's notation. An event of a
+    /// PMU that is not present is encoded like any other.
     pub fn encode(&self, name: &str, privilege: Privilege) -> Result<Encoding, PfmError> {
         let Ok(text) = CString::new(name) else {
             return Err(PfmError::NotFound(name.replace('\0', "\\0")));
@@ -272,7 +270,7 @@ impl Library {
     }
 }
 
-/// Attributes that say only how large they are.
+/// Attributes of which only the size is set.
 pub(crate) fn empty_attributes() -> sys::perf_event_attr {
     sys::perf_event_attr {
         size: u32::try_from(size_of::<sys::perf_event_attr>()).expect("the structure is small"),

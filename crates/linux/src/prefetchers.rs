@@ -9,15 +9,15 @@
 //! `MSR_PREFETCH_CONTROL` in the tables of the Software Developer's Manual, volume 4. AMD: `PrefetchControl`
 //! (`MSRC000_0108`) in the Processor Programming References of families 19h, models 10h on, and 1Ah.
 //!
-//! AMD's prefetchers are others; what stands for each of the four is the one that does the same: L1 stride (by
-//! instruction) for DCU-IP, L1 stream (the following lines) for DCU, L2 up/down (the line before or after) for L2
-//! adjacent, L2 stream for L2 streamer. Its fifth, L1 region, stays as it is.
+//! AMD's prefetchers differ; each of the four is mapped to the one with the same function: L1 stride (by instruction)
+//! for DCU-IP, L1 stream (the following lines) for DCU, L2 up/down (the line before or after) for L2 adjacent, L2
+//! stream for L2 streamer. Its fifth, L1 region, is not changed.
 //!
-//! A processor is known by its family and model. Those of Atom, of Xeon Phi, and those with two kinds of cores have other
-//! registers or other bits, and are not among them.
+//! A processor is identified by its family and model. Atom, Xeon Phi and processors with two kinds of cores have other
+//! registers or other bits, and are not supported.
 //!
-//! Limits. The register belongs to a core, so that it is written once for each of its PUs, with one value. What a
-//! hypervisor does with it nobody can tell: some take the value and do nothing.
+//! Limits: the register belongs to a core, so it is written once for each of its PUs, with the same value. The
+//! behaviour of a hypervisor is not known: some accept the value and ignore it.
 
 use crate::action::Action;
 use pinfold_core::{Prefetcher, Prefetchers, PuId, digits};
@@ -26,7 +26,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel describes the processor.
+/// The kernel's description of the processor.
 pub(crate) const CPUINFO: &str = "/proc/cpuinfo";
 
 /// Intel's register.
@@ -37,17 +37,17 @@ const AMD: u32 = 0xc000_0108;
 /// The prefetchers cannot be read or set.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefetcherError {
-    /// It is not known how this processor's prefetchers are switched.
-    #[error("it is not known how the prefetchers of this processor are switched ({0})")]
+    /// The switches of this processor's prefetchers are not known.
+    #[error("pinfold cannot switch the prefetchers of this processor ({0})")]
     UnknownProcessor(String),
-    /// The device says no.
+    /// The device reports an error.
     #[error("{} cannot be {done}: {}", path.display(), remedy(error))]
     Device {
         /// The device's file.
         path: PathBuf,
-        /// What was to be done with it.
+        /// The operation.
         done: &'static str,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
 }
@@ -70,15 +70,15 @@ pub struct Registers {
 }
 
 impl Default for Registers {
-    /// The running kernel's.
+    /// The running kernel's registers.
     fn default() -> Self {
         Self::new("/dev/cpu")
     }
 }
 
 impl Registers {
-    /// Those behind the devices in `devices`, of which `N/msr` is PU N's: eight bytes at a register's number are the
-    /// register.
+    /// The registers behind the devices in `devices`: `N/msr` is PU N's, with the eight bytes of a register at the
+    /// register's number.
     pub fn new(devices: impl Into<PathBuf>) -> Self {
         Self {
             devices: devices.into(),
@@ -99,7 +99,7 @@ impl Registers {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Gives a register a value.
+    /// Sets the value of a register.
     pub fn write(&self, pu: PuId, register: u32, value: u64) -> Result<(), PrefetcherError> {
         let path = self.path(pu);
         OpenOptions::new()
@@ -118,7 +118,7 @@ impl Registers {
     }
 }
 
-/// Where a processor has the switches of its four prefetchers.
+/// The switches of a processor's four prefetchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
     /// The register.
@@ -128,7 +128,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Those of the processor that `/proc/cpuinfo`, given as `cpuinfo`, describes.
+    /// The switches of the processor that `/proc/cpuinfo`, given as `cpuinfo`, describes.
     pub fn of_processor(cpuinfo: &Path) -> Result<Self, PrefetcherError> {
         let text = fs::read_to_string(cpuinfo).map_err(|error| PrefetcherError::Device {
             path: cpuinfo.to_path_buf(),
@@ -175,14 +175,14 @@ impl Switches {
         self.bits.iter().map(|bit| 1 << bit).sum()
     }
 
-    /// What these bits are for a setting.
+    /// The value of these bits for a setting.
     pub fn value(self, setting: Prefetchers) -> u64 {
         let switches = Prefetcher::ALL.into_iter().zip(self.bits);
         let off = switches.filter(|&(prefetcher, _)| !setting.enabled(prefetcher));
         off.map(|(_, bit)| 1 << bit).sum()
     }
 
-    /// The setting that a register's value is.
+    /// The setting of a register's value.
     pub fn setting(self, value: u64) -> Prefetchers {
         let switches = Prefetcher::ALL.into_iter().zip(self.bits);
         switches
@@ -191,13 +191,13 @@ impl Switches {
             .collect()
     }
 
-    /// What becomes of a register whose value is `now` for a setting.
+    /// The new value of a register with the value `now` for a setting.
     pub fn applied(self, now: u64, setting: Prefetchers) -> u64 {
         now & !self.mask() | self.value(setting)
     }
 }
 
-/// The calls that would make it so on these PUs of this machine.
+/// The calls that apply a setting to these PUs.
 pub fn calls(pus: &[PuId], setting: Prefetchers) -> Result<Vec<Action>, PrefetcherError> {
     let switches = Switches::of_processor(Path::new(CPUINFO))?;
     let register = switches.register;

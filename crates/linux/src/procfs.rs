@@ -1,7 +1,7 @@
-//! What `/proc` tells of threads: only the few fields that following and placing them needs.
+//! The fields of `/proc` that following and placing threads needs.
 //!
-//! The root is an argument, so that a test can point the reader at a directory of its own making. Whatever cannot be
-//! read is `None`: a thread may end between any two system calls.
+//! The root is an argument, so that a test can use its own directory. A value that cannot be read is `None`: a thread
+//! may end between any two system calls.
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
@@ -25,15 +25,15 @@ pub struct Procfs {
 pub struct ThreadStat {
     /// The thread's name (`comm`).
     pub name: String,
-    /// The state's letter: `R`, `S`, `T` …; `Z` for one that has ended and waits to be reaped.
+    /// The state's letter: `R`, `S`, `T` …; `Z` for a thread that has ended and was not reaped.
     pub state: char,
-    /// When the thread began, in clock ticks since boot. With the thread id it names a thread uniquely.
+    /// When the thread began, in clock ticks since boot. Together with the thread id it identifies a thread.
     pub start: u64,
     /// The PU on which it last ran.
     pub last_pu: Option<PuId>,
     /// The parent of its process.
     pub parent: i32,
-    /// Whether it is a thread of the kernel's own.
+    /// Whether it is a kernel thread.
     pub is_kernel_thread: bool,
     /// Whether it has real-time priority or deadlines.
     pub is_real_time: bool,
@@ -52,7 +52,7 @@ pub struct Kinship {
 }
 
 impl Default for Procfs {
-    /// The running kernel's.
+    /// The running kernel's `/proc`.
     fn default() -> Self {
         Self::new("/proc")
     }
@@ -80,25 +80,25 @@ impl Procfs {
         parse_stat(&String::from_utf8_lossy(&bytes))
     }
 
-    /// The file in which the state of one thread stands, kept open: to read it again then costs half.
+    /// The file with the state of one thread, kept open: reading it again costs half.
     pub fn open_stat(&self, process: i32, thread: i32) -> Option<StatFile> {
         let file = File::open(self.thread(process, thread).join("stat")).ok()?;
         Some(StatFile(file))
     }
 
-    /// The processor time that one thread has used, user and system together. The kernel brings it up to date at
-    /// scheduler ticks, so that a running thread's may lag behind by one.
+    /// The processor time of one thread, user and system together. The kernel updates it at scheduler ticks, so that of
+    /// a running thread may be late by one tick.
     pub fn cpu_time(&self, process: i32, thread: i32) -> Option<Duration> {
         self.open_cpu_time(process, thread)?.read()
     }
 
-    /// The same, kept open: to read it again then costs a fifth.
+    /// The same, kept open: reading it again costs a fifth.
     pub fn open_cpu_time(&self, process: i32, thread: i32) -> Option<CpuTimeFile> {
         let file = File::open(self.thread(process, thread).join("schedstat")).ok()?;
         Some(CpuTimeFile(file))
     }
 
-    /// Which process a thread belongs to, and whose child that is.
+    /// The process of a thread, and the parent of that process.
     pub fn kinship(&self, thread: i32) -> Option<Kinship> {
         let bytes = fs::read(self.root.join(thread.to_string()).join("status")).ok()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -112,19 +112,19 @@ impl Procfs {
         })
     }
 
-    /// Whether a process is the first of a PID namespace, which becomes the parent of those whose own parent has ended.
+    /// Whether a process is the first of a PID namespace, which becomes the parent of processes whose parent has ended.
     pub(crate) fn adopts(&self, process: i32) -> bool {
         self.own_numbers(process).last() == Some(&1)
     }
 
-    /// A checksum of the control groups of a process; `None` when it has ended. Children are born in the groups of their
+    /// A checksum of the control groups of a process; `None` when it has ended. Children inherit the groups of their
     /// creator.
     pub(crate) fn groups_checksum(&self, process: i32) -> Option<u32> {
         let text = fs::read(self.file(&process.to_string(), "cgroup")).ok()?;
         (!text.is_empty()).then(|| crc32fast::hash(&text))
     }
 
-    /// Whether a process is in a PID namespace below the one of this `/proc`; no for one that has ended.
+    /// Whether a process is in a PID namespace below that of this `/proc`; false for one that has ended.
     pub(crate) fn is_in_nested_namespace(&self, process: i32) -> bool {
         self.own_numbers(process).len() > 1
     }
@@ -138,7 +138,7 @@ impl Procfs {
         numbers.filter_map(|number| number.parse().ok()).collect()
     }
 
-    /// Whether a process has mapped a file whose path contains one of these texts; no, when that cannot be read.
+    /// Whether a process has mapped a file whose path contains one of these texts; false when that cannot be read.
     pub fn has_mapped(&self, process: i32, texts: &[&str]) -> bool {
         let maps = fs::read(self.root.join(process.to_string()).join("maps")).unwrap_or_default();
         let maps = String::from_utf8_lossy(&maps);
@@ -150,8 +150,8 @@ impl Procfs {
         numbered(&self.root)
     }
 
-    /// The number that was given to the newest task, from `loadavg`: while it stays the same, no task has been born.
-    /// Numbers are given out in ascending order, and from the beginning again after the highest.
+    /// The number of the newest task, from `loadavg`: while it stays the same, no task has begun. Numbers are given out
+    /// in ascending order, and from the beginning again after the highest.
     pub fn newest(&self) -> Option<i32> {
         let text = fs::read_to_string(self.root.join("loadavg")).ok()?;
         digits::decimal(text.split_whitespace().nth(4)?)
@@ -164,7 +164,7 @@ impl Procfs {
         text.lines().filter_map(path).collect()
     }
 
-    /// The user in whose name a process acts.
+    /// The effective user of a process.
     pub fn user(&self, process: i32) -> Option<u32> {
         let text = fs::read(self.root.join(process.to_string()).join("status")).ok()?;
         let text = String::from_utf8_lossy(&text);
@@ -178,7 +178,7 @@ impl Procfs {
         numbered(&self.root.join(process.to_string()).join("task"))
     }
 
-    /// The child processes that a thread has begun; none where the kernel does not tell.
+    /// The children of a thread; none where the kernel does not report them.
     pub fn children(&self, process: i32, thread: i32) -> Vec<i32> {
         fs::read_to_string(self.thread(process, thread).join("children"))
             .unwrap_or_default()
@@ -212,7 +212,7 @@ fn numbered(directory: &Path) -> Vec<i32> {
     numbers
 }
 
-/// Descriptors that stay free for everything else: above them a file is opened anew for each reading.
+/// File descriptors that remain for other uses: beyond them a file is opened for each reading.
 const SPARE: u64 = 64;
 
 fn may_stay_open(file: &File) -> bool {
@@ -220,12 +220,12 @@ fn may_stay_open(file: &File) -> bool {
     u64::try_from(file.as_raw_fd()).is_ok_and(|descriptor| descriptor + SPARE < limit)
 }
 
-/// An open `stat` of one thread. It stays with that thread, whoever gets its number later.
+/// An open `stat` of one thread. It stays with that thread, also if the number is reused.
 #[derive(Debug)]
 pub struct StatFile(File);
 
 impl StatFile {
-    /// Whether there are descriptors enough to keep this file open.
+    /// Whether there are enough file descriptors to keep this file open.
     pub fn may_stay_open(&self) -> bool {
         may_stay_open(&self.0)
     }
@@ -239,12 +239,12 @@ impl StatFile {
     }
 }
 
-/// An open `schedstat` of one thread. It stays with that thread, whoever gets its number later.
+/// An open `schedstat` of one thread. It stays with that thread, also if the number is reused.
 #[derive(Debug)]
 pub struct CpuTimeFile(File);
 
 impl CpuTimeFile {
-    /// Whether there are descriptors enough to keep this file open.
+    /// Whether there are enough file descriptors to keep this file open.
     pub fn may_stay_open(&self) -> bool {
         may_stay_open(&self.0)
     }
@@ -259,8 +259,9 @@ impl CpuTimeFile {
     }
 }
 
-/// Parses proc(5)'s `stat` line. The name is in parentheses and may hold parentheses and spaces itself, so the
-/// fields are counted from the last closing one: state is field 3, ppid 4, flags 9, starttime 22, processor 39, policy 41.
+/// Parses proc(5)'s `stat` line. The name is in parentheses and may itself contain parentheses and spaces, so the
+/// fields are counted from the last closing one: state is field 3, ppid 4, flags 9, starttime 22, processor 39, policy
+/// 41.
 fn parse_stat(line: &str) -> Option<ThreadStat> {
     let (before, after) = line.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_gone_has_nothing_to_tell() {
+    fn a_thread_that_has_ended_has_no_values() {
         let (_root, procfs) = fake(&[]);
         assert_eq!(procfs.stat(7, 17), None);
         assert_eq!(procfs.cpu_time(7, 17), None);

@@ -1,7 +1,7 @@
-//! What QEMU is to run for a command: the way from a word on the command line to an ELF file.
+//! The ELF file that QEMU has to run for a command.
 //!
-//! QEMU runs ELF files of its architecture alone: it does not search `PATH`, nor does it know `#!`. So both are done
-//! here, as the kernel does them, and what QEMU cannot run is refused with its name.
+//! QEMU runs only ELF files of its architecture: it does not search `PATH` and does not interpret `#!`. So both are
+//! done here as in the kernel, and what QEMU cannot run is refused with its name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -48,16 +48,16 @@ pub enum ProgramError {
         /// The architecture.
         architecture: String,
     },
-    /// The kernel would not know how to execute the file.
+    /// The kernel could not execute the file.
     #[error("{} is neither an ELF file nor a script that begins with #!", .0.display())]
     Unknown(PathBuf),
-    /// Interpreters stand behind each other without end.
+    /// Too many interpreters are nested.
     #[error("{}: its interpreter is a script whose interpreter is a script, and so on", .0.display())]
     Endless(PathBuf),
 }
 
 impl ProgramError {
-    /// As shells have it: 127 for what is not there, 126 for what cannot be run.
+    /// The exit statuses of shells: 127 for a command that does not exist, 126 for one that cannot be run.
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::NotFound(_) => 127,
@@ -66,7 +66,7 @@ impl ProgramError {
     }
 }
 
-/// How many interpreters may stand behind each other, as in Linux.
+/// The largest number of nested interpreters, as in Linux.
 const INTERPRETERS: usize = 5;
 /// The longest `#!` line, as in Linux.
 const LINE: usize = 256;
@@ -122,12 +122,12 @@ impl Program {
         Err(ProgramError::Endless(file))
     }
 
-    /// The command that runs it under QEMU, with this plugin, its shared memory, and these variables in the program's
-    /// environment.
+    /// The command line that runs it under QEMU, with this plugin, its shared memory, and these variables in the
+    /// program's environment.
     pub fn command(&self, qemu: &Path, plugin: &Path, memory: &str, environment: &[(OsString, OsString)]) -> Command {
         let mut option = OsString::new();
         for byte in plugin.as_os_str().as_bytes() {
-            // QEMU takes two commas for one that separates nothing.
+            // For QEMU two commas are one comma that is no separator.
             let piece: &[u8] = if *byte == b',' {
                 b",,"
             } else {
@@ -137,11 +137,11 @@ impl Program {
         }
         option.push(format!(",memory={memory}"));
         let mut command = Command::new(qemu);
-        // Everything that QEMU can emulate, so that programs find the vector instructions that they were made for;
-        // but not "fast strings": memcpy would move single bytes.
+        // All that QEMU can emulate, so that programs find their vector instructions; but not "fast strings", with
+        // which memcpy would move single bytes.
         command.args(["-cpu", "max,erms=off", "-plugin"]).arg(option);
         for (name, value) in environment {
-            // QEMU takes a comma for the beginning of the next variable. What has one is left out.
+            // A comma begins QEMU's next variable. Variables with a comma are left out.
             if !value.as_bytes().contains(&b',') {
                 let mut variable = name.clone();
                 variable.push("=");
@@ -196,7 +196,7 @@ fn elf_architecture(head: &[u8]) -> Option<String> {
     })
 }
 
-/// The interpreter that a script names, and its argument: all that follows, as one word.
+/// The interpreter of a script, and its argument: the rest of the line as one word.
 fn interpreter(head: &[u8]) -> Option<(PathBuf, Option<OsString>)> {
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = line.trim_ascii();

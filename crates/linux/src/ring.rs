@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The bytes of a record's header: its type in the first four, its size with the header in the last two.
 const HEADER: usize = 8;
 
-/// The bytes of the longest record of which anything is read.
+/// The length in bytes of the longest record that is read.
 const LONGEST: usize = 64;
 
 /// One record.
@@ -17,18 +17,18 @@ const LONGEST: usize = 64;
 pub(crate) enum Record {
     /// A sample with the fields of `FIELDS`.
     Sample(Sample),
-    /// So many records could not be written.
+    /// This number of records were lost.
     Lost(u64),
-    /// The kernel takes no samples for a while, because they came too fast.
+    /// The kernel throttled the sampling, because samples came too fast.
     Throttled,
-    /// A thread was begun, as one of its creator's process or as the first of another.
+    /// A thread was created in its creator's process, or as the first of another process.
     Fork { thread: i32, creator: i32 },
 }
 
-/// What a sample tells.
+/// The fields of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Of which event.
+    /// The event.
     pub(crate) event: u64,
     pub(crate) process: u32,
     pub(crate) thread: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) pu: u32,
 }
 
-/// What an event must sample so that `Record` understands it, in the order in which the kernel writes it.
+/// The fields that an event must sample for `Record`, in the order in which the kernel writes them.
 pub(crate) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
     | sys::PERF_SAMPLE_TID
     | sys::PERF_SAMPLE_TIME
@@ -46,7 +46,7 @@ pub(crate) const FIELDS: u32 = sys::PERF_SAMPLE_IDENTIFIER
     | sys::PERF_SAMPLE_CPU;
 
 impl Record {
-    /// Parses a record, header included; `None` for one of another kind, or one that is too short.
+    /// Parses a record with its header; `None` for an unknown kind, or one that is too short.
     fn parse(record: &[u8]) -> Option<Self> {
         let word = |index: usize| -> Option<u64> {
             let bytes = record.get(HEADER + 8 * index..HEADER + 8 * index + 8)?;
@@ -85,7 +85,7 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps the buffer of an event, of so many bytes, or of less where we may not lock so much memory.
+    /// Maps the buffer of an event with this number of bytes, or fewer where the limit of locked memory is lower.
     pub(crate) fn map(event: &impl AsFd, page: usize, bytes: usize) -> Result<Self, Errno> {
         let mut data = bytes.max(page).next_power_of_two();
         loop {
@@ -115,11 +115,11 @@ impl Ring {
         unsafe { self.mapped.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Takes out all records that are there.
+    /// Removes all records that are there.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(Record)) {
         let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
         let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
-        // The kernel has written everything before it moves the head; it overwrites nothing before we move the tail.
+        // The kernel has written everything before it moves the head; it overwrites nothing before the tail moves.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         while at < end {
             let mut bytes = [0; LONGEST];
@@ -127,7 +127,7 @@ impl Ring {
             let [.., low, high] = bytes[..HEADER] else { break };
             let size = usize::from(u16::from_ne_bytes([low, high]));
             if size < HEADER || size as u64 > end - at {
-                // The kernel writes no such record. What is behind it cannot be told from anything.
+                // The kernel writes no such record, and the rest cannot be parsed.
                 break;
             }
             let copied = &mut bytes[..size.min(LONGEST)];
@@ -140,7 +140,7 @@ impl Ring {
         tail.store(end, Ordering::Release);
     }
 
-    /// Copies from the buffer, around its end where it comes to that.
+    /// Copies from the buffer, across its end where needed.
     fn copy(&self, from: u64, into: &mut [u8]) {
         let start = usize::try_from(from % self.data as u64).unwrap_or(0);
         let first = into.len().min(self.data - start);
@@ -234,8 +234,8 @@ mod tests {
             Self { mapped, page, data }
         }
 
-        /// Writes a record as the kernel does: behind the last, around the end where it comes to that. False where there is
-        /// no room.
+        /// Writes a record like the kernel: after the last one, across the end where needed. False where there is no
+        /// room.
         fn put(&self, record: &[u8]) -> bool {
             let head = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_head));
             let tail = self.word(std::mem::offset_of!(sys::perf_event_mmap_page, data_tail));
@@ -260,7 +260,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written between two looks, around the end of the buffer and back, comes out once and in its order.
+        /// Records that are written between two reads, also across the end of the buffer, are read once and in their
+        /// order.
         #[test]
         fn every_record_comes_out_once_and_in_order(
             looks in proptest::collection::vec(proptest::collection::vec((0u8..4, 5usize..12), 0..60), 1..40),
@@ -275,7 +276,7 @@ mod tests {
                         0 => (record(sys::PERF_RECORD_LOST, &[7, number]), Some(Record::Lost(number))),
                         1 => (record(sys::PERF_RECORD_THROTTLE, &[number, 7, 7]), Some(Record::Throttled)),
                         2 => (record(u32::MAX, &vec![number; words]), None),
-                        // Fields that were not asked for may follow those that were.
+                        // Other fields may follow the requested ones.
                         _ => (sample(number, words), Some(Record::Sample(Sample {
                             event: 7, process: 100, thread: 101, time: number, address: 0x1000 * number, pu: 3,
                         }))),

@@ -1,10 +1,10 @@
-//! Where in a binary's file a function lies: its beginning is what a uprobe is told, and a parallel region has the name
-//! of the function that its code lies in.
+//! The place of a function in a binary's file: a uprobe needs its beginning, and a parallel region is named after the
+//! function that contains its code.
 //!
 //! 1. Take the functions that `.symtab` and `.dynsym` define.
-//! 2. Those whose name in the table is the wanted one; where there is none, those whose demangled name is, written
-//!    with or without parameters, return type or Rust's hash.
-//! 3. They must be one function: several names may share an address, but not the other way round.
+//! 2. Select those whose name in the table is the wanted one. Without one, select those whose demangled name is,
+//!    written with or without parameters, return type or Rust's hash.
+//! 3. They must be one function: several names may share an address, but not several functions a name.
 //! 4. The offset is `st_value - p_vaddr + p_offset` of the `PT_LOAD` segment that holds the address (elf(5)), which
 //!    is right for position-independent and for fixed binaries alike.
 //!
@@ -63,7 +63,7 @@ pub enum SymbolError {
         path: PathBuf,
         /// What was looked for.
         symbol: String,
-        /// Whether only the dynamic symbols were there to look at.
+        /// Whether only the dynamic symbols were available.
         stripped: bool,
         /// The names nearest to it.
         nearest: Vec<String>,
@@ -104,7 +104,7 @@ pub(crate) fn file_offset(path: &Path, symbol: &str) -> Result<u64, SymbolError>
 #[derive(Debug)]
 pub struct Functions {
     path: PathBuf,
-    /// Whether only the dynamic symbols were there to look at.
+    /// Whether only the dynamic symbols were available.
     stripped: bool,
     /// By name in the table; a name can be there twice (in both tables, or as a static function of several units).
     by_name: BTreeMap<String, Vec<Code>>,
@@ -115,7 +115,7 @@ pub struct Functions {
 struct Code {
     /// In the symbol table.
     address: u64,
-    /// Bytes; 0 where the table does not tell.
+    /// Bytes; 0 where the table does not have it.
     size: u64,
     /// Where it begins in the file; `None` where no loaded segment holds it.
     offset: Option<u64>,
@@ -180,8 +180,8 @@ impl Functions {
         })
     }
 
-    /// The name of the function whose code is at this offset into the file, as one would type it; the innermost where
-    /// several hold it.
+    /// The name of the function whose code contains this offset of the file, as a user writes it; the innermost where
+    /// several do.
     pub fn at(&self, offset: u64) -> Option<String> {
         let holding = self.by_name.iter().flat_map(|(name, codes)| {
             codes
@@ -190,14 +190,14 @@ impl Functions {
                 .filter(|range| range.contains(&offset))
                 .map(move |range| (range.start, name))
         });
-        // Of names for the same code the shorter is the usual one.
+        // Of several names for the same code the shorter one is the usual one.
         holding
             .max_by_key(|(start, name)| (*start, std::cmp::Reverse(name.len())))
             .map(|(_, name)| shortest_name(name))
     }
 
-    /// Where in the file the code of the function `symbol` lies, and of what the compiler made of its parts, which is
-    /// named after it with a dot between (`main._omp_fn.0` of `main`). Errors: there is no such function.
+    /// The parts of the file with the code of the function `symbol`, and of the functions that the compiler made of its
+    /// parts, whose names have it before a dot (`main._omp_fn.0` of `main`). Errors: there is no such function.
     pub fn ranges_of(&self, symbol: &str) -> Result<Vec<Range<u64>>, SymbolError> {
         let ranges: Vec<Range<u64>> = self
             .by_name
@@ -262,7 +262,8 @@ impl Functions {
     }
 }
 
-/// Whether the function `name` of a symbol table is what a person calls `wanted`, or a part that the compiler made of it.
+/// Whether the function `name` of a symbol table is the one that a user calls `wanted`, or a part that the compiler
+/// made of it.
 fn is_or_is_part_of(name: &str, wanted: &str) -> bool {
     let fits = |text: &str| {
         text.strip_prefix(wanted)
@@ -277,7 +278,7 @@ fn is_or_is_part_of(name: &str, wanted: &str) -> bool {
         .any(|readable| fits(&format!("{readable}{part}")))
 }
 
-/// The forms in which a person may write the function whose mangled name is `name`; none where it is not mangled.
+/// The names by which a user may call the function with the mangled name `name`; none where it is not mangled.
 fn readable_names(name: &str) -> Vec<String> {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // The alternate form leaves out the hash.
@@ -301,7 +302,7 @@ fn readable_names(name: &str) -> Vec<String> {
     .collect()
 }
 
-/// The form of `name` that one would type. What the compiler appended to a part of a function stays.
+/// The name that a user would write. What the compiler appended for a part of a function stays.
 fn shortest_name(name: &str) -> String {
     let (base, part) = name.split_at(name.find('.').unwrap_or(name.len()));
     match readable_names(base).into_iter().next() {
@@ -316,7 +317,7 @@ mod tests {
     use std::process::Command;
     use tempfile::TempDir;
 
-    /// Compiles and links sources, each a name and a text; `None`, with a word, where there is no such compiler.
+    /// Compiles and links sources, each a name and a text; `None`, with a message, where there is no such compiler.
     fn compiled(compiler: &str, sources: &[(&str, &str)], flags: &[&str]) -> Option<(TempDir, PathBuf)> {
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join("binary");

@@ -1,8 +1,8 @@
-//! The tasks of a program that live, their ranks, and the rule by which a task's PUs are decided. Pure: nothing here
-//! calls the kernel.
+//! The living tasks of a program, their ranks, and the rule that decides a task's PUs. Pure: nothing here calls the
+//! kernel.
 //!
-//! Ranks: a task takes the lowest free rank when it begins and frees it when it ends. Naming the tasks to be left
-//! alone numbers all others anew, without gaps, in the order of their creation.
+//! Ranks: a task takes the lowest free rank when it begins and frees it when it ends. When the tasks without rank are
+//! set, all others are numbered again, without gaps, in the order of their creation.
 
 use crate::affinity::CpuMask;
 use crate::journal::Thread;
@@ -11,34 +11,33 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// One live task.
+/// One living task.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) id: TaskId,
-    /// Where it would run without us: what it is given back at the end, and never left.
+    /// Its original mask: it is restored at the end, and the task is never placed outside it.
     pub(crate) original: Arc<CpuMask>,
-    /// The PU on which we have pinned it.
+    /// The PU on which pinfold has pinned it.
     pub(crate) pinned: Option<PuId>,
-    /// As what it is in the journal, if it is.
+    /// Its name in the journal, if it is there.
     pub(crate) noted: Option<Thread>,
-    /// The reason why it is not where its rank belongs, so that one reason is given once.
+    /// Why it is not on the PU of its rank, so that a reason is reported once.
     pub(crate) refused: Option<String>,
     /// Its name when it was last read; empty before.
     pub(crate) name: String,
-    /// The processor time that it had used when it was last read.
+    /// Its processor time when it was last read.
     pub(crate) cpu_time: Option<Duration>,
 }
 
-/// One live process.
+/// One living process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     tasks: BTreeSet<u64>,
-    /// Since when its first thread is alone, so that its runtime may still be going to ask how many PUs there are: see
-    /// `machine`.
+    /// Since when its first thread is alone, so that its runtime may still read the number of PUs: see `machine`.
     pub(crate) alone_since: Option<Instant>,
 }
 
-/// The live tasks, by serial, by thread id and by process.
+/// The living tasks, by serial, by thread id and by process.
 #[derive(Debug, Default)]
 pub(crate) struct TaskTable {
     next_serial: u64,
@@ -49,12 +48,12 @@ pub(crate) struct TaskTable {
 }
 
 impl TaskTable {
-    /// How many tasks there have been.
+    /// The number of tasks so far.
     pub(crate) fn begun(&self) -> u64 {
         self.next_serial
     }
 
-    /// Enters a task that has just begun. `skipped` says of its serial whether it gets no rank.
+    /// Adds a task that has just begun. `skipped` says of its serial whether it has no rank.
     pub(crate) fn begin(&mut self, process: i32, thread: i32, origin: Origin, skipped: impl Fn(u64) -> bool) -> TaskId {
         let id = TaskId {
             serial: self.next_serial,
@@ -82,7 +81,7 @@ impl TaskTable {
         id
     }
 
-    /// Strikes out the task of a thread that has ended.
+    /// Removes the task of a thread that has ended.
     pub(crate) fn end(&mut self, thread: i32) -> Option<Task> {
         let serial = self.by_thread.remove(&thread)?;
         let task = self.tasks.remove(&serial)?;
@@ -100,12 +99,12 @@ impl TaskTable {
         self.tasks.is_empty()
     }
 
-    /// The live tasks, the oldest first.
+    /// The living tasks, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values()
     }
 
-    /// The serials of the live tasks, the oldest first.
+    /// The serials of the living tasks, the oldest first.
     pub(crate) fn serials(&self) -> Vec<u64> {
         self.tasks.keys().copied().collect()
     }
@@ -127,7 +126,7 @@ impl TaskTable {
         self.processes.contains_key(&process)
     }
 
-    /// The processes that live.
+    /// The living processes.
     pub(crate) fn processes(&self) -> impl Iterator<Item = i32> + '_ {
         self.processes.keys().copied()
     }
@@ -146,7 +145,7 @@ impl TaskTable {
         self.ranks.of(serial)
     }
 
-    /// Numbers the tasks anew, all but those for which `left_alone` holds.
+    /// Numbers all tasks again for which `left_alone` is false.
     pub(crate) fn number_anew(&mut self, left_alone: impl Fn(TaskId) -> bool) {
         self.ranks = Ranks::default();
         for task in self.tasks.values().filter(|task| !left_alone(task.id)) {
@@ -160,16 +159,16 @@ impl TaskTable {
         process.alone_since
     }
 
-    /// The process has begun another thread; the serial of its first, if that was alone until now.
+    /// The process has created another thread; the serial of its first, if that was alone until now.
     pub(crate) fn not_alone(&mut self, process: i32) -> Option<u64> {
         let state = self.processes.get_mut(&process)?;
         state.alone_since.take()?;
         self.by_thread.get(&process).copied()
     }
 
-    /// Where a task comes from that begins in, or is begun by, `process` with the mask `inherited`. Where a task of that
-    /// process is pinned by us to just that mask, the newcomer inherited the pinning and goes back to where that
-    /// task does; else the mask is one that the program gave it.
+    /// The origin of a task that begins in, or is created by, `process` with the mask `inherited`. If pinfold has
+    /// pinned a task of that process to exactly that mask, the new task inherited the pinning and has that task's
+    /// original mask. Otherwise the program has set the mask.
     pub(crate) fn origin_of_new_task(&self, process: i32, inherited: CpuMask) -> Origin {
         let ours = inherited
             .only()
@@ -189,17 +188,17 @@ impl TaskTable {
     }
 }
 
-/// Where a task comes from.
+/// The origin of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// The mask that it has, or would have had without us.
+    /// Its original mask.
     pub(crate) original: Arc<CpuMask>,
-    /// Our pinning that it inherited.
+    /// The pinning of pinfold's that it inherited.
     pub(crate) pinned: Option<PuId>,
 }
 
 impl Origin {
-    /// That of the program's first task.
+    /// The origin of the program's first task.
     pub(crate) fn first(original: CpuMask) -> Self {
         Self {
             original: Arc::new(original),
@@ -236,24 +235,23 @@ impl Ranks {
     }
 }
 
-/// What is to be done with a task's mask.
+/// The decision about a task's mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is as it should be.
     Keep,
     /// Pin the task on this PU.
     Pin(PuId),
-    /// Give the task its original mask back.
+    /// Restore the original mask of the task.
     Restore,
-    /// It cannot be as it should, for this reason.
+    /// It cannot be as requested, for this reason.
     Refuse(Reason<StayCode>),
 }
 
-/// Decides what to do with a task whose mask is `current` now, and that should be on `wanted`, or where it would run
-/// without us.
+/// Decides about a task whose mask is `current`, and that should be on `wanted`, or have its original mask.
 ///
-/// A mask that is neither what we have set nor as wide as the original is the task's own choice, or its cpuset's: it
-/// stays. One that is as wide as the original again was reset by a runtime at the start of the thread (LLVM's OpenMP
+/// A mask that is neither the one that pinfold set nor as wide as the original is the task's own choice, or its
+/// cpuset's: it stays. A mask as wide as the original was reset by a runtime at the start of the thread (LLVM's OpenMP
 /// runtime does so) and is no choice. A task never gets a PU outside its original mask.
 pub(crate) fn decide(task: &Task, current: &CpuMask, wanted: Option<PuId>) -> Verdict {
     let ours = task.pinned.is_some() && current.only() == task.pinned;
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_task_takes_no_rank_at_birth() {
+    fn a_skipped_task_takes_no_rank_at_its_creation() {
         let mut table = TaskTable::default();
         for thread in 1..=3 {
             table.begin(1, thread, Origin::first(mask("0")), |serial| serial == 1);
@@ -373,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_goes_back_to_where_its_creator_does() {
+    fn a_new_task_has_its_creators_original_mask() {
         let mut table = TaskTable::default();
         let id = begin(&mut table, 1);
         table.get_mut(id.serial).unwrap().pinned = Some(PuId(2));
         let inherited = table.origin_of_new_task(1, mask("2"));
         assert_eq!((&*inherited.original, inherited.pinned), (&mask("0-3"), Some(PuId(2))));
-        // A mask that we did not set was the program's own choice.
+        // A mask that pinfold did not set was the program's own choice.
         let chosen = table.origin_of_new_task(1, mask("1"));
         assert_eq!((&*chosen.original, chosen.pinned), (&mask("1"), None));
     }
@@ -396,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_task_chose_itself_is_not_taken_back() {
+    fn a_mask_that_the_task_has_set_is_not_changed() {
         assert_eq!(decide(&task("0-3", Some(1)), &mask("2"), None), Verdict::Keep);
         assert_eq!(decide(&task("0-3", Some(1)), &mask("1"), None), Verdict::Restore);
     }

@@ -1,19 +1,19 @@
-//! Reads a machine's shape through hwloc: the machine at hand, hwloc XML, a copy of another machine's `/sys` and
-//! `/proc`, or hwloc's synthetic descriptions.
+//! Reads a topology through hwloc: of the machine at hand, hwloc XML, a copy of another machine's `/sys` and `/proc`,
+//! or hwloc's synthetic descriptions.
 //!
-//! 1. hwloc loads the source, with what is not allowed kept in the tree.
-//! 2. Its normal objects become the tree of `pinfold_core::Topology`, parents before children; its NUMA nodes are
-//!    attached to the normal object that they hang from.
-//! 3. What is allowed is hwloc's view of the cpuset, and on the machine at hand also the affinity mask that the
-//!    calling thread has: `taskset`, cgroups and a batch system's binding are respected, never widened.
+//! 1. hwloc loads the source, and keeps what is not allowed in the tree.
+//! 2. Its normal objects become the tree of `pinfold_core::Topology`, parents before children. Its NUMA nodes are
+//!    attached to the same normal objects as in hwloc.
+//! 3. The allowed objects are those of hwloc's view of the cpuset, and on the machine at hand also those of the calling
+//!    thread's affinity mask: `taskset`, cgroups and a batch system's binding are respected, never widened.
 //!
-//! hwloc trusts what it reads, so a description that others wrote is read in a process of its own (`read_by`).
+//! hwloc trusts its input, so a separate process reads a description from another source (`read_by`).
 //!
-//! Known limits, all of them hwloc's defaults: instruction caches, I/O devices and offline CPUs are not shown, nor are
-//! the NUMA nodes of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches
-//! are skipped: a node behind one is attached to the object above the cache. A node without CPUs counts as local to the
-//! PUs of the nearest node where the distances tell one, and else to none. A machine whose nodes all say that they
-//! have no memory did not tell (XML made from CPUID dumps), and the memory of its nodes is unknown, not zero.
+//! Known limits, which are hwloc's defaults: instruction caches, I/O devices and offline CPUs are not read, nor are the
+//! NUMA nodes of NVIDIA GPUs unless `HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1` is in the environment. Memory-side caches are
+//! skipped: a node behind one is attached to the object above the cache. A node without CPUs counts as local to the PUs
+//! of the nearest node if the distances have one, and else to none. If all nodes of a machine have a memory size of
+//! zero, the source has no sizes (XML made from CPUID dumps), and the memory of the nodes is unknown, not zero.
 
 mod environment;
 mod isolated;
@@ -58,7 +58,7 @@ pub enum ReadError {
     Unreadable {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is not hwloc's XML.
@@ -103,29 +103,29 @@ pub enum ReadError {
          this machine"
     )]
     AnotherMachine,
-    /// The kernel does not tell where this thread may run. hwloc would ask again and again.
+    /// The kernel does not report where this thread may run. hwloc would try again and again.
     #[error(
         "the system refuses sched_getaffinity, which tells the PUs that may be used; allow it in the filter of system calls \
          (seccomp) of the container or the service"
     )]
     NoAffinity(#[source] io::Error),
-    /// hwloc failed for a reason of its own.
+    /// Any other error of hwloc.
     #[error("hwloc cannot read {what}: {why}")]
     Hwloc {
         /// The source.
         what: String,
-        /// What hwloc said.
+        /// hwloc's message.
         why: String,
     },
-    /// The process that reads could not be started or heard.
+    /// The process that reads could not be started or read.
     #[error("cannot read {what}: the process that reads it cannot be used")]
     Reader {
         /// The source.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The process that reads refused the source; why, with the remedy.
+    /// The process that reads refused the source: the reason, with the remedy.
     #[error("{0}")]
     Refused(String),
     /// The process that reads ended without a topology.
@@ -139,7 +139,7 @@ pub enum ReadError {
         /// How it ended.
         how: String,
     },
-    /// What was read is no topology that can be worked with.
+    /// The result is no usable topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
 }
@@ -147,7 +147,7 @@ pub enum ReadError {
 /// A synthetic description that works, for messages.
 pub const EXAMPLE: &str = "package:2 l3:1 core:8 pu:2";
 
-/// What a copy of a machine must hold at least.
+/// The files that a copy of a machine must have at least.
 const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
 
 impl fmt::Display for Source {
@@ -163,10 +163,10 @@ impl fmt::Display for Source {
 
 /// Reads a topology.
 ///
-/// hwloc takes the root of a file-system copy from the environment alone, so reading `Source::FsRoot` changes the
-/// environment for the time of the call. Calls of this function wait for each other, and Rust's own access to the
-/// environment is locked, but C code in another thread must not read the environment meanwhile: read such a source
-/// before threads are started.
+/// hwloc reads the root of a file-system copy from the environment only, so reading `Source::FsRoot` changes the
+/// environment during the call. Calls of this function wait for each other, and Rust's own access to the environment is
+/// locked, but C code in another thread must not read the environment meanwhile: read such a source before threads are
+/// started.
 ///
 /// # Errors
 ///
@@ -210,7 +210,7 @@ pub fn read(source: &Source) -> Result<Topology, ReadError> {
 fn load(source: &Source) -> Result<hwlocality::Topology, ReadError> {
     let loader = Loader::new();
     let (loader, flags) = match source {
-        // hwloc's x86 component would move this thread to each CPU in turn; the kernel tells what pinfold needs.
+        // hwloc's x86 component would move this thread to each CPU in turn; the kernel reports what pinfold needs.
         Source::Live => (loader, BuildFlags::DONT_CHANGE_BINDING),
         Source::Xml(path) => {
             let text = xml::text(path)?;
@@ -262,7 +262,7 @@ fn check_copy(path: &Path) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// The tree while it is built: the nodes wait until it is known whether any of them tells its memory.
+/// The tree under construction: nodes are added when it is known whether any of them has a memory size.
 struct Reading {
     builder: TopologyBuilder,
     nodes: Vec<NumaNode>,
@@ -320,8 +320,8 @@ impl Reading {
         }
     }
 
-    /// Adds the NUMA nodes. hwloc has zero for both no memory and unknown memory; where any node has some, the rest
-    /// have none.
+    /// Adds the NUMA nodes. hwloc has zero for both no memory and unknown memory; if any node has some, the others have
+    /// none.
     fn nodes(&mut self) {
         let told = self.nodes.iter().any(|node| node.memory.is_some());
         for mut node in self.nodes.drain(..) {
@@ -383,7 +383,7 @@ fn distances(machine: &hwlocality::Topology, source: &Source) -> Result<Option<D
     }))
 }
 
-/// The kinds of cores; none where all are alike. hwloc also calls it a kind when a machine tells one frequency for all.
+/// The kinds of cores; none where all are alike. hwloc also reports one kind when a machine has one frequency for all.
 fn core_kinds(machine: &hwlocality::Topology) -> Vec<CoreKind> {
     let Ok(kinds) = machine.cpu_kinds() else {
         return vec![];

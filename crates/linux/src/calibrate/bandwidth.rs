@@ -1,4 +1,4 @@
-//! How much data memory gives and takes: streams of loads and stores, from one core and from several at once.
+//! Bandwidth of memory: streams of loads and stores, from one core and from several at once.
 
 use super::CalibrationError;
 use super::memory::{Memory, Pages};
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// A stream that can be run.
 trait Stream {
-    /// Bytes that memory moves for `bytes` of buffer.
+    /// Bytes that memory transfers for `bytes` of buffer.
     fn moved(self, bytes: usize) -> usize;
     /// One pass over the memory.
     fn pass(self, memory: &Memory);
@@ -24,7 +24,7 @@ impl Stream for Traffic {
         match self {
             Self::Read => bytes,
             Self::Write => 2 * bytes,
-            // Half is read; of the other half, each line is read and written back.
+            // Half is read; each line of the other half is read and written back.
             Self::Copy => bytes / 2 * 3,
         }
     }
@@ -66,8 +66,8 @@ impl Stream for Traffic {
     }
 }
 
-/// Streams from these PUs at once, each through `bytes` of its own, which threads on `home` have touched first: bytes a
-/// second of all together.
+/// Streams from these PUs at the same time, each through its own `bytes`, which threads on `home` have touched first.
+/// Returns the bytes per second of all together.
 pub(super) fn streaming(
     pus: &[PuId],
     home: PuId,
@@ -90,7 +90,7 @@ pub(super) fn streaming(
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .get_or_insert(error);
         }
-        // All do the same number of runs, so that all meet as often.
+        // All make the same number of runs, so that they synchronise equally often.
         let runs = effort.runs.max(3);
         let mut times = vec![];
         for _ in 0..runs {

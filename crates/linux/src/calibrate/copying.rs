@@ -1,9 +1,9 @@
-//! Tasks that copy memory, as SAM's second microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
-//! 2.2): each copies an array of its own to another, with high or with low locality in the rows of the memory chips.
+//! Tasks that copy memory: SAM's second microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section 2.2).
+//! Each task copies its own array to another one, with high or low locality in the rows of the memory chips.
 //!
-//! A *row* is 4 KiB, as the paper has it. With high locality whole rows are copied in order; with low locality one line
-//! of each row, then the next line of each. Arrays are many times as large as the tasks' share of the last-level
-//! caches, and in huge pages where there are any, so that missing translations do not pass for low locality.
+//! A *row* is 4 KiB, as in the paper. With high locality whole rows are copied in order; with low locality one line of
+//! each row, then the next line of each. Arrays are many times as large as the tasks' share of the last-level caches,
+//! and in huge pages where the kernel has them, so that missing translations do not look like low locality.
 
 use super::memory::{LINE, Memory, PAGE, Pages};
 use super::team::{CountSource, timed_runs};
@@ -20,7 +20,7 @@ const LINES_A_ROW: usize = ROW / LINE;
 /// Fewer rows than this are no array.
 const FEWEST_ROWS: usize = 16;
 
-/// In which order lines are copied.
+/// The order of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
     /// Whole rows.
@@ -38,14 +38,14 @@ struct Arrays {
 impl Arrays {
     /// Both on the node of the calling thread, each in whole rows.
     fn new(bytes: usize) -> Result<Self, CalibrationError> {
-        // The policy that this process was started with may be another. Where the kernel forbids the call, that one is
-        // kept, and `elsewhere` tells.
+        // The inherited policy of this process may be another. If the kernel forbids the call, that one stays, and
+        // `elsewhere` shows it.
         let _ = MemoryPolicy::local().set();
         let arrays = Self {
             from: Memory::new(bytes, Pages::Huge)?,
             to: Memory::new(bytes, Pages::Huge)?,
         };
-        // Not all alike, or the kernel could merge the pages.
+        // Not all equal, or the kernel could merge the pages.
         for place in (0..arrays.from.bytes()).step_by(size_of::<usize>()) {
             arrays.from.write(place, place);
         }
@@ -66,8 +66,8 @@ impl Arrays {
                     }
                 }
             }
-            // Even lines first, so that what a prefetcher brings as the other half of a pair is gone when its turn
-            // comes.
+            // Even lines first, so that lines which a prefetcher loads as the other half of a pair are evicted before
+            // they are used.
             Locality::Low => {
                 for line in (0..LINES_A_ROW).step_by(2).chain((1..LINES_A_ROW).step_by(2)) {
                     for row in 0..self.rows() {
@@ -95,8 +95,8 @@ impl Arrays {
     }
 }
 
-/// A task on each of `pus` copies so many times an array of its own, all arrays together `footprint` bytes; once before
-/// it is counted.
+/// A task on each of `pus` copies its own array, for each run; all arrays together have `footprint` bytes. The first
+/// copy is not counted.
 pub fn copying(
     topology: &Topology,
     pus: &[PuId],

@@ -1,4 +1,4 @@
-//! The core itself: its clock, and how quickly it does instructions whose data are at hand.
+//! The core: its clock, and its speed for instructions whose data are in the L1.
 
 use super::runs::{Effort, seconds};
 use pinfold_core::measurement::Measured;
@@ -7,8 +7,8 @@ use std::arch::asm;
 /// Rounds of a run: some ten microseconds.
 const ROUNDS: u64 = 2048;
 
-/// The clock, in hertz: additions of registers of which each needs the one before take a cycle each on every x86-64 core.
-/// The time stamp counter is not it: that has a frequency of its own.
+/// The clock, in hertz: dependent additions of registers take a cycle each on every x86-64 core. The time stamp counter
+/// has another frequency.
 pub(super) fn frequency(effort: Effort) -> Measured {
     const ADDITIONS: u64 = 64;
     let run = || {
@@ -35,16 +35,17 @@ pub(super) fn frequency(effort: Effort) -> Measured {
     effort.least(run).rate((ADDITIONS * ROUNDS) as f64)
 }
 
-/// Loops whose instructions are counted and whose data are in the L1, as programs have them.
+/// Loops whose instructions are counted and whose data are in the L1, like those of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loop {
-    /// a[i] = s x b[i] + c[i]: no step needs another.
+    /// a[i] = s x b[i] + c[i]: the steps are independent.
     Triad,
-    /// A sum of floating-point numbers, each step of which needs the one before.
+    /// A sum of floating-point numbers: each step depends on the one before.
     Sum,
-    /// A generator of random numbers (xorshift) whose bits a branch goes by that nobody can foresee, one in eight steps.
+    /// A random number generator (xorshift) with a branch on its bits that is not predictable and taken in one of eight
+    /// steps.
     Branches,
-    /// Whole-number work on registers, four independent operations at a time.
+    /// Integer work on registers, four independent operations at a time.
     Registers,
 }
 
@@ -56,12 +57,12 @@ impl Loop {
         match self {
             Self::Triad => 6,
             Self::Sum => 5,
-            // Of the first, the one that the branch skips is skipped once in eight rounds.
+            // In the first loop, the instruction that the branch skips is skipped once in eight rounds.
             Self::Branches | Self::Registers => 14,
         }
     }
 
-    /// Goes round so many times.
+    /// Makes this many rounds.
     fn go(self, rounds: u64) {
         let mut data = [[1.0f64; 512]; 3];
         let [a, b, c] = &mut data;
@@ -130,12 +131,12 @@ impl Loop {
         std::hint::black_box(&data);
     }
 
-    /// A run's seconds.
+    /// The seconds of a run.
     pub(super) fn run(self) -> f64 {
         seconds(|| self.go(ROUNDS * 4))
     }
 
-    /// Seconds an instruction.
+    /// Seconds per instruction.
     pub(super) fn seconds_an_instruction(self, effort: Effort) -> Measured {
         effort
             .least(|| self.run())

@@ -1,9 +1,9 @@
-//! What the processor says of its caches and the kernel does not pass on.
+//! Properties of caches that the processor reports, but not the kernel.
 
 use std::arch::x86_64::__cpuid_count;
 
-/// Whether the unified or data cache of `level` holds all that the caches nearer to the core hold; `None` where the
-/// processor does not tell. (Leaf 4 of CPUID at Intel, leaf 0x8000001d at AMD, which have the same layout.)
+/// Whether the unified or data cache of `level` is inclusive of the caches nearer to the core; `None` where the
+/// processor does not report it. (Leaf 4 of CPUID for Intel, leaf 0x8000001d for AMD, which have the same layout.)
 pub(super) fn inclusive(level: u32) -> Option<bool> {
     [0x4, 0x8000_001d].into_iter().find_map(|leaf| {
         let highest = __cpuid_count(leaf & 0x8000_0000, 0).eax;

@@ -1,20 +1,20 @@
-//! How long a load takes, by how much memory is in use: one load after another, each from the address that the one before
-//! gave, through all lines in random order, so that neither prefetchers nor the core can go ahead.
+//! The latency of a load by the memory in use: dependent loads, each from the address that the one before returned,
+//! through all lines in random order, so that neither prefetchers nor the core can run ahead.
 
 use super::memory::{Chain, LINE, Memory, PAGE, lines, one_line_a_page};
 use super::runs::{Effort, seconds};
 use pinfold_core::measurement::{CurvePoint, Measured, TranslationPoint};
 
-/// Loads of a run: some ten microseconds in a cache, some hundred in memory.
+/// Loads of a run: some ten microseconds in a cache, some hundred microseconds in memory.
 const LOADS: usize = 4096;
 
-/// Loads of a chase before it is measured, at most; two rounds through what is smaller.
+/// The most loads of a chase before it is measured; two rounds for a small chain.
 const WARM_UP: usize = 6 << 20;
 
-/// Beyond this, sizes are further apart: there are few caches so large, and they take long to measure.
+/// Beyond this, sizes are further apart: few caches are so large, and measuring them takes long.
 const LARGE: usize = 64 << 20;
 
-/// Six sizes an octave from `first` on, beyond `LARGE` two, to `last`; whole pages.
+/// The sizes from `first` to `last`: six per octave, beyond `LARGE` two; whole pages.
 pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
     let mut sizes = vec![];
     let mut octave = first;
@@ -32,8 +32,8 @@ pub(super) fn sizes(first: usize, last: usize) -> Vec<usize> {
     sizes
 }
 
-/// The curve of latencies over these sizes. Strangers who share a cache come and go: there are several rounds through the
-/// sizes that are not large, and a point is the least of all.
+/// The latencies for these sizes. Other programs that share a cache disturb it for a while. So there are several rounds
+/// through the sizes that are not large, and a point is the minimum of all.
 pub(super) fn curve(memory: &Memory, sizes: &[usize], rounds: usize, effort: Effort) -> Vec<CurvePoint> {
     let mut points: Vec<CurvePoint> = sizes.iter().map(|&bytes| at_size(memory, bytes, effort)).collect();
     for _ in 1..rounds {
@@ -62,8 +62,8 @@ fn of_chain(mut chain: Chain<'_>, length: usize, effort: Effort) -> Measured {
         .scaled(1.0 / LOADS as f64)
 }
 
-/// How many loads that need nothing of each other a core has under way at once: the latency of one over the time that
-/// each of many takes. All go to lines of `bytes`, which is to be more than the caches hold.
+/// The number of independent loads that a core has in flight at once: the latency of one divided by the time per load
+/// of many. All go to lines of `bytes`, which must be larger than the caches.
 pub(super) fn parallelism(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
     fn together<const N: usize>(memory: &Memory, places: &[usize], effort: Effort) -> Measured {
         let length = places.len() / N;
@@ -91,7 +91,7 @@ pub(super) fn parallelism(memory: &Memory, bytes: usize, effort: Effort) -> Meas
     quickest.rate(one.value)
 }
 
-/// What a load takes longer because translations are missing: one line of each of so many pages, in small pages and in
+/// The additional time of a load with a missing translation: one line of each of this many pages, in small pages and in
 /// huge ones.
 pub(super) fn translation(small: &Memory, huge: &Memory, pages: usize, effort: Effort) -> TranslationPoint {
     let places = one_line_a_page(pages);
@@ -102,7 +102,7 @@ pub(super) fn translation(small: &Memory, huge: &Memory, pages: usize, effort: E
     }
 }
 
-/// A walk through lines in ascending order, which prefetchers foresee: seconds a load.
+/// A walk through lines in ascending order, which prefetchers predict: seconds per load.
 pub(super) fn foreseen(memory: &Memory, bytes: usize, effort: Effort) -> Measured {
     let places: Vec<usize> = (0..bytes / LINE).map(|line| line * LINE).collect();
     of_chain(memory.chain(&places), 0, effort)

@@ -1,4 +1,4 @@
-//! Memory to measure with: mapped for itself, in pages of a chosen size, and chains of addresses through it.
+//! Memory for measurements: mapped separately, in pages of a chosen size, and chains of addresses through it.
 
 use super::CalibrationError;
 use pinfold_core::{NodeId, digits};
@@ -14,16 +14,16 @@ pub(super) const PAGE: usize = 4096;
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// In which pages memory is mapped.
+/// The size of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pages {
-    /// Of 2 MiB, where the kernel has them: translations are hardly ever missing.
+    /// 2 MiB, where the kernel has them: translations are hardly ever missing.
     Huge,
-    /// Of 4 KiB, as programs have that ask for nothing.
+    /// 4 KiB, the default of programs.
     Small,
 }
 
-/// Zeroed memory of our own, on the node of the thread that touched it first.
+/// Zeroed memory, on the node of the thread that touched it first.
 pub(super) struct Memory {
     base: NonNull<u8>,
     bytes: usize,
@@ -62,7 +62,7 @@ impl Memory {
             Pages::Huge => nix::sys::mman::MmapAdvise::MADV_HUGEPAGE,
             Pages::Small => nix::sys::mman::MmapAdvise::MADV_NOHUGEPAGE,
         };
-        // A kernel without huge pages refuses the advice. Then all pages are small, which is what there is to measure.
+        // A kernel without huge pages refuses the advice. Then all pages are small, and these are measured.
         // SAFETY: the range is the mapping that was just made; the advice changes no content.
         let _ = unsafe { nix::sys::mman::madvise(start.cast(), length, advice) };
         // SAFETY: the offset is below `HUGE`, and the mapping is longer than `bytes` by that.
@@ -78,7 +78,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The share of the memory that the kernel keeps in huge pages; `None` where it does not tell.
+    /// The share of the memory that the kernel keeps in huge pages; `None` where it does not report it.
     pub(super) fn huge_share(&self) -> Option<f64> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let address = self.base.as_ptr() as usize;
@@ -100,14 +100,14 @@ impl Memory {
         self.bytes
     }
 
-    /// The address of byte `place`.
+    /// The address of the byte at offset `place`.
     pub(super) fn address(&self, place: usize) -> *mut u8 {
         assert!(place < self.bytes, "within the memory");
         // SAFETY: just checked.
         unsafe { self.base.as_ptr().add(place) }
     }
 
-    /// Stores a word at byte `place`, a multiple of eight.
+    /// Stores a word at offset `place`, a multiple of eight.
     pub(super) fn write(&self, place: usize, word: usize) {
         assert!(place.is_multiple_of(8), "words are aligned");
         #[expect(clippy::cast_ptr_alignment, reason = "just checked; the memory begins with a page")]
@@ -117,7 +117,7 @@ impl Memory {
         unsafe { address.write_volatile(word) }
     }
 
-    /// The word at byte `place`, a multiple of eight.
+    /// The word at offset `place`, a multiple of eight.
     #[cfg(test)]
     pub(super) fn word(&self, place: usize) -> usize {
         assert!(place.is_multiple_of(8), "words are aligned");
@@ -127,8 +127,8 @@ impl Memory {
         unsafe { address.read_volatile() }
     }
 
-    /// The share of the memory that is on none of `nodes`, of a page in each 2 MiB; `None` where the kernel does not
-    /// tell.
+    /// The share of the memory that is on none of `nodes`, for a page in each 2 MiB; `None` where the kernel does not
+    /// report it.
     pub(super) fn share_elsewhere(&self, nodes: &[NodeId]) -> Option<f64> {
         let pages: Vec<*mut u8> = (0..self.bytes).step_by(HUGE).map(|place| self.address(place)).collect();
         let mut on = vec![-1i32; pages.len()];
@@ -152,8 +152,8 @@ impl Memory {
         Some(elsewhere as f64 / there.len() as f64)
     }
 
-    /// Writes a closed chain: each place holds the address of the next, the last that of the first. Places are multiples
-    /// of eight. Returns its beginning.
+    /// Writes a closed chain: each place has the address of the next one, the last that of the first. Places are
+    /// multiples of eight. Returns its beginning.
     pub(super) fn chain(&self, places: &[usize]) -> Chain<'_> {
         for (&place, &next) in places.iter().zip(places.iter().cycle().skip(1)) {
             self.write(place, self.address(next) as usize);
@@ -173,14 +173,14 @@ impl Drop for Memory {
     }
 }
 
-/// A closed chain of addresses in memory, and where the chase is.
+/// A closed chain of addresses in memory, and the present position.
 pub(super) struct Chain<'m> {
     memory: &'m Memory,
     at: usize,
 }
 
 impl Chain<'_> {
-    /// Follows the chain for so many loads, each of which needs the value of the one before.
+    /// Follows the chain for this many dependent loads.
     pub(super) fn follow(&mut self, loads: usize) {
         let mut at = self.at;
         for _ in 0..loads / 8 {
@@ -193,7 +193,7 @@ impl Chain<'_> {
         self.at = std::hint::black_box(at);
     }
 
-    /// Follows several chains at once, which need nothing of each other.
+    /// Follows several independent chains at once.
     pub(super) fn follow_together<const N: usize>(chains: &mut [Self; N], loads: usize) {
         let mut at: [usize; N] = std::array::from_fn(|chain| chains[chain].at);
         for _ in 0..loads {
@@ -208,7 +208,7 @@ impl Chain<'_> {
     }
 }
 
-/// Shuffles places, always in the same way (Fisher and Yates; the generator is Vigna's splitmix64).
+/// Shuffles places, in the same order each time (Fisher and Yates; the generator is Vigna's splitmix64).
 pub(super) fn shuffled(mut places: Vec<usize>) -> Vec<usize> {
     let mut state = 0x5eed_u64;
     let mut random = move || {
@@ -231,8 +231,8 @@ pub(super) fn lines(bytes: usize) -> Vec<usize> {
     shuffled((0..bytes / LINE).map(|line| line * LINE).collect())
 }
 
-/// One word of each of so many small pages, in random order, each in another line of its page than its neighbours', so
-/// that they spread over the sets of a cache.
+/// One word of each of this many small pages, in random order. Neighbours use different lines of their pages, so that
+/// they are distributed over the sets of a cache.
 pub(super) fn one_line_a_page(pages: usize) -> Vec<usize> {
     let within = |page: usize| (page.wrapping_mul(0x9e37_79b9) >> 7) % (PAGE / LINE) * LINE;
     shuffled((0..pages).map(|page| page * PAGE + within(page)).collect())

@@ -1,21 +1,22 @@
-//! Measures the machine at hand with microbenchmarks of its own: what a machine model needs to know, and SAM's
-//! thresholds.
+//! Measures the machine at hand with microbenchmarks: the figures of a machine model, and SAM's thresholds.
 //!
-//! 1. The core: its clock, and how quickly it does loops whose data are at hand (`core`); atomic instructions, system
-//!    calls, and changes of threads (`system`).
-//! 2. A curve of load latencies over the memory in use, in huge pages; the levels of the caches are its steps (`latency`).
-//! 3. How many misses are under way at once, and whether prefetchers foresee a stream.
-//! 4. What missing translations cost: the same loads in small pages.
-//! 5. Between pairs of PUs of each kind: how long a line takes, and whether the two share a core (`pair`).
-//! 6. Bandwidth of each node's memory, from one core and from all that may be used (`bandwidth`), and latency between nodes.
+//! 1. The core: its clock, and its speed for loops whose data are in the L1 (`core`); atomic instructions, system
+//!    calls, and thread switches (`system`).
+//! 2. A curve of load latencies over the memory in use, in huge pages; its steps are the levels of the caches
+//!    (`latency`).
+//! 3. The number of misses in flight at once, and whether prefetchers predict a stream.
+//! 4. The cost of missing translations: the same loads in small pages.
+//! 5. Between pairs of PUs of each kind: the transfer time of a line, and whether the two share a core (`pair`).
+//! 6. Bandwidth of each node's memory, from one core and from all allowed ones (`bandwidth`), and latency between
+//!    nodes.
 //!
 //! Each figure is the minimum of many short runs (`runs`); noise only adds time.
 //!
-//! The microbenchmarks of SAM's thresholds are apart: two threads that share data (`sharing`) and tasks that copy
-//! (`copying`), as teams of threads whose runs are counted as well (`team`). `pinfold-calibrate` draws the conclusions.
+//! SAM's thresholds have microbenchmarks of their own: two threads that share data (`sharing`) and tasks that copy
+//! (`copying`), as teams of threads whose runs are counted as well (`team`). `pinfold-calibrate` evaluates the results.
 //!
-//! Known limits: the figures are those of this process. Other guests of a hypervisor may use the same last-level cache, and
-//! then it is as large as they leave it. All cores are assumed equal; one is measured.
+//! Known limits: the figures are those of this process. If other guests of a hypervisor use the same last-level cache,
+//! its measured size is what they leave. All cores are assumed equal; one is measured.
 
 mod bandwidth;
 mod copying;
@@ -52,7 +53,7 @@ use threads::on;
 /// Why the machine cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// A thread may not be put on a PU.
+    /// A thread cannot be pinned on a PU.
     #[error(
         "a thread cannot be put on CPU {pu}: {error}; measuring needs to choose CPUs, which a sandbox or a container may \
          forbid (sched_setaffinity)"
@@ -60,26 +61,26 @@ pub enum CalibrationError {
     Affinity {
         /// The PU.
         pu: PuId,
-        /// What the kernel says.
+        /// The kernel's error.
         error: io::Error,
     },
     /// There is too little memory.
     #[error("{bytes} bytes of memory cannot be had: {error}; free some, or measure less with --quick")]
     Memory {
-        /// How much was asked for.
+        /// The requested bytes.
         bytes: u64,
-        /// What the kernel says.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// The memory that is free would not be enough to go beyond the caches.
+    /// The available memory is not enough to exceed the caches.
     #[error(
         "{available} MiB of memory may be taken, and {needed} MiB are needed to measure beyond the caches; free some, \
          raise the limit of the control group (memory.max), or measure less with --quick"
     )]
     LittleMemory {
-        /// What the kernel says is available, and the control groups allow.
+        /// The bytes that the kernel reports as available, and that the control groups allow.
         available: u64,
-        /// What is needed.
+        /// The needed bytes.
         needed: u64,
     },
     /// Something cannot be counted.
@@ -87,8 +88,8 @@ pub enum CalibrationError {
     Counters(CounterError),
 }
 
-/// Measures the machine, on the PUs that may be used. `topology` is what it says of itself. `progress` is told what is
-/// measured next.
+/// Measures the machine, on the allowed PUs. `topology` is the topology that it reports. `progress` gets the name of
+/// the next measurement.
 pub fn measure(
     topology: &Topology,
     thoroughness: Thoroughness,
@@ -213,7 +214,7 @@ fn effort(runs: usize, milliseconds: u64) -> Effort {
     }
 }
 
-/// Bytes of the outermost cache of a PU; 32 MiB where the machine does not tell.
+/// Bytes of the outermost cache of a PU; 32 MiB where the machine does not report it.
 fn last_cache(topology: &Topology, pu: PuId) -> usize {
     let path = topology.path_to(pu);
     let caches = path.iter().filter_map(|&id| topology.object(id).cache);
@@ -221,7 +222,7 @@ fn last_cache(topology: &Topology, pu: PuId) -> usize {
     usize::try_from(largest).unwrap_or(usize::MAX / 8)
 }
 
-/// For each relation that there is, the first PU that has it to `pu`.
+/// For each relation, the first PU that has it to `pu`.
 fn partners(topology: &Topology, pu: PuId) -> Vec<(Relation, PuId)> {
     let others: Vec<(Relation, PuId)> = topology
         .allowed_pus()
@@ -235,7 +236,7 @@ fn partners(topology: &Topology, pu: PuId) -> Vec<(Relation, PuId)> {
         .collect()
 }
 
-/// The nodes that have PUs that may be used, with one of these PUs from each core.
+/// The nodes with allowed PUs, with one of these PUs from each core.
 fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
     let one_a_core: PuSet = topology
         .objects_of(ObjectKind::Core)
@@ -254,7 +255,7 @@ fn node_places(topology: &Topology) -> Vec<(NodeId, Vec<PuId>)> {
         .collect()
 }
 
-/// All processor time so far and what of it was stolen, in the kernel's ticks.
+/// All processor time so far and the stolen part of it, in the kernel's ticks.
 fn stolen_ticks() -> Option<(u64, u64)> {
     stolen_in(&fs::read_to_string("/proc/stat").ok()?)
 }

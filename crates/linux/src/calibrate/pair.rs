@@ -1,4 +1,4 @@
-//! Two PUs: how long a line takes from one to the other, and whether they share a core.
+//! Two PUs: the transfer time of a line between them, and whether they share a core.
 
 use super::CalibrationError;
 use super::core::Loop;
@@ -11,7 +11,7 @@ use std::arch::x86_64::{_mm_clflush, _mm_mfence};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Lines that change hands at a time: so many that the clock's own cost is small, so few that an L1 holds them.
+/// Lines per transfer: enough that the cost of reading the clock is small, few enough for an L1.
 const LINES: usize = 256;
 
 /// Round trips of a run.
@@ -29,7 +29,7 @@ pub(super) fn measure(first: PuId, second: PuId, effort: Effort) -> Result<PairM
     })
 }
 
-/// Runs `partner` on `first` until told to stop, and `work` on `second` meanwhile.
+/// Runs `partner` on `first` until it is stopped, and `work` on `second` meanwhile.
 fn with_partner<T: Send>(
     first: PuId,
     second: PuId,
@@ -37,7 +37,7 @@ fn with_partner<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, CalibrationError> {
     let stop = AtomicBool::new(false);
-    // Whether both threads may be where they should is found out before either waits for the other.
+    // Both threads are pinned before one waits for the other, so that an error ends both.
     on(first, || ())?;
     thread::scope(|scope| {
         let stop = &stop;
@@ -57,7 +57,7 @@ fn ping_pong(first: PuId, second: PuId, effort: Effort) -> Result<Measured, Cali
     struct Ball(AtomicU64);
     let ball = Ball(AtomicU64::new(0));
     let ball = &ball;
-    // Odd numbers are the second's to answer by the next even one.
+    // The second answers odd numbers by the next even one.
     let partner = move |stop: &AtomicBool| {
         let mut seen = 0;
         while !stop.load(Ordering::Relaxed) {
@@ -113,7 +113,7 @@ fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result
     let memory = &memory;
     let places: Vec<usize> = lines(2 * LINES * LINE)
         .into_iter()
-        // One line of each two, so that none is brought for its neighbour's sake.
+        // Every second line, so that no line is loaded with its neighbour.
         .filter(|place| place.is_multiple_of(2 * LINE))
         .collect();
     let places = &places;
@@ -128,7 +128,7 @@ fn transfer(first: PuId, second: PuId, modified: bool, effort: Effort) -> Result
     in_turn(first, second, effort, prepare, || seconds(|| received.follow(LINES)))
 }
 
-/// Again and again the first prepares lines and the second times what it does with them; the seconds of a line.
+/// The first prepares lines and the second times its accesses to them, again and again; the seconds per line.
 fn in_turn(
     first: PuId,
     second: PuId,
@@ -138,7 +138,7 @@ fn in_turn(
 ) -> Result<Measured, CalibrationError> {
     let meeting = &Meeting::new(2);
     let runs = effort.runs.max(3);
-    // Whether both threads may be where they should is found out before either waits for the other.
+    // Both threads are pinned before one waits for the other, so that an error ends both.
     on(first, || ())?;
     on(second, || ())?;
     thread::scope(|scope| {
@@ -171,7 +171,7 @@ fn in_turn(
     })
 }
 
-/// Takes lines out of all caches.
+/// Evicts lines from all caches.
 fn flush(memory: &Memory, places: &[usize]) {
     for &place in places {
         // SAFETY: the address is within the memory, which `address` checks.
@@ -181,8 +181,8 @@ fn flush(memory: &Memory, places: &[usize]) {
     unsafe { _mm_mfence() };
 }
 
-/// How much of every loop both do together, relative to one alone: the mean over the loops. Middle runs are compared
-/// with middle ones, since the quickest run beside another is one for which the other stood still.
+/// The throughput of both together, relative to one alone: the mean over the loops. Medians are compared with medians,
+/// since the fastest run beside another one is a run in which the other was not scheduled.
 fn throughput(first: PuId, second: PuId, effort: Effort) -> Result<f64, CalibrationError> {
     let mut ratios = vec![];
     for one in Loop::ALL {

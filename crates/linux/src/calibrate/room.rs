@@ -1,12 +1,12 @@
-//! How much memory may be taken: what the kernel says is available, and what our control groups still allow. Who takes
-//! more is killed, and is told nothing before.
+//! The memory that may be used: what the kernel reports as available, and what the control groups still allow. A
+//! process that takes more is killed without a warning.
 
 use super::CalibrationError;
 use pinfold_core::digits;
 use std::fs;
 use std::path::Path;
 
-/// Refuses to take so many bytes where there are not as many; where the kernel does not tell, nothing is refused.
+/// Returns an error where fewer bytes than these are available; none where the kernel does not report it.
 pub fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
     match available(Path::new("/")) {
         Some(available) if available < needed as u64 => Err(CalibrationError::LittleMemory {
@@ -17,12 +17,12 @@ pub fn enough_memory(needed: usize) -> Result<(), CalibrationError> {
     }
 }
 
-/// Bytes that may be taken; `root` is where /proc and /sys are.
+/// Bytes that may be used; `root` is the root of /proc and /sys.
 fn available(root: &Path) -> Option<u64> {
     let meminfo = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mount = root.join("sys/fs/cgroup");
-    // Version 2, the only one of which a process is in one group. A group that we do not see is one of another
+    // Version 2, the only one in which a process is in one group. A group that is not visible is one of another
     // namespace.
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
     let own = group.map(|group| mount.join(group));
@@ -31,14 +31,14 @@ fn available(root: &Path) -> Option<u64> {
     rooms.chain(of_system(&meminfo)).min()
 }
 
-/// Bytes that /proc/meminfo says are available.
+/// Bytes that /proc/meminfo reports as available.
 fn of_system(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = digits::decimal(line.trim().trim_end_matches(" kB"))?;
     Some(kilobytes << 10)
 }
 
-/// Bytes that a control group allows beyond what it has. What it has of files is given up when memory is wanted.
+/// Bytes that a control group allows in addition to its present use. Its page cache is reclaimed when memory is needed.
 fn room(folder: &Path) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let most: u64 = digits::decimal(read("memory.max")?.trim())?;
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(of_system("MemTotal: 1 kB\n"), None);
     }
 
-    /// What is available on a system of these files.
+    /// The available bytes on a system with these files.
     fn on(files: &[(&str, &str)]) -> Option<u64> {
         let root = tempfile::tempdir().unwrap();
         for (file, text) in files {

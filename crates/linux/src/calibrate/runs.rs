@@ -3,17 +3,17 @@
 use pinfold_core::measurement::Measured;
 use std::time::{Duration, Instant};
 
-/// How much is measured.
+/// How many runs a figure takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Runs of a figure.
     pub runs: usize,
-    /// How long one figure may take; there are fewer runs then, at least three.
+    /// The time limit of one figure; it has fewer runs then, but at least three.
     pub longest: Duration,
 }
 
 impl Effort {
-    /// Does `run` again and again, which returns the seconds that the measured part of it took.
+    /// Repeats `run`, which returns the seconds of its measured part.
     pub(super) fn least(self, mut run: impl FnMut() -> f64) -> Measured {
         let begin = Instant::now();
         let mut times = vec![];

@@ -1,10 +1,10 @@
-//! Two threads that share data, as SAM's first microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
-//! 2.1): they take a lock in turn, change what it protects, and compute; the less they compute, the more often they
-//! share.
+//! Two threads that share data: SAM's first microbenchmark (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015, section
+//! 2.1). They take a lock in turn, change the data that it protects, and compute; the less they compute, the more often
+//! they share.
 //!
-//! The lock goes from one to the other and back. So each access finds the lines where the other has left them, whoever
-//! is the quicker, and all accesses of one are as many as those of the other. Lock and data are in lines of their own,
-//! two apart, since some prefetchers bring lines in pairs.
+//! The lock alternates between the threads. So each access finds the lines in the cache of the other one, at any speed
+//! of the two, and both make the same number of accesses. Lock and data are in separate lines, two apart, since some
+//! prefetchers load lines in pairs.
 
 use super::CalibrationError;
 use super::team::{CountSource, Uncounted, timed_runs};
@@ -14,7 +14,7 @@ use std::arch::asm;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the two share.
+/// The shared data.
 #[derive(Default)]
 struct Shared {
     lock: Lock,
@@ -25,7 +25,7 @@ struct Shared {
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// A lock that is free for one turn after the other: twice the turn whose it is, and one more while it is taken.
+/// A lock that is taken in turn: twice the number of the turn, plus one while it is taken.
 #[derive(Default)]
 struct Lock(Line);
 
@@ -47,7 +47,7 @@ impl Lock {
 }
 
 impl Shared {
-    /// Accesses of the thread whose turns are `next`, the second after it, and so on.
+    /// Accesses of the thread with the turns `next`, the second after it, and so on.
     fn access(&self, next: &mut u64, accesses: u64, instructions: u32) {
         for _ in 0..accesses {
             self.lock.take(*next);
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// So many instructions on registers, rounded down to whole rounds.
+/// This many instructions on registers, rounded down to whole rounds.
 fn compute(instructions: u32) {
     const ROUND: u32 = 8;
     let rounds = u64::from(instructions / ROUND);
@@ -81,17 +81,17 @@ fn compute(instructions: u32) {
     }
 }
 
-/// How two threads that share data are measured.
+/// The duration of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharingEffort {
-    /// Seconds that a run lasts at least.
+    /// The least duration of a run.
     pub run: Duration,
-    /// How often each pair of PUs is measured, in turn with the other.
+    /// The number of rounds.
     pub rounds: usize,
 }
 
 /// Measures threads with `instructions` between two accesses, on two PUs `together` and on two `apart`. A round has a
-/// run of each, so that a clock that changes, or another program, disturbs both.
+/// run of each, so that a change of the clock, or another program, disturbs both.
 pub fn sharing(
     together: [PuId; 2],
     apart: [PuId; 2],
@@ -101,7 +101,7 @@ pub fn sharing(
 ) -> Result<SharedRuns, CalibrationError> {
     let accesses = accesses_that_last(apart, instructions, effort.run)?;
     let run = |pus| {
-        // The first of the two, which is not counted, brings lines, code and clock to where they will be.
+        // The first of the two is not counted: it warms up lines, code and clock.
         let mut both = share(pus, instructions, &[accesses / 4 + 1, accesses], source)?;
         Ok(both.pop().expect("two runs"))
     };
@@ -130,7 +130,7 @@ fn share(
     Ok(done)
 }
 
-/// How many accesses take so long.
+/// The number of accesses that take this long.
 fn accesses_that_last(pus: [PuId; 2], instructions: u32, least: Duration) -> Result<u64, CalibrationError> {
     const FEWEST: u64 = 16;
     const MOST: u64 = 1 << 30;

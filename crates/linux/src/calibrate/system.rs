@@ -1,4 +1,4 @@
-//! What the kernel and atomic instructions cost.
+//! The costs of the kernel and of atomic instructions.
 
 use super::CalibrationError;
 use super::runs::{Effort, seconds};
@@ -21,7 +21,7 @@ pub(super) fn pause(effort: Effort) -> Measured {
     repeated(effort, std::hint::spin_loop)
 }
 
-/// Seconds of an atomic addition to a line that the core has.
+/// Seconds of an atomic addition to a line in the core's L1.
 pub(super) fn atomic(effort: Effort) -> Measured {
     let word = AtomicU64::new(0);
     repeated(effort, || {
@@ -106,7 +106,7 @@ fn wake(word: &AtomicU32) {
     };
 }
 
-/// Sleeps while the word is `value`, or for no reason.
+/// Sleeps while the word is `value`; may also wake up without a reason.
 fn sleep(word: &AtomicU32, value: u32) {
     // SAFETY: the kernel reads the word, which lives during the call; there is no time limit, which is a null pointer.
     unsafe {

@@ -1,8 +1,8 @@
-//! Threads on chosen PUs that do runs at the same time, timed and counted.
+//! Threads on chosen PUs that make runs at the same time, timed and counted.
 //!
-//! Each thread is put on its PU, prepares what it works on, and opens its counters. For each run all meet, work, and
-//! meet again. Counts are read before the second meeting, so that a thread's waiting for the others is not in them.
-//! With the last run the threads end, and so do their masks and counters.
+//! Each thread is pinned on its PU, prepares its data, and opens its counters. For each run all threads synchronise,
+//! work, and synchronise again. Counts are read before the second synchronisation, so that waiting for the others is
+//! not counted. After the last run the threads end, and with them their masks and counters.
 
 use super::CalibrationError;
 use super::threads::{Meeting, pin};
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Where counts come from: the hardware, or a test.
+/// The source of counts: the hardware, or a test.
 pub trait CountSource: Sync {
-    /// The counters of the calling thread, which count from now on.
+    /// The counters of the calling thread, which begin to count.
     fn of_this_thread(&self) -> Result<Box<dyn ThreadCounts + '_>, CounterError>;
 }
 
 /// The counters of one thread.
 pub trait ThreadCounts {
-    /// The totals so far, always in the same order; `None` for what could not be read.
+    /// The totals so far, always in the same order; `None` for a count that is not available.
     fn totals(&mut self) -> Vec<Option<Count>>;
 }
 
@@ -52,8 +52,8 @@ impl ThreadCounts for Uncounted {
     }
 }
 
-/// A thread on each of `pus` makes a member by `prepare`, which is told the thread's position, and then does `work`
-/// with it for each of `amounts`.
+/// A thread on each of `pus` makes its data by `prepare` from its position, and then does `work` with them for each of
+/// `amounts`. Returns a run for each amount.
 pub(super) fn timed_runs<M>(
     pus: &[PuId],
     source: &dyn CountSource,
@@ -72,7 +72,7 @@ pub(super) fn timed_runs<M>(
         meeting.meet();
         let (mut member, mut counters) = ready?;
         if given_up.load(Ordering::Acquire) {
-            // Another one tells why.
+            // Another thread returns the error.
             return Ok(vec![]);
         }
         let mut timed = vec![];
@@ -118,7 +118,7 @@ mod tests {
     use crate::affinity::CpuMask;
     use std::sync::atomic::AtomicU64;
 
-    /// Each thread's first total is what all threads have read so far; each reading adds ten to it, but of the second
+    /// Each thread's first total is the sum over all threads so far. Each reading adds ten to it, except for the second
     /// event.
     struct Tens(AtomicU64);
 

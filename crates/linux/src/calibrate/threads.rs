@@ -6,7 +6,7 @@ use pinfold_core::PuId;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Does `work` in a thread of its own on `pu`.
+/// Does `work` in a new thread on `pu`.
 pub(super) fn on<T: Send>(pu: PuId, work: impl FnOnce() -> T + Send) -> Result<T, CalibrationError> {
     thread::scope(|scope| {
         scope
@@ -19,14 +19,14 @@ pub(super) fn on<T: Send>(pu: PuId, work: impl FnOnce() -> T + Send) -> Result<T
     })
 }
 
-/// Puts the calling thread on one PU.
+/// Pins the calling thread on one PU.
 pub(super) fn pin(pu: PuId) -> Result<(), CalibrationError> {
     CpuMask::single(pu)
         .give_to(0)
         .map_err(|error| CalibrationError::Affinity { pu, error })
 }
 
-/// Where threads meet: they spin, since a sleeper wakes up late.
+/// A barrier: threads spin, since a sleeping thread wakes up late.
 pub(super) struct Meeting {
     members: usize,
     arrivals: AtomicUsize,
@@ -40,7 +40,7 @@ impl Meeting {
         }
     }
 
-    /// Goes on when all members have come as often as the caller.
+    /// Continues when all members have come as often as the caller.
     pub(super) fn meet(&self) {
         let mine = self.arrivals.fetch_add(1, Ordering::AcqRel);
         let all = (mine / self.members + 1) * self.members;

@@ -1,4 +1,4 @@
-//! Why something cannot be counted, in words that name the remedy.
+//! Why something cannot be counted, with the remedy.
 
 use super::event::{Permission, Source};
 use crate::nearest::suggestion;
@@ -13,16 +13,16 @@ use std::path::Path;
 /// Why something cannot be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
-    /// libpfm4 fails for a reason of its own.
+    /// Any other error of libpfm4.
     #[error(transparent)]
     Library(#[from] PfmError),
     /// No PMU that libpfm4 knows has this event.
     #[error(
-        "there is no event `{name}`{}; `pinfold events PATTERN` lists what there is",
+        "there is no event `{name}`{}; `pinfold events PATTERN` lists the events",
         suggestion(nearest)
     )]
     UnknownEvent {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The names nearest to it.
         nearest: Vec<String>,
@@ -30,7 +30,7 @@ pub enum CounterError {
     /// libpfm4 knows no PMU of the name before `::`.
     #[error("there is no PMU `{pmu}` for the event `{name}`{}", suggestion(nearest))]
     UnknownPmu {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// Its part before `::`.
         pmu: String,
@@ -38,13 +38,13 @@ pub enum CounterError {
         nearest: Vec<String>,
     },
     /// The event exists, but not with this unit mask or modifier, or it needs one.
-    #[error("event `{name}` is not to be had so: {why}; what can follow its name: {}", choices.join(" "))]
+    #[error("event `{name}` cannot be counted like this: {why}; what can follow its name: {}", choices.join(" "))]
     UnknownAttribute {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// libpfm4's words.
+        /// libpfm4's message.
         why: String,
-        /// What can follow the event's name.
+        /// The attributes that can follow the event's name.
         choices: Vec<String>,
     },
     /// The event belongs to another processor.
@@ -54,31 +54,31 @@ pub enum CounterError {
         if here.is_empty() { "no processor that libpfm4 knows".to_owned() } else { here.join(", ") }
     )]
     OtherProcessor {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The PMUs that have it.
         known_for: Vec<String>,
         /// The processor PMUs of this machine.
         here: Vec<String>,
     },
-    /// The event is right for this processor, but the kernel has no counter for it.
+    /// The event belongs to this processor, but the kernel has no counter for it.
     #[error("this machine has no counter for `{name}`: {why}; what needs none: regions, heartbeat, uprobe:SYMBOL")]
     NoCounter {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// What the kernel said, and what it can mean.
+        /// The kernel's answer, and its possible causes.
         why: String,
     },
     /// The event is counted for a whole package.
     #[error("`{name}` is counted for a whole package and not for one task; choose an event of a processor core")]
     NotPerTask {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
-    /// We may not count it.
+    /// No permission to count it.
     #[error("`{name}` may not be counted: {why}")]
     Forbidden {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// What forbids it, and the remedy.
         why: String,
@@ -89,12 +89,12 @@ pub enum CounterError {
          {limit}; raise the limit by ulimit -n, or count fewer events"
     )]
     TooManyFiles {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The soft limit of open files.
         limit: u64,
     },
-    /// The thread is no more.
+    /// The thread has ended.
     #[error("thread {thread} has ended, so nothing can be counted of it")]
     Ended {
         /// Its kernel id.
@@ -103,7 +103,7 @@ pub enum CounterError {
     /// The function to probe was not found.
     #[error(transparent)]
     Symbol(#[from] SymbolError),
-    /// The text is no probe.
+    /// The text is no name of a probe.
     #[error("`{text}` names no function to probe: {why}; write uprobe:SYMBOL or uprobe:PATH:SYMBOL")]
     UprobeSyntax {
         /// The whole text.
@@ -116,17 +116,17 @@ pub enum CounterError {
         "this kernel offers no uprobes ({file}: {source}); it was built without CONFIG_UPROBE_EVENTS, or /sys is hidden"
     )]
     NoUprobes {
-        /// The file that should tell the PMU's number.
+        /// The file with the PMU's number.
         file: String,
-        /// Why it does not.
+        /// The error.
         source: io::Error,
     },
-    /// Anything else that the kernel says.
+    /// Any other error of the kernel.
     #[error("`{name}` cannot be counted: perf_event_open: {source}")]
     Open {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -139,7 +139,7 @@ pub(super) struct Refused<'a> {
     pub(super) error: Errno,
 }
 
-/// What the kernel's refusal means. The codes are those of `perf_event_open(2)`.
+/// The meaning of the kernel's refusal. The codes are those of `perf_event_open(2)`.
 pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
     let Refused { source, thread, error } = refused;
     let name = source.name.clone();
@@ -150,7 +150,7 @@ pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
         },
         Errno::ENOSYS => CounterError::NoCounter {
             name,
-            why: "the kernel, or the sandbox around us, has no perf_event_open".to_owned(),
+            why: "the kernel, or the sandbox around pinfold, has no perf_event_open".to_owned(),
         },
         Errno::EACCES | Errno::EPERM => CounterError::Forbidden {
             name,
@@ -168,9 +168,8 @@ pub(super) fn explain(root: &Path, refused: Refused<'_>) -> CounterError {
     }
 }
 
-/// What forbids a counter that needs `permission`, and who can permit it. The levels are those of
-/// `perf_event_paranoid` in the kernel's Documentation/admin-guide/sysctl/kernel.rst; Debian and Ubuntu add 3 and 4,
-/// which forbid everything.
+/// What forbids a counter that needs `permission`, and the remedy. The levels are those of `perf_event_paranoid` in the
+/// kernel's Documentation/admin-guide/sysctl/kernel.rst; Debian and Ubuntu add 3 and 4, which forbid all counters.
 pub(crate) fn forbidden(root: &Path, permission: Permission) -> String {
     const CAPABILITY: &str = "the capability CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
     let highest = match permission {

@@ -1,4 +1,4 @@
-//! From a name to what `perf_event_open(2)` takes.
+//! Resolves a name to the arguments of `perf_event_open(2)`.
 
 use super::Request;
 use super::error::{CounterError, Refused, explain};
@@ -14,36 +14,36 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{self, Path};
 
-/// How many PMUs a message names.
+/// The number of PMUs in a message.
 const NAMED_PMUS: usize = 4;
 
-/// One metric, as the kernel takes it.
+/// One metric, resolved for the kernel.
 pub(super) struct Source {
-    /// What the user asked for.
+    /// The requested metric.
     pub(super) name: String,
     pub(super) metric: Metric,
     pub(super) attributes: sys::perf_event_attr,
-    /// What to fall back to where the kernel may not be counted: user space only. `None` where that is no choice.
+    /// The alternative where the kernel may not be counted: user space only. `None` where that would count nothing.
     user_only: Option<sys::perf_event_attr>,
-    /// The binary of a uprobe, to which `config1` of the attributes points when it is opened.
+    /// The binary of a uprobe; `config1` of the attributes points to it when it is opened.
     pub(super) probed_path: Option<CString>,
 }
 
-/// What the kernel asks of us before it counts.
+/// The permission that the kernel requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// To count user space of our own tasks.
+    /// To count user space of the user's own tasks.
     UserSpace,
-    /// To count the kernel on behalf of our own tasks.
+    /// To count the kernel on behalf of the user's own tasks.
     Kernel,
-    /// To observe whatever runs on a CPU.
+    /// To observe all tasks on a CPU.
     AllCpus,
-    /// `CAP_PERFMON`: uprobes change a program's text for everybody, so `perf_event_paranoid` does not matter.
+    /// `CAP_PERFMON`: uprobes change a program's code for all users, so `perf_event_paranoid` does not matter.
     Capability,
 }
 
 impl Source {
-    /// Whether the kernel itself counts it, without a hardware counter.
+    /// Whether it is a software event, without a hardware counter.
     pub(super) fn is_software(&self) -> bool {
         self.probed_path.is_some()
             || matches!(
@@ -62,8 +62,8 @@ impl Source {
         }
     }
 
-    /// The same source after it was opened on the calling thread; user space only, where more is not permitted and
-    /// user space is worth counting.
+    /// The same source after it was opened on the calling thread. It counts user space only where more is not permitted
+    /// and user space is useful.
     pub(super) fn admitted(mut self, root: &Path) -> Result<Self, CounterError> {
         let refusal = |source: &Self| {
             Group::open(std::slice::from_ref(source), &[0], 0)
@@ -89,7 +89,7 @@ impl Source {
     }
 }
 
-/// Resolves a request; `root` is where /sys is.
+/// Resolves a request; `root` is the root of /sys.
 pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterError> {
     let metric = |unit: &str, source| Metric {
         name: request.metric_name(),
@@ -125,7 +125,7 @@ pub(super) fn resolve(root: &Path, request: &Request) -> Result<Source, CounterE
     }
 }
 
-/// Whether the tables have the event, with or without the kernel's consent to count it.
+/// Whether the tables have the event, independent of the permission to count it.
 fn is_listed(library: &Library, pmu: &Pmu, event: &str) -> bool {
     let base = event.split(':').next().unwrap_or(event);
     let events = library.events(pmu);
@@ -144,8 +144,8 @@ fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
         })
 }
 
-/// Finds an event among the PMUs that are present, the kernel's generic names first. Gives how it is counted, how it
-/// is counted in user space only where that is a choice.
+/// Finds an event among the present PMUs, the kernel's generic names first. Returns its attributes, and its attributes
+/// for user space only where that is useful.
 fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys::perf_event_attr>), CounterError> {
     let (wanted_pmu, event) = match name.split_once("::") {
         Some((pmu, event)) => (Some(pmu), event),
@@ -174,7 +174,8 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
             Ok(_) if pmu.kind == PmuKind::Uncore => return Err(CounterError::NotPerTask { name: name.to_owned() }),
             Ok(encoding) => return Ok(privileges(library, &full, encoding)?),
             Err(PfmError::Attribute { why, .. }) if refusal.is_none() => refusal = Some((why, pmu)),
-            // libpfm4 encodes some of these only where the kernel offers the PMU, which a virtual machine may not.
+            // libpfm4 encodes some of these only where the kernel has the PMU, which is not so on some virtual
+            // machines.
             Err(_) if pmu.kind == PmuKind::Uncore && is_listed(library, pmu, event) => {
                 return Err(CounterError::NotPerTask { name: name.to_owned() });
             }
@@ -217,9 +218,9 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
     })
 }
 
-/// How an event is counted: as it was encoded for user space, except for software events. They happen in the kernel,
-/// so the kernel is counted as well; user space only is what remains where that is forbidden, but not for events that
-/// never happen in user space and would count nothing.
+/// The attributes of an event: as encoded for user space, except for software events. They happen in the kernel, so the
+/// kernel is counted as well. User space only is the alternative where that is forbidden, but not for events that never
+/// happen in user space.
 fn privileges(
     library: &Library,
     full_name: &str,
@@ -240,7 +241,7 @@ fn privileges(
     Ok((both, user_only))
 }
 
-/// What one count of an event is, where its encoding or its name tells.
+/// The unit of a count, where the encoding or the name shows it.
 fn unit(encoding: &Encoding) -> &'static str {
     let config = u32::try_from(encoding.config()).unwrap_or(u32::MAX);
     match (encoding.event_type(), config) {
@@ -263,7 +264,7 @@ fn unit(encoding: &Encoding) -> &'static str {
     }
 }
 
-/// What can follow the name of `event`, each with its colon.
+/// The attributes that can follow the name of `event`, each with its colon.
 fn choices(library: &Library, pmu: &Pmu, event: &str) -> Vec<String> {
     let base = event.split(':').next().unwrap_or(event);
     library
@@ -280,8 +281,9 @@ fn choices(library: &Library, pmu: &Pmu, event: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The events whose names are nearest to `event`, among those of the PMUs that are wanted first and, where none is like
-/// it, those among all that it misspells: what this machine has not is no good guess at a word. Those of absent and of uncore PMUs carry the prefix that they need.
+/// The events whose names are nearest to `event`: first among those of the wanted PMUs. Where none is similar, among
+/// all events of which it is a misspelling, since an event that this machine lacks is a bad suggestion for a mere part
+/// of a name. Those of absent and of uncore PMUs have the prefix that they need.
 pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, event: &str) -> Vec<String> {
     let base = event.split(':').next().unwrap_or(event);
     let names = |pmus: &mut dyn Iterator<Item = &Pmu>| {
@@ -308,7 +310,7 @@ pub(super) fn nearest_events(library: &Library, first: impl Fn(&Pmu) -> bool, ev
     }
 }
 
-/// The first few of `names`, and how many more there are.
+/// The first few of `names`, and the number of the others.
 fn shortened(mut names: Vec<String>) -> Vec<String> {
     if names.len() > NAMED_PMUS {
         let more = names.len() - NAMED_PMUS;
@@ -348,7 +350,7 @@ pub fn parse_uprobe(text: &str, executable: &Path) -> Result<Request, CounterErr
     })
 }
 
-/// The position of the first colon that has no other beside it.
+/// The position of the first single colon.
 fn lone_colon(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     (0..bytes.len()).find(|&position| {

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// What a group's read gives before the values: their number, the time enabled and the time running, of 8 bytes each
+/// The header of a group's read: the number of values, the time enabled and the time running, of 8 bytes each
 /// (`PERF_FORMAT_GROUP`, `PERF_FORMAT_TOTAL_TIME_ENABLED` and `PERF_FORMAT_TOTAL_TIME_RUNNING`).
 const HEADER_WORDS: usize = 3;
 const WORD: usize = size_of::<u64>();
@@ -21,7 +21,7 @@ pub(super) struct Group {
     leader: File,
     /// Kept open: a counter that is closed leaves its group.
     _followers: Vec<OwnedFd>,
-    /// To which metric each value belongs.
+    /// The metric of each value.
     metrics: Vec<usize>,
     buffer: Vec<u8>,
 }
@@ -42,7 +42,7 @@ impl Group {
         })
     }
 
-    /// Puts the totals where they belong in `counts`; leaves `None` there when the kernel does not give them.
+    /// Writes the totals to their positions in `counts`; these stay `None` when the kernel does not return them.
     pub(super) fn read_into(&mut self, counts: &mut [Option<Count>]) {
         if self.leader.read(&mut self.buffer).ok() != Some(self.buffer.len()) {
             return;
@@ -63,7 +63,7 @@ impl Group {
         }
     }
 
-    /// Whether the kernel has let the group count since it was opened for the calling thread.
+    /// Whether the group has counted since it was opened for the calling thread.
     fn runs(&mut self) -> bool {
         let mut counts = vec![None; self.metrics.iter().max().map_or(0, |last| last + 1)];
         self.read_into(&mut counts);
@@ -79,7 +79,8 @@ pub(super) fn arrange(sources: &[Source]) -> Result<Vec<Vec<usize>>, Refused<'_>
     for kind in [hardware, software] {
         groups.extend(fill(&kind, |members| {
             let mut group = Group::open(sources, members, 0)?;
-            // The kernel takes some groups that can never count, because the watchdog or another user holds a counter.
+            // The kernel accepts some groups that can never count, because the watchdog or another program holds a
+            // counter.
             if members.len() > 1 && !group.runs() {
                 return Err(Refused {
                     source: &sources[members[members.len() - 1]],
@@ -93,8 +94,8 @@ pub(super) fn arrange(sources: &[Source]) -> Result<Vec<Vec<usize>>, Refused<'_>
     Ok(groups)
 }
 
-/// Puts each of `members` in the group before it where `attempt` allows that group, and in a new one where it says
-/// that they do not go together.
+/// Adds each of `members` to the group before it where `attempt` accepts that group, and to a new one where it says
+/// that they do not fit together.
 fn fill<'a>(
     members: &[usize],
     mut attempt: impl FnMut(&[usize]) -> Result<(), Refused<'a>>,
@@ -115,7 +116,7 @@ fn fill<'a>(
     Ok(groups)
 }
 
-/// Opens one counter for `thread` on whatever PU it runs.
+/// Opens one counter for `thread` on any PU.
 fn open<'a>(source: &'a Source, thread: i32, leader: Option<&OwnedFd>) -> Result<OwnedFd, Refused<'a>> {
     let mut attributes = source.attributes;
     attributes.read_format =
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// The groups that come out where the kernel refuses a group with this error once it has more than `most` members.
+    /// The groups that result where the kernel refuses a group of more than `most` members with this error.
     fn groups(members: &[usize], most: usize, error: Errno) -> Result<Vec<Vec<usize>>, Errno> {
         let source = event::resolve(Path::new("/"), &Request::Event("task-clock".to_owned())).unwrap();
         let attempt = |group: &[usize]| {

@@ -1,19 +1,18 @@
 //! Counts per task: hardware and software events, and probes on functions, through `perf_event_open(2)`.
 //!
-//! 1. `Plan::new` resolves each request to what the kernel takes: an event's name by libpfm4, a function's name to
-//!    its place in the binary.
-//! 2. It opens each on the calling thread, so that what cannot be counted is said before the program starts.
-//! 3. It arranges them in groups, which the kernel schedules together and which one `read(2)` reads: an event joins
-//!    the group before it where the kernel lets it, and else begins another. Events of the kernel's own (software
-//!    events and uprobes) never wait for hardware, so they are in groups apart.
+//! 1. `Plan::new` resolves each request to arguments for the kernel: libpfm4 resolves an event's name, the symbol table
+//!    a function's name.
+//! 2. It opens each on the calling thread, so that an error is reported before the program starts.
+//! 3. It arranges them in groups, which the kernel schedules together and which one `read(2)` reads: an event joins the
+//!    group before it where the kernel accepts that, and else begins another group. Software events and uprobes never
+//!    wait for hardware, so they have groups of their own.
 //! 4. `Plan::open` opens the same groups for one thread of the program; `TaskCounters::read` reads them.
 //!
-//! Hardware events count user space unless their name says otherwise (`:k`): what the kernel does on behalf of a
-//! thread is no progress of the program. Software events happen in the kernel and are counted in both where that is
-//! permitted.
+//! Hardware events count user space unless their name says otherwise (`:k`): the kernel's work for a thread is no
+//! progress of the program. Software events happen in the kernel and are counted in both where that is permitted.
 //!
-//! Known limits: counters that are per package (uncore, RAPL) do not count for a task and are refused. Each event of
-//! each task takes a file descriptor. A group that has to share the hardware is scaled by the reader of `Count`.
+//! Known limits: counters of a package (uncore, RAPL) do not count for a task and are refused. Each event of each task
+//! takes a file descriptor. A reader of `Count` scales the counts of a multiplexed group.
 
 mod error;
 mod event;
@@ -33,16 +32,16 @@ use pinfold_core::{Count, Metric};
 use std::hint;
 use std::path::{Path, PathBuf};
 
-/// What to count of each task.
+/// What to count for each task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// An event by libpfm4's name, which includes perf's generic ones: `instructions`, `page-faults`,
     /// `INSTRUCTION_RETIRED`, `ivb_ep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM`; `:u` and `:k` count user space or
     /// the kernel only.
     Event(String),
-    /// How often a function is entered.
+    /// The number of calls of a function.
     Uprobe {
-        /// Its name, mangled or as a person writes it.
+        /// Its name, mangled or demangled.
         symbol: String,
         /// The ELF binary or library that contains it.
         binary: PathBuf,
@@ -50,7 +49,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The name of the metric that it gives: `event:NAME`, `uprobe:SYMBOL`.
+    /// The name of its metric: `event:NAME`, `uprobe:SYMBOL`.
     pub fn metric_name(&self) -> String {
         match self {
             Self::Event(name) => format!("event:{name}"),
@@ -59,7 +58,7 @@ impl Request {
     }
 }
 
-/// What each task gets: resolved and tried once, before the program starts.
+/// The counters of each task: resolved and tried once, before the program starts.
 pub struct Plan {
     /// The root of the file system in which /proc and /sys are.
     root: PathBuf,
@@ -78,14 +77,14 @@ pub struct TaskCounters {
 /// Whether something can be counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It can.
+    /// Yes.
     Available,
     /// This machine does not have it.
     Absent {
-        /// Why, and what else there is.
+        /// Why, and the alternatives.
         why: String,
     },
-    /// This machine has it, but we may not.
+    /// This machine has it, but it is not permitted.
     Forbidden {
         /// What forbids it, and the remedy.
         why: String,
@@ -118,8 +117,8 @@ impl Plan {
         &self.metrics
     }
 
-    /// Opens the counters of one thread (its kernel id; 0 is the calling thread). They count from now on, and only
-    /// this thread: those that it creates get counters of their own.
+    /// Opens the counters of one thread (its kernel id; 0 is the calling thread). They begin to count, for this thread
+    /// only: the threads that it creates need counters of their own.
     pub fn open(&self, thread: i32) -> Result<TaskCounters, CounterError> {
         let groups = self
             .groups
@@ -135,8 +134,8 @@ impl Plan {
 }
 
 impl TaskCounters {
-    /// The totals, one per metric of the plan and in its order; `None` for what could not be read. A task that has
-    /// ended keeps its last ones.
+    /// The totals, one per metric of the plan and in its order; `None` for a count that is not available. A task that
+    /// has ended keeps its last totals.
     pub fn read(&mut self) -> Vec<Option<Count>> {
         let mut counts = vec![None; self.metrics];
         for group in &mut self.groups {
@@ -146,7 +145,7 @@ impl TaskCounters {
     }
 }
 
-/// Whether this machine counts hardware events, tried by counting instructions of the calling thread.
+/// Whether this machine counts hardware events: a test with instructions of the calling thread.
 pub fn hardware_counters() -> Availability {
     let counted = Plan::new(&[Request::Event("instructions".to_owned())]).and_then(|plan| {
         let mut counters = plan.open(0)?;
@@ -167,7 +166,7 @@ pub fn hardware_counters() -> Availability {
 }
 
 /// Whether `event` of `pmu` can be counted for the calling thread. An event that needs a unit mask is tried with its
-/// first.
+/// first one.
 pub fn availability(pmu: &Pmu, event: &pfm::Event) -> Availability {
     let name = format!("{}::{}", pmu.name, event.name);
     let is_unit_mask = |attribute: &&Attribute| attribute.kind == AttributeKind::UnitMask;
@@ -183,8 +182,8 @@ pub fn availability(pmu: &Pmu, event: &pfm::Event) -> Availability {
     }
 }
 
-/// The events whose names are nearest to `name`, among those of the PMUs that are present and, where none is like it,
-/// among all; at most three.
+/// The events whose names are nearest to `name`, among those of the present PMUs and, where none is similar, among all;
+/// at most three.
 pub fn nearest_events(name: &str) -> Result<Vec<String>, CounterError> {
     Ok(event::nearest_events(pfm::library()?, |pmu| pmu.present, name))
 }

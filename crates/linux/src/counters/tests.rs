@@ -74,7 +74,7 @@ fn event(name: &str) -> Request {
     Request::Event(name.to_owned())
 }
 
-/// The plan; `None`, with a word, where the kernel does not let us.
+/// The plan; `None`, with a message, where the kernel does not permit it.
 fn permitted(requests: &[Request]) -> Option<Plan> {
     match Plan::new(requests) {
         Err(error @ (CounterError::Forbidden { .. } | CounterError::NoUprobes { .. })) => {

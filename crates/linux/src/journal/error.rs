@@ -1,22 +1,22 @@
-//! Why a journal cannot be had.
+//! Why a journal is not available.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A journal cannot be had.
+/// A journal is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file system says no.
+    /// The file system reports an error.
     #[error("{} cannot be {done}: {error}; name another directory with --journals", path.display())]
     File {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What was to be done with it.
+        /// The operation.
         done: &'static str,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// Others could write there what we would undo.
+    /// Other users could write changes there that pinfold would roll back.
     #[error(
         "{} belongs to user {owner} and has mode {mode:o}: journals are only believed in a directory that is ours and that \
          nobody else may write to; name another with --journals", path.display()
@@ -29,7 +29,7 @@ pub enum JournalError {
         /// Its permissions.
         mode: u32,
     },
-    /// `/proc` has other numbers than the system calls.
+    /// `/proc` numbers processes differently than the system calls.
     #[error(
         "/proc belongs to another PID namespace than pinfold, so that its numbers are other threads' here; run pinfold by \
          `unshare --mount-proc pinfold`"
@@ -37,7 +37,7 @@ pub enum JournalError {
     AnotherProc,
 }
 
-/// What makes an error of the file system one of the journal.
+/// Makes an error of the file system one of the journal.
 pub(super) fn failure(path: &Path, done: &'static str) -> impl FnOnce(io::Error) -> JournalError {
     let path = path.to_path_buf();
     move |error| JournalError::File { path, done, error }

@@ -1,4 +1,4 @@
-//! Journals that a killed pinfold has left: reading them, and rolling back what they record.
+//! Journals of a killed pinfold: reads them, and rolls back what they record.
 
 use super::error::{JournalError, failure};
 use super::origin::{Elsewhere, Origin, Relation};
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 /// The extension of a journal that cannot be read.
 const DAMAGED: &str = "damaged";
 
-/// Why a file of a journal's name is left alone.
+/// Why a file with a journal's name is left alone.
 pub(super) const NO_JOURNAL: &str = "it does not begin as a journal does";
 
-/// What a journal's file says.
+/// The content of a journal's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) changes: BTreeMap<Target, Change>,
     pub(super) kept: bool,
-    /// Where it was written; `None` where its first line does not say so.
+    /// Its origin; `None` where its first line does not have it.
     pub(super) origin: Option<Origin>,
     /// Why it cannot be read to its end.
     pub(super) damage: Option<String>,
 }
 
 impl Contents {
-    /// Reads up to the last whole record, or up to the first that is damaged.
+    /// Reads up to the last whole record, or up to the first damaged one.
     pub(super) fn read(bytes: &[u8]) -> Self {
         let mut contents = Self::default();
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
@@ -71,7 +71,7 @@ impl Contents {
     }
 }
 
-/// Whether to wait for whoever has a journal locked.
+/// Whether to wait for the process that has a journal locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     Never,
@@ -81,19 +81,19 @@ pub(crate) enum Waiting {
 /// A journal in a directory.
 #[derive(Debug)]
 pub enum Found {
-    /// That of a pinfold that runs.
+    /// The journal of a running pinfold.
     Running(PathBuf),
     /// One that cannot be opened.
     Unreadable(PathBuf, io::Error),
-    /// A file with the name of one that is none, and why. It was not touched.
+    /// A file with a journal's name that is none, and why. It was not touched.
     NotOurs(PathBuf, &'static str),
-    /// One that is about threads of other namespaces: it is left alone.
+    /// A journal of threads of other namespaces: it is left alone.
     Elsewhere(PathBuf, Elsewhere),
-    /// One that was left.
+    /// The journal of a killed pinfold.
     Left(Left),
 }
 
-/// A journal that was left; nobody else works on it as long as this is there.
+/// The journal of a killed pinfold; it is locked while this value exists.
 #[derive(Debug)]
 pub struct Left {
     path: PathBuf,
@@ -102,7 +102,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Opens and reads the journal at `path`; `None` where there is none any more.
+    /// Opens and reads the journal at `path`; `None` where it does not exist any more.
     pub(crate) fn open(path: &Path, here: &Origin, waiting: Waiting) -> Result<Option<Found>, JournalError> {
         loop {
             let mut file = match own::open(path, OpenOptions::new().read(true).write(true)) {
@@ -119,7 +119,7 @@ impl Left {
             let Some(lock) = lock.map_err(failure(path, "locked"))? else {
                 return Ok(Some(Found::Running(path.to_path_buf())));
             };
-            // Whoever had it locked may have removed or replaced it in between.
+            // The process that had it locked may have removed or replaced it meanwhile.
             if !own::is_at(&lock, path) {
                 continue;
             }
@@ -156,22 +156,22 @@ impl Left {
         &self.path
     }
 
-    /// Why it cannot be read to its end, if so; what precedes the damage is there.
+    /// Why it cannot be read to its end, if so; the records before the damage are used.
     pub fn damage(&self) -> Option<&str> {
         self.contents.damage.as_deref()
     }
 
-    /// Whether what was changed shall stay so, by the wish of who began it.
+    /// Whether its changes shall stay, because the user asked for it.
     pub fn kept(&self) -> bool {
         self.contents.kept
     }
 
-    /// Makes undone what the journal says and what is still as pinfold made it; with `dry_run` only says so.
+    /// Rolls back the changes that are still as pinfold made them; `dry_run` only reports the calls.
     pub fn roll_back(&self, roots: &Roots, dry_run: bool) -> RolledBack {
         roll_back::roll_back(self.contents.changes.values(), roots, dry_run, true)
     }
 
-    /// Removes the file, or sets it aside where it is damaged; the name that it has now, then.
+    /// Removes the file, or renames it where it is damaged; then returns the new name.
     pub fn settle(self) -> Result<Option<PathBuf>, JournalError> {
         if self.contents.damage.is_none() {
             fs::remove_file(&self.path).map_err(failure(&self.path, "removed"))?;
@@ -184,7 +184,7 @@ impl Left {
                 _ => format!("{DAMAGED}-{number}"),
             };
             let aside = self.path.with_extension(extension);
-            // A link, and no renaming, which would replace what has this name.
+            // A link and not a renaming, which would replace a file of this name.
             match fs::hard_link(&self.path, &aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 linked => {
@@ -203,7 +203,8 @@ pub(crate) fn roll_back_abandoned(path: &Path, here: &Origin) {
         && !left.kept()
         && left.roll_back(&Roots::default(), false).failed() == 0
     {
-        // What could not be undone stays for `pinfold reset`; so does what is damaged, which is to be told of.
+        // Changes that could not be rolled back remain for `pinfold reset`; so does a damaged journal, which has to be
+        // reported.
         if left.damage().is_none() {
             let _ = left.settle();
         }

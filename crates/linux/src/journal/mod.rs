@@ -1,22 +1,25 @@
-//! What pinfold has changed on this machine, written down before it is done, with what was there before.
+//! The journal: each change that outlives pinfold is written before it is made, with the state before it.
 //!
-//! 1. Before a change is made it is appended, as one line in one write, to a file that is this process's own
-//!    (`Journal`), in a directory of such files (`Directory`). When the change is undone, or what it was about is gone,
-//!    that is appended too.
-//! 2. The file is locked for as long as its pinfold lives. An orderly end undoes everything and removes it.
-//! 3. A file that nobody has locked is what a killed pinfold has left. Its guard (`guard`), `pinfold reset`, or whoever
-//!    calls `Left::undo` makes undone what is still as pinfold made it, and removes the file.
-//! 4. When a file has grown to several times what it says, it is written anew and replaced.
+//! 1. Before a change is made it is appended, as one line in one write, to this process's own file (`Journal`) in a
+//!    directory of such files (`Directory`). When the change is rolled back, or its target has ended, that is appended
+//!    too.
+//! 2. The file is locked while its pinfold lives. At its normal end pinfold rolls all changes back and removes the
+//!    file.
+//! 3. An unlocked file is from a killed pinfold. Its guard (`guard`), `pinfold reset`, or any other caller of
+//!    `Left::roll_back` rolls back what is still as pinfold made it, and removes the file.
+//! 4. When a file has grown to several times its content, it is written again and replaced.
 //!
-//! The directory is in memory (`/run`): what the kernel has taken over a kill leaves whole, and the end of the machine
-//! ends masks and registers as well as the file. So nothing is ever forced to a disk, and a change costs one system call.
-//! A file of an earlier boot, should the directory outlive one, is void. One of other namespaces, where a directory is shared
-//! by containers, is left alone (`origin`).
+//! The directory is in memory (`/run`): data that the kernel has taken survive a kill, and a reboot resets masks and
+//! registers as well as the file. So nothing is synced to a disk, and a change costs one system call. If the directory
+//! outlives a boot, a file of an earlier boot is void. A file of other namespaces, in a directory that containers
+//! share, is left alone (`origin`).
 //!
-//! A file counts as a journal only if it is a regular file of this user that begins as journals do (`record::is_begun`).
-//! Anything else, whatever its name, is neither opened through a symbolic link, nor changed, renamed or removed.
+//! A file counts as a journal only if it is a regular file of this user that begins as journals do
+//! (`record::is_begun`). pinfold does not follow symbolic links there, and does not change, rename or remove other
+//! files, whatever their names are.
 //!
-//! Another kind of change is another case of `Change`, a line for it in `record`, and what rolls it back in `roll_back`.
+//! A new kind of change needs a variant of `Change`, a line in `record`, and the code in `roll_back` that rolls it
+//! back.
 
 mod error;
 mod left;
@@ -51,14 +54,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The extension of a journal's file, and of one that is being made.
+/// The extension of a journal's file, and of a journal that is being made.
 const WHOLE: &str = "journal";
 const UNFINISHED: &str = "unfinished";
 
-/// A journal is not written anew before it has this many bytes.
+/// A journal is not written again before it has this many bytes.
 const SMALL: u64 = 1 << 16;
 
-/// Where journals are.
+/// The directory of journals.
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -79,14 +82,14 @@ impl Directory {
         }
     }
 
-    /// The directory at `path`, which is made where there is none.
+    /// The directory at `path`; it is made where there is none.
     pub fn new(path: &Path) -> Result<Self, JournalError> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
         made.map_err(failure(path, "made"))?;
         Self::existing(path)
     }
 
-    /// The directory at `path`; `None` where there is none, so that nothing can be left there.
+    /// The directory at `path`; `None` where there is none, so that there are no journals.
     pub fn find(path: &Path) -> Result<Option<Self>, JournalError> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -99,7 +102,7 @@ impl Directory {
         let named = fs::symlink_metadata(path).map_err(failure(path, "read"))?;
         let user = nix::unistd::geteuid().as_raw();
         let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-        // Where a symbolic link leads is for its owner to say.
+        // The owner of a symbolic link decides where it leads.
         let led_by_another = named.is_symlink() && ![0, user].contains(&named.uid());
         if owner != user || mode & 0o022 != 0 || led_by_another {
             let owner = if led_by_another { named.uid() } else { owner };
@@ -112,7 +115,7 @@ impl Directory {
         })
     }
 
-    /// What is there, in the order of the files' names.
+    /// The journals, in the order of the files' names.
     pub fn survey(&self) -> Result<Vec<Found>, JournalError> {
         let entries = fs::read_dir(&self.path).map_err(failure(&self.path, "read"))?;
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -133,13 +136,13 @@ impl Directory {
     }
 }
 
-/// Removes a journal that was never finished: nobody has begun to change anything with it. One that is being made is locked,
-/// but for an instant in which its maker finds it gone and makes another. Why it stays, where it is no journal.
+/// Removes an unfinished journal: no change was made with it. A journal that is being made is locked, except for an
+/// instant in which its maker finds it removed and makes another. Returns why it stays, where it is no journal.
 fn remove_unfinished(path: &Path) -> Option<&'static str> {
     let file = match own::open(path, OpenOptions::new().read(true)) {
         Ok(Own::File(file)) => file,
         Ok(Own::Foreign(why)) => return Some(why),
-        // It has gone, or cannot be read; neither is anything to undo.
+        // It was removed, or cannot be read; there is nothing to roll back in either case.
         Err(_) => return None,
     };
     match own::lock(file) {
@@ -152,7 +155,7 @@ fn remove_unfinished(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether an unfinished file is a journal's: it begins as one, or is empty and has a name that we give.
+/// Whether an unfinished file is a journal's: it begins as one, or is empty and has a journal's name.
 fn is_unfinished(file: &File, path: &Path) -> bool {
     let mut begin = vec![];
     if file.take(record::BEGIN_LENGTH).read_to_end(&mut begin).is_err() {
@@ -170,20 +173,20 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: LockedFile,
     here: Origin,
-    /// What is changed now.
+    /// The changes in force.
     changes: BTreeMap<Target, Change>,
     /// Bytes in the file.
     length: u64,
-    /// Bytes after it was last written anew.
+    /// Bytes after the last compaction.
     fresh_length: u64,
     kept: bool,
-    /// Undoes what the journal says if we die. Dropped last.
+    /// Rolls back the changes of the journal if this process dies. Dropped last.
     guard: Option<Guard>,
 }
 
 impl Journal {
-    /// Begins a journal, with a guard. The earlier in a process's life the fewer threads it has that the guard is a
-    /// copy of.
+    /// Begins a journal, with a guard. The earlier this is called, the fewer threads the process has of which the guard
+    /// is a copy.
     pub(crate) fn begin(directory: &Directory) -> Result<Self, JournalError> {
         let mut journal = Self::begin_unguarded(directory)?;
         let guard = Guard::start(|| roll_back_abandoned(&journal.path, &journal.here))
@@ -204,7 +207,8 @@ impl Journal {
                 }
                 written => written.map_err(failure(&path, "made"))?,
             };
-            // A link, and no renaming: another process with our number, in another container, is not to lose its file.
+            // A link and not a renaming: another process with the same number, in another container, must not lose its
+            // file.
             let linked = fs::hard_link(path.with_extension(UNFINISHED), &path);
             let _ = fs::remove_file(path.with_extension(UNFINISHED));
             match linked {
@@ -231,7 +235,7 @@ impl Journal {
         self.guard.as_ref().map(Guard::process)
     }
 
-    /// Notes a change that is about to be made. One that cannot be noted is not to be made.
+    /// Writes a change that is about to be made. A change that cannot be written must not be made.
     pub(crate) fn note(&mut self, change: Change) -> io::Result<()> {
         self.append(&Record::Change(change.clone()))?;
         self.changes.insert(change.target(), change);
@@ -239,7 +243,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Notes that a thread is about to be pinned on `pinned`, and was by us on `replaced`.
+    /// Writes that a thread is about to be pinned on `pinned`, and was pinned on `replaced` by pinfold before.
     pub(crate) fn note_pinning(
         &mut self,
         procfs: &Procfs,
@@ -262,7 +266,7 @@ impl Journal {
         }))
     }
 
-    /// Where an orphan that was born on `pu` would run without us, if it was born with a mask of ours (`orphans`).
+    /// The original mask of an orphan that was created on `pu`, if it was created with a mask of pinfold's (`orphans`).
     pub(crate) fn original_of_orphan(
         &self,
         procfs: &Procfs,
@@ -280,21 +284,21 @@ impl Journal {
         })
     }
 
-    /// What is noted of a target as changed.
+    /// The change of a target that is in force.
     pub(crate) fn change(&self, target: Target) -> Option<&Change> {
         self.changes.get(&target)
     }
 
-    /// Forgets what is as it was before, or gone.
+    /// Removes a change that was rolled back, or whose target has ended.
     pub(crate) fn rolled_back(&mut self, target: Target) {
         if self.changes.remove(&target).is_some() {
-            // A stale record does no harm: what it says is compared with what is.
+            // An old record does no harm: rolling back compares it with the present state.
             let _ = self.append(&Record::RolledBack(target));
             self.shorten();
         }
     }
 
-    /// Makes all changes of registers undone; tells what could not be, or is left alone.
+    /// Rolls back all changes of registers; returns what could not be rolled back or is left alone.
     pub(crate) fn give_back_registers(&mut self, registers: &Registers) -> Vec<String> {
         let changes: Vec<Change> = self.changes.values().cloned().collect();
         let mut told = vec![];
@@ -311,8 +315,9 @@ impl Journal {
         told
     }
 
-    /// Gives all threads their masks back, those too that were begun with one of ours; tells what was done, and what was not.
-    /// Without `orphans` only those whose creator lives, for all others have got theirs back already.
+    /// Restores the masks of all threads, also of children that were created with one of them; returns what was done,
+    /// and what failed. Without `orphans` only those whose creator lives, since the others already have their masks
+    /// back.
     pub(crate) fn give_back_masks(&mut self, procfs: &Procfs, orphans: bool) -> RolledBack {
         let is_mask = |change: &&Change| matches!(change, Change::Mask(_));
         let changes: Vec<Change> = self.changes.values().filter(is_mask).cloned().collect();
@@ -332,7 +337,7 @@ impl Journal {
         rolled_back
     }
 
-    /// What is changed now shall stay so when we end.
+    /// The changes in force shall stay after the end of this process.
     pub(crate) fn keep(&mut self) {
         if !std::mem::replace(&mut self.kept, true) {
             let _ = self.append(&Record::Kept);
@@ -342,7 +347,7 @@ impl Journal {
     fn append(&mut self, record: &Record) -> io::Result<()> {
         let line = record.to_line();
         if let Err(error) = (&*self.file).write_all(line.as_bytes()) {
-            // A part of a line would be taken for damage as soon as another follows.
+            // A partial line would be damage if another line followed it.
             let _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -350,10 +355,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the file anew when it has grown to several times what it says.
+    /// Writes the file again when it has grown to several times its content.
     fn shorten(&mut self) {
         if self.length > SMALL && self.length > 4 * self.fresh_length {
-            // Where that fails the file goes on growing, and still says everything.
+            // If that fails, the file continues to grow, and is still complete.
             let _ = self.write_anew();
         }
     }
@@ -367,7 +372,7 @@ impl Journal {
     }
 }
 
-/// A journal in which nothing is left to undo goes with its process.
+/// A journal without changes in force is removed with its process.
 impl Drop for Journal {
     fn drop(&mut self) {
         if self.changes.is_empty() {
@@ -376,8 +381,8 @@ impl Drop for Journal {
     }
 }
 
-/// Writes an unfinished journal beside `path`; its file, locked, and its length. What is there and no journal stays:
-/// `AlreadyExists`.
+/// Writes an unfinished journal beside `path`; returns its file, locked, and its length. A file that is no journal
+/// stays: `AlreadyExists`.
 fn write_new(
     path: &Path,
     here: &Origin,
@@ -397,7 +402,7 @@ fn write_new(
         let Own::File(file) = own::open(&unfinished, options.read(true).append(true).create(true))? else {
             return Err(io::ErrorKind::AlreadyExists.into());
         };
-        // Another who surveys the directory may have it locked, to remove it.
+        // Another process that reads the directory may have it locked, to remove it.
         let Some(file) = own::lock(file)? else { continue };
         if !own::is_at(&file, &unfinished) {
             continue;

@@ -1,11 +1,11 @@
-//! Where a journal was written: which boot of the machine, and which namespaces its numbers and times belong to.
+//! The origin of a journal: the boot of the machine, and the namespaces of its numbers and times.
 //!
-//! Numbers of processes mean something in one PID namespace, and start times in one time namespace; the boot's identifier
-//! is the same in all containers of a machine. A journal of other namespaces is left alone: here its threads would be
-//! other threads or none. `Elsewhere` says where it can be undone.
+//! Process numbers are valid in one PID namespace, and start times in one time namespace; the boot's identifier is the
+//! same in all containers of a machine. A journal of other namespaces is left alone: here its numbers name other
+//! threads or none. `Elsewhere` says where it can be rolled back.
 //!
-//! A PID namespace ends with its last process. The first namespace of the machine sees all processes, so that there a
-//! namespace that no process has is known to have ended, and with it every thread of the journal.
+//! A PID namespace ends with its last process. The first namespace of the machine sees all processes. So a namespace
+//! without processes is known there to have ended, with all threads of the journal.
 
 use super::error::{JournalError, failure};
 use crate::procfs::Procfs;
@@ -22,7 +22,7 @@ const FIRST: u64 = 0xEFFF_FFFC;
 /// Nanoseconds in a second.
 const SECOND: i64 = 1_000_000_000;
 
-/// Where a journal was written.
+/// The origin of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// The boot of the machine.
@@ -31,12 +31,12 @@ pub(crate) struct Origin {
     pub(crate) namespaces: Option<Namespaces>,
 }
 
-/// What a process's numbers and times are relative to.
+/// The namespaces that a process's numbers and times are relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Namespaces {
     /// The PID namespace.
     pub(crate) pid: PidNamespace,
-    /// What the time namespace adds to the time since boot, in nanoseconds.
+    /// The offset of the time namespace to the time since boot, in nanoseconds.
     pub(crate) boot_offset: i64,
 }
 
@@ -47,26 +47,26 @@ pub(crate) struct PidNamespace {
     pub(crate) inode: u64,
 }
 
-/// As readlink(1) shows it.
+/// As readlink(1) prints it.
 impl fmt::Display for PidNamespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pid:[{}]", self.inode)
     }
 }
 
-/// What the journal of one origin is to a process of another.
+/// The relation of a journal to a process of another origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     /// It is about threads that this process can name.
     Here,
-    /// The machine has been booted since.
+    /// The machine was rebooted since.
     EarlierBoot,
     /// It is about threads of other namespaces.
     Elsewhere(Namespaces),
 }
 
 impl Origin {
-    /// That of this process.
+    /// The origin of this process.
     pub(super) fn here(procfs: &Procfs) -> Result<Self, JournalError> {
         let boot = procfs.root().join("sys/kernel/random/boot_id");
         let boot = fs::read_to_string(&boot).map_err(failure(&boot, "read"))?;
@@ -82,7 +82,7 @@ impl Origin {
         })
     }
 
-    /// What a journal that was written at `other` is to a process that is here.
+    /// The relation of a journal from `other` to a process of this origin.
     pub(super) fn relation(&self, other: &Self) -> Relation {
         if self.boot != other.boot {
             return Relation::EarlierBoot;
@@ -100,7 +100,7 @@ impl Origin {
 }
 
 impl Namespaces {
-    /// Those of a process: its number, or `self`.
+    /// The namespaces of a process: its number, or `self`.
     fn of(procfs: &Procfs, process: &str) -> io::Result<Self> {
         let namespace = fs::metadata(procfs.file(process, "ns/pid"))?;
         // A kernel without time namespaces has no such file.
@@ -127,21 +127,21 @@ fn boot_offset(text: &str) -> i64 {
     line.and_then(offset).unwrap_or(0)
 }
 
-/// Why a journal is left alone here, and how it can be undone.
+/// Why a journal is left alone here, and how it can be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     namespaces: Namespaces,
-    /// Whether the boot offset differs from that of here.
+    /// Whether the boot offset differs from that of this process.
     other_time: bool,
-    /// A process of these namespaces, if one is seen from here.
+    /// A process of these namespaces that is visible from here, if there is one.
     process: Option<i32>,
     /// The directory of the journal.
     directory: PathBuf,
 }
 
 impl Elsewhere {
-    /// Looks for the namespaces of the journal at `path`; `None` where they have ended, and all threads of the journal with
-    /// them.
+    /// Looks for the namespaces of the journal at `path`; `None` where they have ended, and with them all threads of
+    /// the journal.
     pub(super) fn find(path: &Path, procfs: &Procfs, here: &Origin, namespaces: Namespaces) -> Option<Self> {
         let mut may_live = !here.sees_all();
         let mut found = None;
@@ -151,7 +151,8 @@ impl Elsewhere {
                     may_live |= of.pid == namespaces.pid;
                     found = found.or((of == namespaces).then_some(process));
                 }
-                // One that may not be looked at may be of that namespace, unless it is of the same one as /proc.
+                // A process whose namespace cannot be read may be of that namespace, unless it has the same one as
+                // /proc.
                 Err(_) => may_live |= procfs.is_in_nested_namespace(process),
             }
         }
@@ -164,7 +165,7 @@ impl Elsewhere {
     }
 }
 
-/// Which namespaces, and what undoes the journal.
+/// The namespaces, and the command that rolls the journal back.
 impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Namespaces { pid, boot_offset } = self.namespaces;
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_names_no_namespaces_is_taken_for_one_of_here() {
+    fn a_journal_without_namespaces_counts_as_one_of_this_process() {
         let here = origin(Some(namespaces(7, 0)));
         assert_eq!(here.relation(&origin(None)), Relation::Here);
     }
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(boot_offset(""), 0);
     }
 
-    /// A `/proc` with these processes, each in the PID namespace of a file of its own; the namespaces of each.
+    /// A `/proc` with these processes, each in the PID namespace of its own file; returns the namespaces.
     fn machine(processes: &[i32]) -> (tempfile::TempDir, Procfs, Vec<Namespaces>) {
         let root = tempfile::tempdir().unwrap();
         let procfs = Procfs::new(root.path());

@@ -1,20 +1,19 @@
-//! Processes whose creator has ended: by which rule one is taken for the child of a pinned thread.
+//! Processes whose creator has ended: the rule by which a process counts as the child of a pinned thread.
 //!
-//! A child is born with its creator's mask. When the creator ends, the first process of the PID namespace becomes its
-//! parent, and nothing in `/proc` says any more who the creator was: `sh -c "x &"` and a daemon's double fork do so
-//! within a millisecond. A process is taken for a descendant of a thread of the journal when all of this holds:
+//! A child inherits its creator's mask. When the creator ends, the first process of the PID namespace becomes the
+//! parent, and `/proc` no longer shows the creator: `sh -c "x &"` and a daemon's double fork do so within a
+//! millisecond. A process counts as a descendant of a thread of the journal when all of this holds:
 //!
 //! 1. Its parent is the first process of its PID namespace.
 //! 2. It began after the thread was pinned.
-//! 3. It is in the control groups of the thread's process: children are born in them, and what a service manager or a batch
-//!    system begins is in others.
+//! 3. It is in the control groups of the thread's process. Children inherit these, and a service manager or a batch
+//!    system starts its processes in others.
 //!
-//! Then each of its threads that has the mask of one PU on which that thread was pinned, and no other mask, gets that
-//! thread's original mask.
+//! Then each of its threads whose mask is the one PU on which that thread was pinned gets that thread's original mask.
 //!
-//! Limits. A process that a person has begun by `taskset` in the same control groups, on exactly that PU, after the thread
-//! was pinned, and whose creator has ended, is taken for a descendant. One that another process than the first has
-//! adopted (`PR_SET_CHILD_SUBREAPER`) is not found.
+//! Limits: a process that a user has started by `taskset` in the same control groups, on exactly that PU, after the
+//! thread was pinned, and whose creator has ended, counts as a descendant. A process that was adopted by another
+//! process than the first (`PR_SET_CHILD_SUBREAPER`) is not found.
 
 use super::record::MaskChange;
 use crate::affinity::CpuMask;
@@ -22,8 +21,8 @@ use crate::procfs::{Procfs, ThreadStat};
 use pinfold_core::PuId;
 use std::collections::BTreeMap;
 
-/// The PUs on which threads were pinned that may be creators of `process`, each with where that thread would run without
-/// us; `None` where the process is no orphan of theirs.
+/// The PUs on which threads were pinned that may have created `process`, each with that thread's original mask; `None`
+/// where the process is no orphan of theirs.
 pub(super) fn pinnings<'a>(
     changes: impl IntoIterator<Item = &'a MaskChange>,
     procfs: &Procfs,

@@ -1,8 +1,8 @@
 //! The records of a journal: one line each, which begins with the checksum of the rest of it.
 //!
-//! `docs/formats.md` describes the lines. They are text so that an administrator can read what a dead pinfold has done.
-//! A line that a kill has cut off has no end, and is no record; any other line that does not fit its checksum, or that
-//! says nothing known, is damage.
+//! `docs/formats.md` describes the lines. They are text so that an administrator can read what a killed pinfold has
+//! done. A line that a kill has truncated has no end, and is no record. Any other line that does not fit its checksum,
+//! or has an unknown content, is damage.
 
 use super::origin::{Namespaces, Origin, PidNamespace};
 use crate::affinity::CpuMask;
@@ -10,10 +10,10 @@ use pinfold_core::{PuId, PuSet, digits};
 use std::fmt::{self, Write as _};
 use std::str::SplitAsciiWhitespace;
 
-/// The version of the format. Version 1, which does not name namespaces, is read too.
+/// The version of the format. Version 1, which has no namespaces, is read too.
 pub(super) const VERSION: u32 = 2;
 
-/// As many bytes of a file as tell whether it is a journal.
+/// The number of bytes of a file that show whether it is a journal.
 pub(crate) const BEGIN_LENGTH: u64 = 17;
 
 /// Whether a file begins as a journal of any version does: with a checksum and the word `journal`.
@@ -23,7 +23,7 @@ pub(crate) fn is_begun(bytes: &[u8]) -> bool {
         .is_some_and(|(checksum, rest)| checksum.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b" journal "))
 }
 
-/// What was, or is about to be, changed, and what was there before.
+/// A change that was, or is about to be, made, with the state before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A thread was pinned.
@@ -37,24 +37,24 @@ pub enum Change {
 pub struct MaskChange {
     /// Which thread.
     pub thread: Thread,
-    /// Where it would run without us.
+    /// Its original mask.
     pub original: CpuMask,
-    /// Where we had pinned it before this change; `None` where we had not.
+    /// Where pinfold had pinned it before this change; `None` where it had not.
     pub replaced: Option<PuId>,
     /// Where it is pinned.
     pub pinned: PuId,
-    /// Since when it has been pinned, here or there, in clock ticks since boot.
+    /// Since when pinfold has pinned it, on this PU or another, in clock ticks since boot.
     pub since: u64,
     /// A checksum of the control groups of its process; `None` where they are not known.
     pub groups: Option<u32>,
 }
 
-/// A thread for as long as the machine runs: numbers are used again, but not with the same start time.
+/// A thread for as long as the machine runs: a number may be reused, but not with the same start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Thread {
     /// Its process.
     pub process: i32,
-    /// Its own number.
+    /// Its number.
     pub thread: i32,
     /// When it began, in clock ticks since boot.
     pub start: u64,
@@ -63,21 +63,21 @@ pub struct Thread {
 /// Bits of a model-specific register were changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterChange {
-    /// Of which PU.
+    /// The PU.
     pub pu: PuId,
     /// The register's number.
     pub register: u32,
-    /// Which bits are ours; all others stay as they are.
+    /// The bits that pinfold changes; all others stay as they are.
     pub bits: u64,
-    /// What these bits were before us.
+    /// The original value of these bits.
     pub original: u64,
-    /// What we had made of them before this change; `None` where we had not.
+    /// The value that pinfold gave them before this change; `None` where it had not.
     pub replaced: Option<u64>,
-    /// What they become.
+    /// Their new value.
     pub written: u64,
 }
 
-/// What a change is about: a later change of the same replaces the earlier one.
+/// The target of a change: a later change of the same target replaces the earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The mask of this thread.
@@ -87,7 +87,7 @@ pub enum Target {
 }
 
 impl Change {
-    /// What it is about.
+    /// Its target.
     pub fn target(&self) -> Target {
         match self {
             Self::Mask(change) => Target::Mask(change.thread),
@@ -99,15 +99,15 @@ impl Change {
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// The first one: where the journal was written.
+    /// The first line: the origin of the journal.
     Begin(Origin),
     /// The first one of another version of the format.
     OtherVersion(u32),
-    /// This is about to be done.
+    /// This change is about to be made.
     Change(Change),
-    /// This is as it was before us again, or gone.
+    /// This change was rolled back, or its target has ended.
     RolledBack(Target),
-    /// What is changed now shall stay so.
+    /// The changes in force shall stay.
     Kept,
 }
 
@@ -139,7 +139,7 @@ impl Record {
                     }),
                 }),
                 version => {
-                    // Its words are not known.
+                    // Its fields are not known.
                     words.by_ref().for_each(drop);
                     Self::OtherVersion(version)
                 }
@@ -268,8 +268,11 @@ fn hexadecimal(word: &str) -> Option<u64> {
     digits::hexadecimal(word.strip_prefix("0x")?)
 }
 
-/// Reads a word in which `-` stands for nothing.
-#[expect(clippy::option_option, reason = "the outer one tells of damage, as everywhere here")]
+/// Reads a word in which `-` stands for none.
+#[expect(
+    clippy::option_option,
+    reason = "the outer one is `None` for damage, as everywhere here"
+)]
 fn optional<T>(word: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
     if word == "-" { Some(None) } else { parse(word).map(Some) }
 }

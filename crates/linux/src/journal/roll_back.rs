@@ -1,21 +1,21 @@
-//! Making undone what a journal says.
+//! Rolls back the changes of a journal.
 //!
-//! 1. A process is held by a pidfd, and a thread is the one of the journal when its start time is. Whatever else bears
-//!    the number is left alone.
-//! 2. A thread whose mask is one PU, and the PU is the one on which the journal says that it is pinned now or was pinned
-//!    before (a kill may have come between the record and the change), gets its original mask back. Any other mask was
-//!    chosen since by the thread or by somebody else, and stays.
-//! 3. Threads and child processes that such a process has begun since have inherited masks. One that is not in the
-//!    journal and has a mask of one PU on which a thread of its process, or of a process that it descends from, was
-//!    pinned gets that thread's original mask. So does an orphan that was begun by such a thread (`orphans`), with whatever
-//!    it has begun. This is repeated until nothing is left to do, and once more a little
-//!    later: a thread may be begun by one that has not had its mask back.
-//! 4. Bits of a register that are as the journal says that they were made get their original value back; the other bits
-//!    of the register stay as they are. Bits that somebody else has changed since stay.
+//! 1. A process is held by a pidfd, and a thread is the one of the journal if its start time is equal. Any other task
+//!    with this number is left alone.
+//! 2. A thread is rolled back if its mask is the one PU on which the journal says that it is or was pinned (a kill may
+//!    have come between the record and the change). It gets its original mask. Any other mask was set since by the
+//!    thread or by another program, and stays.
+//! 3. Threads and child processes that such a process has created since have inherited masks. A thread that is not in
+//!    the journal gets the original mask of a thread of its process, or of a process that it descends from, if its mask
+//!    is the one PU on which that thread was pinned. So does an orphan that such a thread has created (`orphans`), with
+//!    its children. This is repeated until nothing remains, and once more a little later: a thread without its original
+//!    mask may create another one.
+//! 4. Bits of a register that still have the value that pinfold gave them get their original value. The other bits of
+//!    the register stay, and so do bits that another program has changed since.
 //!
-//! Limits. A thread that has given itself just the mask that we gave it is taken for pinned by us. The kernel changes masks by thread number: a thread
-//! that ends, and whose number goes once around all numbers to a new one, between the look at its start time and the
-//! change, would be missed.
+//! Limits: a thread that has set exactly the mask that pinfold gave it counts as pinned by pinfold. The kernel changes
+//! masks by thread number. If a thread ends between the check of its start time and the change, and its number is
+//! reused in that time, the new thread would be changed.
 
 use super::orphans;
 use super::record::{Change, MaskChange, RegisterChange};
@@ -28,7 +28,7 @@ use pinfold_core::PuId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Where the machine's files are.
+/// The roots of the machine's files.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
     /// `/proc`.
@@ -37,33 +37,33 @@ pub struct Roots {
     pub registers: Registers,
 }
 
-/// One call, and what came of it.
+/// One call, with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolledBackCall {
     /// The call.
     pub action: Action,
-    /// Why it failed; `None` where it did not, or was not made.
+    /// Why it failed; `None` where it succeeded or was not made.
     pub failure: Option<String>,
 }
 
-/// What came of making a journal undone.
+/// The result of rolling a journal back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledBack {
     /// The calls, in order.
     pub calls: Vec<RolledBackCall>,
-    /// What was changed since by somebody else, and is left alone, in words.
+    /// What another program has changed since, and is left alone, as text.
     pub left_alone: Vec<String>,
-    /// What could not be looked at, and why.
+    /// What could not be read, and why.
     pub unknown: Vec<String>,
 }
 
 impl RolledBack {
-    /// How many changes are not undone that should be.
+    /// The number of changes that could not be rolled back.
     pub fn failed(&self) -> usize {
         self.unknown.len() + self.calls.iter().filter(|call| call.failure.is_some()).count()
     }
 
-    /// The threads that could not be given their masks back.
+    /// The threads whose masks could not be restored.
     pub(super) fn failed_threads(&self) -> impl Iterator<Item = i32> + '_ {
         let failed = self.calls.iter().filter(|call| call.failure.is_some());
         failed.filter_map(|call| match call.action {
@@ -72,7 +72,7 @@ impl RolledBack {
         })
     }
 
-    /// What is not as it was before, in words.
+    /// What is not as it was before, as text.
     pub fn problems(&self) -> Vec<String> {
         let failures = self.calls.iter().filter_map(|call| {
             let failure = call.failure.as_ref()?;
@@ -87,18 +87,18 @@ impl RolledBack {
     }
 }
 
-/// What is to be done with something that pinfold has changed.
+/// The decision about a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict<T> {
-    /// It is as it was before already.
+    /// It is already rolled back.
     AsBefore,
     /// It is as pinfold made it, and gets this back.
     GiveBack(T),
-    /// Somebody else has changed it since.
+    /// Another program has changed it since.
     LeaveAlone,
 }
 
-/// Of a thread whose mask is `now`.
+/// For a thread whose mask is `now`.
 fn mask_verdict<'a>(change: &'a MaskChange, now: &CpuMask) -> Verdict<&'a CpuMask> {
     if *now == change.original {
         return Verdict::AsBefore;
@@ -109,7 +109,7 @@ fn mask_verdict<'a>(change: &'a MaskChange, now: &CpuMask) -> Verdict<&'a CpuMas
     }
 }
 
-/// Of a register whose value is `now`.
+/// For a register whose value is `now`.
 fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
     let ours = now & change.bits;
     if ours == change.original {
@@ -121,7 +121,7 @@ fn register_verdict(change: &RegisterChange, now: u64) -> Verdict<u64> {
     }
 }
 
-/// Makes these changes undone, or only says which calls that needs. With `orphans` it looks for orphans, too.
+/// Rolls back these changes, or only returns the calls for it. With `orphans` it also looks for orphans.
 pub(super) fn roll_back<'a>(
     changes: impl IntoIterator<Item = &'a Change>,
     roots: &Roots,
@@ -177,10 +177,10 @@ pub(super) fn roll_back_register(
     });
 }
 
-/// Longer than the kernel takes for a thread between copying its creator's mask and showing it in `/proc`.
+/// Longer than the kernel takes from copying a creator's mask to showing the new thread in `/proc`.
 const BEING_MADE: Duration = Duration::from_millis(20);
 
-/// How the newcomers of a process are recognised: the PUs on which its threads were pinned, with where they ran before.
+/// How new threads of a process are recognised: the PUs on which its threads were pinned, with their original masks.
 type Pinnings = BTreeMap<PuId, CpuMask>;
 
 fn roll_back_masks(
@@ -242,7 +242,7 @@ fn roll_back_masks(
                         _ => Verdict::AsBefore,
                     },
                 };
-                // Once each: what failed would fail again, and a cpuset may leave of a mask only what it was.
+                // Once each: a failed call would fail again, and a cpuset may reduce a mask to what it was.
                 if verdict == Verdict::AsBefore || !looked_at.insert(thread) {
                     continue;
                 }
@@ -274,14 +274,14 @@ fn roll_back_masks(
         } else if rolled_back.calls.is_empty() || std::mem::replace(&mut confirmed, true) {
             return;
         } else {
-            // Its creator may have had its mask back while the kernel was making a thread with the old one.
+            // Its creator's mask may have been restored while the kernel created a thread with the old one.
             std::thread::sleep(BEING_MADE);
         }
     }
 }
 
-/// Enters the orphans of pinned threads that have a mask of theirs, with their start times, and strikes out those that have
-/// ended. One that was found stays when it has got its mask back: it may be beginning others just then.
+/// Adds the orphans of pinned threads that have one of their masks, with their start times, and removes those that have
+/// ended. An orphan stays after its mask was restored: it may be creating others at that moment.
 fn find_orphans(changes: &[&MaskChange], procfs: &Procfs, adopted: &mut BTreeMap<i32, (u64, Pinnings)>) {
     let start = |process| procfs.stat(process, process).map(|stat| stat.start);
     adopted.retain(|&process, &mut (begun, _)| start(process) == Some(begun));
@@ -297,7 +297,7 @@ fn find_orphans(changes: &[&MaskChange], procfs: &Procfs, adopted: &mut BTreeMap
     }
 }
 
-/// Gives a thread a mask; why that failed, unless it has ended.
+/// Sets the mask of a thread; returns why that failed, unless the thread has ended.
 fn give(mask: &CpuMask, thread: i32) -> Option<String> {
     let error = mask.give_to(thread).err()?;
     match error.raw_os_error() {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_that_somebody_else_has_set_stays() {
+    fn a_register_that_another_program_has_set_stays() {
         let change = RegisterChange {
             pu: PuId(0),
             register: 0x1a4,
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(register_verdict(&change, 0x14), Verdict::LeaveAlone);
     }
 
-    /// A `/proc` in which this process's first thread has another start time: its number was given to it later.
+    /// A `/proc` in which this process's first thread has another start time: its number was reused later.
     #[test]
     fn a_thread_with_another_start_time_is_not_touched() {
         let process = std::process::id().cast_signed();
@@ -397,13 +397,13 @@ mod tests {
         };
         let rolled_back = roll_back(&[change(real.start + 1)], &Roots::default(), true, true);
         assert_eq!(rolled_back, RolledBack::default());
-        // With its own it would be, or is told of: the record is about this thread.
+        // With its own start time it would be changed, or reported: the record is about this thread.
         let rolled_back = roll_back(&[change(real.start)], &Roots::default(), true, true);
         assert!(!rolled_back.calls.is_empty() || !rolled_back.left_alone.is_empty());
     }
 
     #[test]
-    fn a_register_of_a_pu_without_a_device_is_told_of_as_not_undone() {
+    fn a_register_of_a_pu_without_a_device_is_reported_as_not_rolled_back() {
         let devices = tempfile::tempdir().unwrap();
         let roots = Roots {
             registers: Registers::new(devices.path()),

@@ -1,5 +1,5 @@
-//! Who accesses which pages of the program that is followed: sampled once for each process, when its initialisation is over,
-//! or taken from a recording then, and kept. Accesses belong to threads, so that they are as true of another pinning.
+//! The accesses of the program's threads by page: sampled once for each process after its initialisation, or taken from
+//! a recording, and kept. Accesses belong to threads, so they remain valid under another pinning.
 
 use super::pages::FollowedProcess;
 use super::{Ranked, Shared};
@@ -11,13 +11,13 @@ use pinfold_core::{NodeId, PageMapping, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What is known of each process's accesses.
+/// The known accesses of each process.
 #[derive(Default)]
 pub(super) struct ProgramAccesses {
     known: BTreeMap<i32, Known>,
 }
 
-/// What is known of one process's accesses.
+/// The accesses of one process.
 enum Known {
     /// By the kernel's numbers of threads.
     Sampled(Box<Accesses>),
@@ -26,7 +26,7 @@ enum Known {
 }
 
 impl ProgramAccesses {
-    /// Forgets processes that have ended.
+    /// Removes processes that have ended.
     pub(super) fn retain(&mut self, lives: &BTreeSet<i32>) {
         self.known.retain(|process, _| lives.contains(process));
     }
@@ -36,8 +36,8 @@ impl ProgramAccesses {
         self.known.contains_key(&process)
     }
 
-    /// Samples the accesses of these processes. What came of it, and why there is nothing to be known of some. A process
-    /// of which no access was seen is sampled again the next time.
+    /// Samples the accesses of these processes. Returns the result, and why some have none. A process without samples
+    /// is sampled again the next time.
     pub(super) fn sample(
         &mut self,
         shared: &Shared,
@@ -68,7 +68,7 @@ impl ProgramAccesses {
                         self.known.insert(process, Known::Sampled(Box::new(accesses)));
                     }
                 }
-                // It needs no places for its pages any more.
+                // The places of its pages are not needed any more.
                 Err(SamplingError::Stopped(_)) => {}
                 Err(error) => errors.push(error),
             }
@@ -76,7 +76,8 @@ impl ProgramAccesses {
         (whole, errors)
     }
 
-    /// Takes the accesses of a process from a recording. What came of it; an error where the recording is of another program.
+    /// Takes the accesses of a process from a recording. Returns the result; an error where the recording is of another
+    /// program.
     pub(super) fn recorded(
         &mut self,
         shared: &Shared,
@@ -89,7 +90,7 @@ impl ProgramAccesses {
         let target = FollowedProcess { shared, process };
         let mut read = None;
         let held = target.held(&mut |process| read = Some(on_process(procfs, recorded, process, areas, page_size)));
-        // It needs no places for its pages any more.
+        // The places of its pages are not needed any more.
         let (Ok(()), Some(read)) = (held, read) else {
             return Ok(None);
         };
@@ -98,8 +99,8 @@ impl ProgramAccesses {
         Ok(Some(profiled))
     }
 
-    /// Where a mapping puts the pages of a process whose accesses are known. A thread is where it is pinned, or else where
-    /// it was seen last.
+    /// The places of the pages of a process with known accesses. The node of a thread is that of its PU if it is
+    /// pinned, or else of the PU where it was last seen.
     pub(super) fn places(
         &self,
         process: i32,

@@ -1,4 +1,4 @@
-//! What is counted of the program: the counters of each task, and what the program reports itself.
+//! The counts of the program: the counters of each task, and the program's own reports.
 //!
 //! A counter that cannot be opened is a missing value and a note, never the end of the run.
 
@@ -13,11 +13,11 @@ pub(crate) struct Counting {
     channel: Option<Channel>,
     metrics: Vec<Metric>,
     open: HashMap<u64, TaskCounters>,
-    /// Whether a user knows already that a task's counters could not be opened.
+    /// Whether it was already reported that a task's counters could not be opened.
     noted: bool,
 }
 
-/// How many of the metrics come from the channel; they precede those of the plan.
+/// The number of metrics of the channel; they precede those of the plan.
 fn of_channel(channel: Option<&Channel>) -> usize {
     channel.map_or(0, |_| Channel::metrics().len())
 }
@@ -35,12 +35,12 @@ impl Counting {
         }
     }
 
-    /// What is counted, progress that the program reports itself first.
+    /// The metrics, the program's own reports first.
     pub(crate) fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
 
-    /// Opens the counters of a task. The first failure of all gives a sentence for the user.
+    /// Opens the counters of a task. The first failure is reported.
     pub(crate) fn open(&mut self, task: TaskId) -> Option<String> {
         match self.plan.as_ref()?.open(task.thread) {
             Ok(counters) => {

@@ -1,7 +1,7 @@
-//! Becoming another program: everything is prepared before the fork, so that the child makes system calls only.
+//! Executes another program: all is prepared before the fork, so that the child makes system calls only.
 //!
-//! The child waits until it is followed, so that not even its exec is missed, and tells why it could not exec through a
-//! pipe that a successful exec closes.
+//! The child waits until it is followed, so that not even its exec is missed. If its exec fails, it reports why through
+//! a pipe that a successful exec closes.
 
 use super::LaunchError;
 use super::inherited::Inherited;
@@ -15,14 +15,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr;
 
-/// Where `execvp` looks when the environment has no PATH.
+/// The search path of `execvp` without PATH in the environment.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A program with its arguments and environment, ready to be executed.
 pub(crate) struct Prepared {
-    /// What was asked for, for messages.
+    /// The requested command, for messages.
     command: OsString,
-    /// The files that it may be, in the order in which they are tried.
+    /// The candidate files, in the order in which they are tried.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
@@ -37,7 +37,7 @@ pub(crate) struct Unborn {
     failure: File,
 }
 
-/// Null-terminated pointers into strings, as `execve` wants them.
+/// Null-terminated pointers into strings, for `execve`.
 struct Pointers(Vec<*const libc::c_char>);
 
 impl Pointers {
@@ -47,7 +47,7 @@ impl Pointers {
 }
 
 impl Prepared {
-    /// Prepares `command` to run with `environment` on the PUs of `mask`, and where a memory policy is given, with that.
+    /// Prepares `command` to run with `environment` on the PUs of `mask`, with a memory policy if one is given.
     pub(crate) fn new(
         command: &[OsString],
         environment: impl Iterator<Item = (OsString, OsString)>,
@@ -85,7 +85,7 @@ impl Prepared {
         let inherited = Inherited::at_start();
         let arguments = Pointers::to(self.arguments.iter());
         let environment = Pointers::to(self.environment.iter());
-        // `sh FILE ARGUMENTS…`, for a script without a `#!` line; the child fills in which file.
+        // `sh FILE ARGUMENTS…`, for a script without a `#!` line; the child inserts the file.
         let mut shell = vec![c"/bin/sh".as_ptr(), ptr::null()];
         shell.extend_from_slice(&arguments.0[1..]);
         // SAFETY: the child makes system calls only, on memory that was prepared above, until it executes or exits.
@@ -98,9 +98,9 @@ impl Prepared {
             unsafe {
                 libc::close(go_write.as_raw_fd());
                 inherited.restore();
-                // A mask that cannot be set leaves the one that this process has, which is never narrower.
+                // If the mask cannot be set, the inherited one stays, which is never narrower.
                 let _ = self.mask.give_to(0);
-                // That the kernel takes the policy was tried before, where it matters.
+                // Whether the kernel accepts the policy was tested before, where it matters.
                 let _ = self.memory_policy.map(|policy| policy.set());
                 let mut byte = 0u8;
                 if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
@@ -117,7 +117,7 @@ impl Prepared {
         })
     }
 
-    /// Executes the first candidate that can be, as `execvp` does; comes back with the error number.
+    /// Executes the first candidate that is executable, like `execvp`; returns only with an error number.
     ///
     /// # Safety
     ///
@@ -147,7 +147,7 @@ impl Prepared {
         failure
     }
 
-    /// What the error number that the child reported means to the user.
+    /// The meaning of the error number that the child reported.
     pub(crate) fn explain(&self, failure: i32) -> LaunchError {
         let exists = |candidate: &CString| Path::new(OsStr::from_bytes(candidate.as_bytes())).exists();
         let why = match failure {
@@ -193,7 +193,7 @@ fn terminated(text: OsString) -> Result<CString, LaunchError> {
     })
 }
 
-/// The files that `program` may be: itself when it has a slash, and else one in each directory of `path`.
+/// The candidate files for `program`: itself if it has a slash, else one in each directory of `path`.
 fn candidates(program: &OsStr, path: Option<&OsStr>) -> Result<Vec<CString>, LaunchError> {
     if program.is_empty() {
         return Ok(vec![]);
@@ -214,7 +214,7 @@ fn candidates(program: &OsStr, path: Option<&OsStr>) -> Result<Vec<CString>, Lau
         .collect()
 }
 
-/// A pipe of which no program that is executed inherits an end.
+/// A pipe that executed programs do not inherit.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: the call fills both elements, and the descriptors are ours alone.

@@ -1,8 +1,8 @@
-//! What this process inherited from whoever started it, and what a program that it starts gets back.
+//! The state that this process inherited from its parent, which a program that it starts gets back.
 //!
-//! Rust's runtime ignores SIGPIPE before `main` and opens standard streams that were closed, and a launcher blocks signals and raises its limit of open files for
-//! its own ends. None of this may reach the program. So the state is noted before any of it happens: the loader runs
-//! the functions of `.init_array` before `main`, and before Rust's runtime.
+//! Rust's runtime ignores SIGPIPE before `main` and opens standard streams that were closed. pinfold blocks signals and
+//! raises its limit of open files. The program must not inherit any of this. So the state is saved before: the loader
+//! runs the functions of `.init_array` before `main`, and before Rust's runtime.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -54,7 +54,7 @@ impl Inherited {
             // SAFETY: `noted` is set after the value was written, and nothing writes it again.
             unsafe { (*AT_START.value.get()).assume_init() }
         } else {
-            // The loader ran no `.init_array`: the state now is the best that is known.
+            // The loader ran no `.init_array`: the present state is the best approximation.
             Self::now()
         }
     }
@@ -92,7 +92,7 @@ impl Inherited {
         }
     }
 
-    /// Puts this state back. Only system calls: it runs between fork and exec.
+    /// Restores this state. Only system calls: it runs between fork and exec.
     pub(crate) fn restore(&self) {
         for signal in 1..=HIGHEST_SIGNAL {
             let was_ignored = self.ignored >> (signal - 1) & 1 == 1;
@@ -118,7 +118,7 @@ impl Inherited {
     }
 }
 
-/// Allows this process as many open files as it may have at all: each counter of each task is one.
+/// Raises the limit of open files to its maximum: each counter of each task is one file.
 pub(crate) fn raise_open_files() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -1,8 +1,8 @@
-//! Starting a program and following every thread and process of it from its first instruction.
+//! Starts a program and follows each of its threads and processes from its first instruction.
 //!
-//! `exec` becomes the program, `trace` has the system calls, `tracer` is the thread that follows, `program` knows what
-//! is followed and where it should run, `pages` where its pages should be, `accesses` who accesses them, `signals` passes on
-//! what is sent to us, `inherited` knows what the program gets back of what we changed. What they share is here.
+//! `exec` becomes the program, `trace` has the system calls, `tracer` is the thread that follows, `program` has the
+//! tasks and their PUs, `pages` the places of the pages, `accesses` the accesses by page. `signals` forwards signals,
+//! `inherited` restores the inherited state. The shared data are here.
 
 mod accesses;
 mod counting;
@@ -37,42 +37,42 @@ use std::time::{Duration, Instant};
 /// A task that has a rank, its rank, and the PU on which it is pinned.
 pub(crate) type Ranked = (TaskId, usize, Option<PuId>);
 
-/// What to run, and how.
+/// The command to run, and its options.
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Variables that are added to our environment, or replace those of the same name.
+    /// Variables that are added to the environment, or replace those of the same name.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables of our environment that the program does not get.
+    /// Variables of the environment that the program does not get.
     pub removed_environment: Vec<OsString>,
     /// The machine. The program runs on those of its allowed PUs that this process may use.
     pub topology: Topology,
     /// Where the ranks run until a configuration is applied.
     pub initial: Option<Pinning>,
-    /// How long the first thread of a process, while it is alone, is not pinned, so that a runtime that asks on how many
-    /// PUs it may run is told of all of them: the program's initialisation. A tenth of a second at least.
+    /// For how long the first thread of a process, while it is alone, is not pinned, so that a runtime that reads its
+    /// mask sees all PUs: the program's initialisation. At least a tenth of a second.
     pub grace: Duration,
     /// The tasks, by serial, that never get a rank.
     pub skipped: BTreeSet<u64>,
-    /// Whether the program goes on when this process is killed. Otherwise the kernel kills it too.
+    /// Whether the program continues when this process is killed. Otherwise the kernel kills it too.
     pub outlive: bool,
-    /// Whether what is left of the program when its main process has ended stays pinned.
+    /// Whether the remaining tasks stay pinned when the main process has ended.
     pub keep_pinned: bool,
-    /// Where to note changes before they are made, so that they can be made undone after this process was killed. Needed
-    /// where changes outlive us: with `outlive`, `keep_pinned`, and for prefetchers.
+    /// The directory of journals. It is needed where changes outlive pinfold: with `outlive`, `keep_pinned`, and for
+    /// prefetchers.
     pub journal: Option<Directory>,
-    /// What to count of each task.
+    /// What to count for each task.
     pub plan: Option<Plan>,
-    /// Where the program reports its progress. Its variables must be in `environment`.
+    /// The channel for the program's own reports. Its variables must be in `environment`.
     pub channel: Option<Channel>,
-    /// Where its pages should be, and how they are moved.
+    /// The places of its pages, and how they are moved.
     pub pages: PageOptions,
 }
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// Nothing to run.
+    /// There is no command.
     #[error("there is no command to run; write it after `--`")]
     NoCommand,
     /// An argument or a variable cannot be passed on.
@@ -81,21 +81,21 @@ pub enum LaunchError {
         /// The whole text.
         text: OsString,
     },
-    /// There is no such program.
+    /// The command does not exist.
     #[error("command not found: {}", command.to_string_lossy())]
     NotFound {
-        /// As it was given.
+        /// The command as given.
         command: OsString,
     },
-    /// The program is there and cannot be executed.
+    /// The program exists and cannot be executed.
     #[error("cannot execute {}: {why}", command.to_string_lossy())]
     NotExecutable {
-        /// As it was given.
+        /// The command as given.
         command: OsString,
         /// The kernel's reason.
         why: String,
     },
-    /// The program could run nowhere.
+    /// The program could run on no PU.
     #[error("none of the PUs {topology} of the machine may be used by this process, which may use {own}")]
     NoPu {
         /// The allowed PUs of the topology.
@@ -112,25 +112,25 @@ pub enum LaunchError {
          kernel.yama.ptrace_scope must be 0 or 1 (2 needs CAP_SYS_PTRACE), and no debugger may trace pinfold's children"
     )]
     Attach(io::Error),
-    /// Following broke off.
+    /// Following failed.
     #[error("cannot wait for the program: {0}")]
     Wait(io::Error),
-    /// What would be changed cannot be noted.
+    /// A change cannot be written to the journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Something that pinfold itself needs could not be had.
+    /// pinfold itself lacks a resource.
     #[error("cannot start {what}: {error}")]
     Resource {
-        /// What.
+        /// The resource.
         what: &'static str,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
 }
 
 impl LaunchError {
     /// The exit status by the shell's conventions: 127 for a command that is not found, 126 for one that cannot be
-    /// executed, and 125, as env(1) and timeout(1) have it, where the launcher itself failed.
+    /// executed, and 125 where the launcher itself failed, as in env(1) and timeout(1).
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::NotFound { .. } => 127,
@@ -140,15 +140,15 @@ impl LaunchError {
     }
 }
 
-/// How far the program is.
+/// The phase of the program.
 pub(crate) enum Phase {
-    /// It has not been executed yet.
+    /// It is not executed yet.
     Starting,
     /// It runs.
     Running,
-    /// We part from what is left of it; the main process has ended with this status, if it has.
+    /// pinfold detaches from the remaining tasks; the main process has ended with this status, if it has.
     Leaving(Option<i32>),
-    /// Nothing is followed any more.
+    /// No task is followed any more.
     Over(Option<i32>),
     /// It could not be started, or can no longer be followed.
     Failed(LaunchError),
@@ -160,7 +160,7 @@ impl Phase {
     }
 }
 
-/// What the threads of the launcher share.
+/// The data that the launcher's threads share.
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) program: Program,
@@ -170,13 +170,13 @@ pub(crate) struct State {
     main: i32,
     /// Whether the main process is stopped, as by SIGSTOP.
     main_stopped: bool,
-    /// Whether we have got a signal that asks us to stop with it.
+    /// Whether pinfold received a stop signal, to stop with the main process.
     stop_wanted: bool,
     keep_pinned: bool,
 }
 
 impl State {
-    /// Leaves nothing changed but what is to stay.
+    /// Rolls back all changes except for those that shall stay.
     fn part(&mut self) {
         if self.keep_pinned {
             self.program.keep_pinned();
@@ -186,7 +186,7 @@ impl State {
         }
     }
 
-    /// Stops this process when the main process is stopped and we were asked to stop too.
+    /// Stops this process when the main process is stopped and pinfold received a stop signal.
     fn stop_with_main(&mut self) {
         if self.main_stopped && std::mem::take(&mut self.stop_wanted) {
             // SAFETY: a plain system call; SIGCONT continues us.
@@ -195,22 +195,22 @@ impl State {
     }
 }
 
-/// The state, and the news that it has changed.
+/// The state, and the notification of its changes.
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) changed: Condvar,
-    /// Locked while no process's end may be taken from the kernel, so that the number of one that is in the table names no
-    /// other. To be locked before the state.
+    /// While this is locked, no process's end is taken from the kernel, so that the number of a process in the table
+    /// names no other process. Lock it before the state.
     reaping: Mutex<()>,
 }
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has left a state that is still consistent: each step is complete in itself.
+        // A thread that panicked has left a consistent state: each step is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until this is dropped, a number in the table of the process's names no other process.
+    /// Until this is dropped, a number in the table of processes names no other process.
     pub(crate) fn hold_processes(&self) -> MutexGuard<'_, ()> {
         self.reaping.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,7 +221,7 @@ impl Shared {
     }
 }
 
-/// A program that has been started, and the threads that look after it.
+/// A started program, and the threads that follow it.
 pub(crate) struct Running {
     pub(crate) shared: Arc<Shared>,
     pub(crate) metrics: Vec<Metric>,
@@ -234,7 +234,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the program; back when it has been executed.
+    /// Starts the program; returns after its exec.
     pub(crate) fn start(launch: Launch) -> Result<Self, LaunchError> {
         let resource = |what| move |error| LaunchError::Resource { what, error };
         let own = CpuMask::of_thread(0).map_err(resource("without knowing the allowed PUs"))?;
@@ -306,11 +306,11 @@ impl Running {
     }
 }
 
-/// Dropping a program that still runs ends it, or with `outlive` lets it go where it wants.
+/// Dropping a running program ends it; with `outlive` it continues.
 impl Drop for Running {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        // Wherever the program is: they do not end with it.
+        // This holds in each phase: the tasks do not end with the tracer.
         state.program.apply_prefetchers(None);
         if matches!(state.phase, Phase::Running) {
             if self.outlive {

@@ -1,18 +1,18 @@
-//! Where the pages of the program that is followed should be, and bringing them there.
+//! Places the pages of the followed program, and moves them.
 //!
-//! 1. The program begins with a memory policy (`exec`), so that pages come where they belong when they are touched.
-//! 2. When a configuration is applied, what is in memory already is moved: with a page mapping to where that wants it, in
-//!    each process whose mapping, or whose threads' node, is another than before; without one, after threads that have changed
-//!    their node (`pinfold_core::memory::Following`), where that is worth its cost (`check_cost`).
-//! 3. A page mapping that needs to know who accesses what has nothing moved before the initialisation is over; then the
-//!    accesses are sampled first, or taken from a recording, of processes of which they are not known (`accesses`).
+//! 1. The program begins with a memory policy (`exec`), so that pages are placed right at first touch.
+//! 2. When a configuration is applied, the pages in memory are moved. With a page mapping they go where it wants them,
+//!    in each process whose mapping or whose threads' node has changed. Without one they follow threads that changed
+//!    their node (`pinfold_core::memory::Following`), if that is worth its cost (`check_cost`).
+//! 3. A page mapping that needs the accesses moves nothing before the initialisation is over. Then the accesses are
+//!    sampled first, or taken from a recording, for processes whose accesses are not known (`accesses`).
 //!
-//! `apply` comes back when the pages are there: what is measured next is measured with them in their places. Meanwhile the
-//! program runs, is followed, and may end, which ends the moving. A process's end is taken from the kernel only between two
-//! calls that name it.
+//! `apply` returns when the pages are in their places, so that the next measurement includes them. Meanwhile the
+//! program runs, is followed, and may end, which ends the migration. A process's end is taken from the kernel only
+//! between two calls that use its number.
 //!
-//! Known limits: a process whose first thread has ended keeps its pages where they are. Pages that are touched after a page
-//! mapping has changed come where the first mapping's policy puts them.
+//! Known limits: a process whose first thread has ended keeps its pages. Pages that are touched after a page mapping
+//! has changed are placed by the first mapping's policy.
 
 use super::accesses::ProgramAccesses;
 use super::{Phase, Ranked, Shared, State};
@@ -29,39 +29,39 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The process's memory policies under which a page is where the thread is that touched it first.
+/// The memory policies of a process under which each page is on the node of the thread that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
 
-/// Copying is measured by moves of so many bytes at least.
+/// The rate of copying is measured by moves of at least this many bytes.
 const MEASURABLE: u64 = 16 << 20;
 
-/// How long to sleep at most without looking whether the process lives.
+/// The longest sleep between two checks whether the process lives.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Where the pages of a program should be, and how they are moved.
+/// The places of a program's pages, and how they are moved.
 #[derive(Default)]
 pub struct PageOptions {
     /// The system on which the program runs.
     pub system: System,
     /// The page mapping that `policy` stands for.
     pub mapping: Option<PageMapping>,
-    /// The memory policy with which the program begins; `None` for the one that this process has.
+    /// The memory policy with which the program begins; `None` for the inherited one.
     pub policy: Option<MemoryPolicy>,
-    /// What moves beside what belongs to the program alone.
+    /// What is moved beside the program's private memory.
     pub selection: Selection,
-    /// At most so many bytes a second are moved.
+    /// The largest rate in bytes per second.
     pub rate: Option<f64>,
-    /// Is told how many bytes have been gone through, of how many.
+    /// Gets the number of processed bytes, and the number of all bytes.
     pub progress: Option<Box<dyn FnMut(u64, u64) + Send>>,
-    /// How accesses are sampled, for a mapping that needs to know them.
+    /// How accesses are sampled, for a mapping that needs them.
     pub sampling: Sampling,
     /// The accesses of another run, instead of samples.
     pub profile: Option<Arc<RecordedProfile>>,
-    /// How long after the program's begin accesses say something of what it will do: its initialisation.
+    /// How long after the program's begin accesses become representative: its initialisation.
     pub sampled_from: Duration,
 }
 
-/// Where a page mapping wants pages.
+/// The places of a page mapping.
 #[derive(Clone, Debug, PartialEq)]
 enum Goal {
     ByAddress(Spread),
@@ -82,16 +82,16 @@ pub(crate) struct ProgramPages {
     options: PageOptions,
     page_size: u64,
     following: Following,
-    /// What each process's pages were moved to last.
+    /// The last goal of each process's pages.
     applied: BTreeMap<i32, (PageMapping, Goal)>,
     accesses: ProgramAccesses,
-    /// Bytes a second that were moved when nothing held it back.
+    /// The rate of the last unlimited migration, in bytes per second.
     measured: Option<f64>,
-    /// Mappings of which the user knows that they are not those of pages to come.
+    /// Mappings for which it was already reported that they do not apply to future pages.
     told: Vec<PageMapping>,
-    /// Whether the user knows when accesses are sampled.
+    /// Whether it was already reported when accesses are sampled.
     told_when: bool,
-    /// Whether the user knows that pages stay because it would take too long to move them.
+    /// Whether it was already reported that pages stay because moving them would take too long.
     told_too_long: bool,
 }
 
@@ -110,8 +110,8 @@ impl ProgramPages {
         }
     }
 
-    /// Brings pages where `configuration` wants them. `ranked` are the tasks before and after the configuration's pinning
-    /// was applied.
+    /// Moves pages to where `configuration` wants them. `ranked` are the tasks before and after its pinning was
+    /// applied.
     pub(crate) fn apply(
         &mut self,
         shared: &Shared,
@@ -147,8 +147,8 @@ impl ProgramPages {
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
     }
 
-    /// Makes the accesses of these processes known. Not before the initialisation is over: then it says so, and nothing is
-    /// to be moved yet.
+    /// Finds the accesses of these processes. Before the end of the initialisation it reports that, and nothing is to
+    /// be moved yet.
     fn know_accesses(&mut self, shared: &Shared, processes: &BTreeSet<i32>, applied: &mut Applied) -> bool {
         let began = shared.lock().began;
         if began.is_none_or(|began| began.elapsed() < self.options.sampled_from) {
@@ -203,7 +203,7 @@ impl ProgramPages {
         true
     }
 
-    /// Where the configuration wants the pages of a process; `None` where they are left to who touches them first.
+    /// The places of a process's pages under the configuration; `None` where they stay at first touch.
     fn goal(
         &self,
         process: i32,
@@ -234,7 +234,7 @@ impl ProgramPages {
             .map_err(|why| refusal(&why))
     }
 
-    /// Whether there may be pages of the process that are not where `goal` wants them.
+    /// Whether the process may have pages that are not where `goal` wants them.
     fn is_new(&self, process: i32, mapping: PageMapping, goal: &Goal, applied: &Applied) -> bool {
         let follows_threads = matches!(mapping, PageMapping::Local | PageMapping::Remote);
         if follows_threads && applied.moved.iter().any(|task| task.process == process) {
@@ -242,8 +242,8 @@ impl ProgramPages {
         }
         match self.applied.get(&process) {
             Some((before, at)) => (*before, at) != (mapping, goal),
-            // A process begins with the policy of the mapping with which the program was launched. Under that of `local` a page
-            // is where its thread is, whoever has begun by now; what is remote depends on the threads.
+            // A process begins with the policy of the mapping with which the program was launched. Under that of
+            // `local` a page is on the node of its thread, and the places under `remote` depend on the threads.
             None => {
                 mapping == PageMapping::Remote
                     || mapping.needs_accesses()
@@ -253,7 +253,7 @@ impl ProgramPages {
         }
     }
 
-    /// Moves the pages of processes to where a mapping wants them.
+    /// Moves the pages of processes to the places of a mapping.
     fn move_to(&mut self, shared: &Shared, goals: Vec<(i32, PageMapping, Goal)>, applied: &mut Applied) {
         for (process, mapping, mut goal) in goals {
             if self.options.mapping != Some(mapping) && !self.told.contains(&mapping) {
@@ -283,7 +283,7 @@ impl ProgramPages {
         }
     }
 
-    /// Brings pages after threads that have changed their node.
+    /// Moves pages after threads that have changed their node.
     fn follow(
         &mut self,
         shared: &Shared,
@@ -319,7 +319,7 @@ impl ProgramPages {
         let rate = self.measured.unwrap_or(ASSUMED_COPY_RATE);
         let rate = self.options.rate.map_or(rate, |limit| limit.min(rate));
         if let Err(too_long) = check_cost(bytes, rate, within) {
-            // How many bytes they are differs each time, and one sentence is enough.
+            // The number of bytes differs each time, and one note is sufficient.
             if !std::mem::replace(&mut self.told_too_long, true) {
                 applied
                     .refused
@@ -342,7 +342,7 @@ impl ProgramPages {
         }
     }
 
-    /// The areas of a process; a refusal where they cannot be read, and nothing where the process has ended.
+    /// The areas of a process; a refusal where they cannot be read, and none where the process has ended.
     fn areas(&self, shared: &Shared, process: i32, applied: &mut Applied) -> Option<Vec<MemoryArea>> {
         let mut read = None;
         let target = FollowedProcess { shared, process };
@@ -368,7 +368,7 @@ impl ProgramPages {
     }
 }
 
-/// Moves the pages of one process to `goal`, which `towards` names, and adds to `applied` what came of it.
+/// Moves the pages of one process to `goal`, whose name is `towards`, and adds the result to `applied`.
 fn moving<'a>(
     options: &mut PageOptions,
     page_size: u64,
@@ -394,7 +394,7 @@ fn moving<'a>(
     moves
 }
 
-/// Says why pages stay where they are.
+/// Reports why pages stay where they are.
 fn refusal(why: &dyn fmt::Display) -> Refusal {
     Refusal::of_machine(RefusalCode::Pages, format!("pages stay where they are: {why}"))
 }
@@ -408,7 +408,7 @@ fn pinned_tasks(topology: &Topology, ranked: &[Ranked]) -> Vec<PinnedTask> {
     ranked.iter().map(task).collect()
 }
 
-/// A process of the program that is followed.
+/// A process of the followed program.
 pub(super) struct FollowedProcess<'a> {
     pub(super) shared: &'a Shared,
     pub(super) process: i32,

@@ -1,10 +1,10 @@
-//! Which prefetchers are on while the program runs, on the PUs on which it may run.
+//! The prefetchers during the run of the program, on the PUs on which it may run.
 //!
-//! 1. The registers of all PUs are read. Nothing is changed where one cannot be: half of the cores with other
-//!    prefetchers would make measurements worth nothing.
-//! 2. All are noted in the journal, with what they were. Two PUs of one core have one register, so none may be read after
-//!    another was written.
-//! 3. All are written.
+//! 1. The registers of all PUs are read. If one cannot be read, none is changed: with different prefetchers on some
+//!    cores measurements would be useless.
+//! 2. All changes are written to the journal, with the original values. Two PUs of one core have one register, so all
+//!    are read before one is written.
+//! 3. All registers are written.
 
 use crate::journal::{Change, Journal, RegisterChange, Target};
 use crate::prefetchers::{CPUINFO, PrefetcherError, Registers, Switches};
@@ -15,7 +15,7 @@ pub(super) struct Prefetching {
     registers: Registers,
     cpuinfo: PathBuf,
     pus: Vec<PuId>,
-    /// What we have made so; `None` as long as they are as they were found.
+    /// The setting in force; `None` while the original values are.
     set: Option<Prefetchers>,
 }
 
@@ -29,13 +29,13 @@ impl Prefetching {
         }
     }
 
-    /// Makes it so, or with `None` as it was found; why not, if not.
+    /// Applies the setting, or with `None` restores the original values; returns why that failed, if it did.
     pub(super) fn apply(&mut self, wanted: Option<Prefetchers>, journal: Option<&mut Journal>) -> Vec<String> {
         if wanted == self.set {
             return vec![];
         }
         let Some(journal) = journal else {
-            let why = "the prefetchers stay as they are: what they were could not be given back without a journal";
+            let why = "the prefetchers stay as they are: without a journal the change could not be rolled back";
             return vec![why.to_owned()];
         };
         let Some(wanted) = wanted else {
@@ -47,7 +47,7 @@ impl Prefetching {
                 vec![]
             }
             Err(why) => {
-                // What was written before the failure is not to stay.
+                // What was written before the failure is rolled back.
                 let mut problems = vec![format!("the prefetchers stay as they are: {why}")];
                 problems.extend(self.give_back(journal));
                 problems
@@ -179,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_not_known_is_left_as_it_is_by_name() {
+    fn an_unknown_processor_is_not_changed_and_is_named() {
         let mut fake = Fake::new();
         fake.prefetching.cpuinfo = Path::new("/dev/null").to_path_buf();
         let told = fake.apply(Some("1111"));
         assert_eq!(fake.values(), [0, 0]);
-        assert!(told.len() == 1 && told[0].contains("not known"), "{told:?}");
+        assert!(told.len() == 1 && told[0].contains("cannot switch"), "{told:?}");
     }
 
     #[test]

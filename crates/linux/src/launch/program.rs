@@ -1,11 +1,11 @@
-//! The program that is followed: its live tasks, where they should run, and what was counted of them.
+//! The followed program: its living tasks, their PUs, and their counts.
 //!
-//! Everything here happens with the program locked, and a thread's end is taken from the kernel with it locked too. So
-//! as long as the lock is held, a thread id in the table names no other thread.
+//! All this happens while the program is locked, and a thread's end is also taken from the kernel while it is locked.
+//! So during the lock a thread id in the table names no other thread.
 //!
 //! When a task begins, before its first instruction:
 //!
-//! 1. It is entered in the table and takes a rank.
+//! 1. It is added to the table and takes a rank.
 //! 2. It is pinned to its rank's PU, unless it is the first thread of a process: see `LinuxMachine`.
 //! 3. Its counters are opened.
 
@@ -23,31 +23,31 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long after a task has begun its mask is looked at again. A runtime that resets the masks of its threads does so
+/// The time after which the mask of a new task is read again. A runtime that resets the masks of its threads does so
 /// within their first microseconds; this is long enough even on a busy machine.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// How often an observation looks at the masks of all tasks again.
+/// The interval at which an observation reads the masks of all tasks again.
 const VERIFICATION: Duration = Duration::from_secs(1);
 
 pub(crate) struct Program {
     table: TaskTable,
     counting: Counting,
     watching: Watching,
-    /// What is noted before it is changed, where it would outlive us.
+    /// The journal, where changes would outlive pinfold.
     journal: Option<Journal>,
     prefetching: Prefetching,
-    /// Where the first task ran before anything was pinned.
+    /// The mask of the first task before anything was pinned.
     start_mask: CpuMask,
-    /// Where tasks are to be, as the last configuration said.
+    /// The places of tasks in the last configuration.
     configuration: Configuration,
-    /// How long a process's first thread keeps the PUs that it would have without us while it is alone.
+    /// How long a process's first thread keeps its original mask while it is alone.
     grace: Duration,
     /// Tasks that never get a rank, by serial.
     skipped: BTreeSet<u64>,
-    /// Threads that were met before their creator's event told of them.
+    /// Threads that stopped before their creator's event.
     unannounced: HashSet<i32>,
-    /// Threads that were found to have ended before the kernel told of it.
+    /// Threads that have ended, but whose end the kernel has not reported.
     known_dead: HashSet<i32>,
     /// Tasks that ended since the last sample.
     ended: Vec<TaskSample>,
@@ -90,7 +90,7 @@ impl Program {
         }
     }
 
-    /// How many tasks there have been.
+    /// The number of tasks so far.
     pub(crate) fn tasks_begun(&self) -> u64 {
         self.table.begun()
     }
@@ -99,12 +99,12 @@ impl Program {
         self.table.is_empty()
     }
 
-    /// The live threads.
+    /// The living threads.
     pub(crate) fn threads(&self) -> Vec<i32> {
         self.table.iter().map(|task| task.id.thread).collect()
     }
 
-    /// The processes that have live threads.
+    /// The processes with living threads.
     pub(crate) fn processes(&self) -> Vec<i32> {
         self.table.processes().collect()
     }
@@ -117,25 +117,25 @@ impl Program {
         self.table.of_thread(thread).is_some()
     }
 
-    /// The process of a live thread.
+    /// The process of a living thread.
     pub(crate) fn process_of(&self, thread: i32) -> Option<i32> {
         self.table.of_thread(thread).map(|task| task.id.process)
     }
 
-    /// What a user should know, each once.
+    /// Notes for the user, each once.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// The program has been executed: its first task begins.
+    /// The program was executed: its first task begins.
     pub(crate) fn first_task(&mut self, process: i32) {
         let origin = Origin::first(self.start_mask.clone());
         self.begin(process, process, origin);
     }
 
-    /// `creator` tells that it has begun `thread`.
+    /// The kernel reports that `creator` has created `thread`.
     pub(crate) fn announced(&mut self, creator: i32, thread: i32) {
-        // The two may tell of it in either order, and the new thread may even have ended before its creator tells.
+        // The two events come in either order, and the new thread may even have ended before its creator's event.
         if self.unannounced.remove(&thread) || self.has_thread(thread) {
             return;
         }
@@ -146,7 +146,7 @@ impl Program {
         self.newcomer(creator, process, thread);
     }
 
-    /// A thread stops before its first instruction, if it is one that is not known yet.
+    /// A thread stops before its first instruction, if it is a new one.
     pub(crate) fn stopped_at_start(&mut self, thread: i32) {
         if self.has_thread(thread) {
             return;
@@ -154,7 +154,7 @@ impl Program {
         let (creator, process) = match self.watching.procfs().kinship(thread) {
             Some(kin) if kin.process == thread => (kin.parent, thread),
             Some(kin) => (kin.process, kin.process),
-            // It was killed already, or /proc cannot be read now: its creator tells of it.
+            // It was killed already, or /proc cannot be read: its creator's event will report it.
             None => return,
         };
         self.unannounced.insert(thread);
@@ -196,11 +196,11 @@ impl Program {
         }
     }
 
-    /// Whether a task is its process's first thread and may still be going to ask how many PUs there are, so that it is
-    /// not to be pinned.
+    /// Whether a task is its process's first thread and may still read the number of PUs, so that it must not be
+    /// pinned.
     fn may_ask(&self, id: TaskId) -> bool {
         self.table.alone_since(id).is_some_and(|since| {
-            // LLVM's runtime asks at the program's first use of it, however late that is.
+            // LLVM's runtime reads it at the program's first use of OpenMP, also late in the run.
             since.elapsed() < self.grace || self.watching.procfs().has_mapped(id.process, &["/libomp", "/libiomp"])
         })
     }
@@ -209,11 +209,11 @@ impl Program {
         self.verifications.insert(at);
     }
 
-    /// A process has executed a new program; `former` is the id that the thread which did so had before.
+    /// A process has executed a new program; `former` is the previous id of the thread that did so.
     ///
-    /// A first thread stays the task that it was, and asks anew how many PUs there are. Another thread takes the
-    /// place and the id of the first one, and all other threads of the process end: the first one's end is not told by
-    /// the kernel. What goes on then is neither of the two, but a new task.
+    /// A first thread stays the same task, and its runtime reads the number of PUs again. Another thread takes the
+    /// place and the id of the first one, and all other threads of the process end; the kernel does not report the end
+    /// of the first one. Then the remaining thread is a new task.
     pub(crate) fn executed(&mut self, process: i32, former: i32) {
         if former == process {
             self.begin_alone(process);
@@ -225,7 +225,7 @@ impl Program {
         let inherited = CpuMask::of_thread(process).unwrap_or_else(|_| self.start_mask.clone());
         let origin = self.table.origin_of_new_task(process, inherited);
         for thread in [former, process] {
-            // What /proc shows of them belongs to the new task already.
+            // The values in /proc already belong to the new task.
             if let Some(task) = self.table.end(thread) {
                 let counts = self.counting.task(task.id);
                 self.ended.push(TaskSample {
@@ -243,11 +243,11 @@ impl Program {
         self.begin(process, process, origin);
     }
 
-    /// A thread is about to be taken from the kernel, or is no more: strikes it out and keeps its last reading.
+    /// A thread is about to be reaped, or has ended: removes it and keeps its last reading.
     pub(crate) fn end(&mut self, thread: i32) {
         let Some(task) = self.table.end(thread) else {
             if !self.known_dead.remove(&thread) {
-                // It was killed before its first instruction; its creator may still tell of it.
+                // It was killed before its first instruction; its creator's event may still come.
                 self.unannounced.insert(thread);
             }
             return;
@@ -262,21 +262,22 @@ impl Program {
         self.rolled_back(task.noted);
     }
 
-    /// Counts and reads a task no longer.
+    /// Closes the counters and files of a task.
     fn close(&mut self, task: &Task) {
         self.counting.close(task.id);
         self.watching.forget(task.id);
     }
 
-    /// A task that was noted is as it was before us, or has ended.
+    /// A task in the journal was rolled back, or has ended.
     fn rolled_back(&mut self, noted: Option<Thread>) {
         if let (Some(journal), Some(thread)) = (&mut self.journal, noted) {
             journal.rolled_back(Target::Mask(thread));
         }
     }
 
-    /// Notes in the journal, where there is one, that a task is about to be pinned on `pu`, or is pinned there from its
-    /// birth. A task that could not be given back is not pinned; why, then. Nothing for one that has ended.
+    /// Writes to the journal, where there is one, that a task is about to be pinned on `pu`, or is pinned there since
+    /// its creation. A task that could not be rolled back is not pinned; then returns why. `None` for a task that has
+    /// ended.
     fn note_pin(&mut self, serial: u64, pu: PuId) -> Option<Result<(), String>> {
         let task = self.table.get_mut(serial)?;
         let Some(journal) = &mut self.journal else {
@@ -296,7 +297,7 @@ impl Program {
         Some(Ok(()))
     }
 
-    /// Reads one task, and keeps of it what can no longer be read when another thread's exec ends it.
+    /// Reads one task, and keeps what can no longer be read when another thread's exec ends it.
     fn reading(&mut self, task: &Task, alive: bool) -> TaskSample {
         let (stat, cpu_time) = self.watching.read(task.id, !alive);
         if let (Some(task), Some(stat)) = (self.table.get_mut(task.id.serial), &stat) {
@@ -315,7 +316,7 @@ impl Program {
         }
     }
 
-    /// Reads everything.
+    /// Reads all values.
     pub(crate) fn observe(&mut self, at: Duration) -> Sample {
         self.verify_if_due();
         let live: Vec<Task> = self.table.iter().cloned().collect();
@@ -323,7 +324,8 @@ impl Program {
         for task in live {
             let reading = self.reading(&task, true);
             if !reading.alive {
-                // Its end has not been taken yet. A first thread that ends before its process stays like this for
+                // Its end is not taken yet. A first thread that ends before its process stays like this while the
+                // process lives.
                 // as long as the process lives.
                 self.strike_out(&task);
             }
@@ -337,7 +339,7 @@ impl Program {
         }
     }
 
-    /// Makes `configuration` so.
+    /// Applies `configuration`.
     pub(crate) fn apply(&mut self, configuration: &Configuration) -> Applied {
         self.configuration.clone_from(configuration);
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
@@ -360,7 +362,7 @@ impl Program {
         }
     }
 
-    /// The live tasks that have ranks, the oldest first, with their ranks and the PUs on which we have pinned them.
+    /// The living tasks with ranks, the oldest first, with their ranks and the PUs on which they are pinned.
     pub(crate) fn ranked(&self) -> Vec<Ranked> {
         let tasks = self.table.iter();
         tasks
@@ -368,29 +370,29 @@ impl Program {
             .collect()
     }
 
-    /// Tells the user something.
+    /// Adds a note for the user.
     pub(crate) fn note(&mut self, text: String) {
         self.notes.push(text);
     }
 
-    /// Makes the prefetchers so, or with `None` as they were found; why not, if not.
+    /// Applies a prefetcher setting, or with `None` restores the original one; returns why that failed, if it did.
     pub(crate) fn apply_prefetchers(&mut self, wanted: Option<Prefetchers>) -> Vec<String> {
         self.prefetching.apply(wanted, self.journal.as_mut())
     }
 
-    /// What is pinned now stays so when we end.
+    /// The present pinnings stay after the end of this process.
     pub(crate) fn keep_pinned(&mut self) {
         if let Some(journal) = &mut self.journal {
             journal.keep();
         }
     }
 
-    /// Gives every task back where it ran before, and pins no other.
+    /// Restores the original mask of each task, and pins no other one.
     pub(crate) fn release(&mut self) {
         self.apply(&Configuration::default());
     }
 
-    /// Gives one task back where it ran before.
+    /// Restores the original mask of one task.
     pub(crate) fn release_thread(&mut self, thread: i32) {
         self.configuration = Configuration::default();
         if let Some(serial) = self.table.of_thread(thread).map(|task| task.id.serial) {
@@ -398,7 +400,8 @@ impl Program {
         }
     }
 
-    /// Strikes out first threads that have ended before their process: the kernel tells nothing of them until that ends.
+    /// Removes first threads that have ended before their process: the kernel does not report their end before that of
+    /// the process.
     pub(crate) fn strike_out_dead_leaders(&mut self) {
         let is_leader = |task: &&Task| task.id.thread == task.id.process;
         let leaders: Vec<Task> = self.table.iter().filter(is_leader).cloned().collect();
@@ -412,14 +415,14 @@ impl Program {
         }
     }
 
-    /// Forgets a task whose end the kernel has not told yet.
+    /// Removes a task whose end the kernel has not reported yet.
     fn strike_out(&mut self, task: &Task) {
         self.table.end(task.id.thread);
         self.known_dead.insert(task.id.thread);
         self.forget(task);
     }
 
-    /// Strikes out a thread that is no longer followed. It goes on, so that the journal still has what was not given back.
+    /// Removes a thread that is no longer followed. It continues, so the journal keeps what was not rolled back.
     pub(crate) fn detached(&mut self, thread: i32) {
         if let Some(task) = self.table.end(thread) {
             self.close(&task);
@@ -431,8 +434,7 @@ impl Program {
         self.verifications.first().copied()
     }
 
-    /// Looks at the masks of all tasks again, if those that have begun should have settled or a second has passed
-    /// since the last time.
+    /// Reads the masks of all tasks again, if new tasks should have settled or a second has passed since the last time.
     pub(crate) fn verify_if_due(&mut self) {
         let now = Instant::now();
         let later = self.verifications.split_off(&now);
@@ -448,7 +450,7 @@ impl Program {
         serials.into_iter().filter_map(|serial| self.place(serial)).collect()
     }
 
-    /// Puts one task where it belongs; its id if that changed its mask.
+    /// Applies the configuration to one task; returns its id if that changed its mask.
     fn place(&mut self, serial: u64) -> Option<TaskId> {
         let rank = self.table.rank(serial);
         let task = self.table.get_mut(serial)?.clone();
@@ -457,11 +459,11 @@ impl Program {
             .configuration
             .pu_of(task.id, rank)
             .filter(|_| !self.may_ask(task.id));
-        // A thread that has ended has no mask, and needs none.
+        // A thread that has ended has no mask.
         let current = CpuMask::of_thread(thread).ok()?;
         match decide(&task, &current, wanted) {
             Verdict::Keep => {
-                // It may have inherited the pinning: the journal must know of it as well.
+                // It may have inherited the pinning: the journal must have it as well.
                 if let Some(pu) = wanted.filter(|_| task.pinned == wanted && task.noted.is_none())
                     && let Err(why) = self.note_pin(serial, pu)?
                 {
@@ -503,7 +505,7 @@ impl Program {
                 let result = task.original.give_to(thread);
                 if let Err(error) = &result {
                     self.refuse_unless_gone(serial, error, || {
-                        format!("it cannot be given back PUs {}: {error}", task.original.to_set())
+                        format!("its PUs {} cannot be restored: {error}", task.original.to_set())
                     });
                     return None;
                 }
@@ -526,7 +528,7 @@ impl Program {
         }
     }
 
-    /// Keeps the reason why a task is not where it belongs, if it is a new one.
+    /// Records why a task is not on the requested PU, if the reason is new.
     fn refuse(&mut self, serial: u64, why: String) {
         let Some(task) = self.table.get_mut(serial) else {
             return;
@@ -539,7 +541,7 @@ impl Program {
     }
 }
 
-/// Whether a live thread belongs to `process`: asked with a signal that is none.
+/// Whether a living thread belongs to `process`: tested with signal 0.
 fn is_thread_of(process: i32, thread: i32) -> bool {
     // SAFETY: signal 0 is never delivered.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };

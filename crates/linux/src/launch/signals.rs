@@ -1,13 +1,14 @@
-//! The signals that are sent to pinfold and meant for the program.
+//! Forwards signals from pinfold to the program.
 //!
-//! pinfold blocks them, and one thread takes them. What a process sent to pinfold is sent on to the program's main
-//! process. What the terminal sent went to the whole foreground group, so the program has it already; but that the
-//! terminal has gone is told to the leader of the session only, and is passed on when that is pinfold. When a stop
-//! from the terminal or from a process stops the program, pinfold stops too, so that the shell gets the terminal back.
+//! pinfold blocks the signals, and one thread receives them. A signal that a process sent to pinfold is forwarded to
+//! the program's main process. The terminal sends signals to the whole foreground group, so the program has those
+//! already. Only SIGHUP goes to the leader of the session alone, and is forwarded when that is pinfold. When a stop
+//! signal from the terminal or from a process stops the program, pinfold stops too, so that the shell gets the terminal
+//! back.
 //!
-//! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, which nobody
-//! can tell from two signals; a second standard signal of the same kind that comes before the first one is delivered
-//! is merged with it. A signal that the program itself sends to its parent is not sent back to it.
+//! Limits: a signal that a process sends to the whole group (`kill -TERM -PGRP`) reaches the program twice, since it
+//! looks like two signals. A second standard signal of the same kind that comes before the first one is delivered is
+//! merged with it. A signal that the program itself sends to its parent is not sent back to it.
 
 use super::{Phase, Shared};
 use std::fs::File;
@@ -18,7 +19,7 @@ use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Signals that are about this process itself: faults, and what its own system calls bring about.
+/// Signals about this process itself: faults, and the effects of its own system calls.
 const OUR_OWN: [i32; 9] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -36,7 +37,7 @@ const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 /// The forwardable signals, blocked in this thread and those that it starts, until dropped.
 pub(super) struct Blocked {
     before: libc::sigset_t,
-    /// The mask is the thread's own, so this must not leave it.
+    /// The mask belongs to the thread, so this value must not leave it.
     _thread: PhantomData<*const ()>,
 }
 
@@ -56,7 +57,8 @@ impl Blocked {
     }
 }
 
-/// What came for the program and found it gone is not for us: a Ctrl-C, for one, that has ended the program already.
+/// Signals for the program that came after its end are dropped: for example a Ctrl-C that has already ended the
+/// program.
 impl Drop for Blocked {
     fn drop(&mut self) {
         let forwardable = forwardable();
@@ -80,14 +82,14 @@ fn forwardable() -> libc::sigset_t {
     }
 }
 
-/// The thread that takes the signals.
+/// The thread that receives the signals.
 pub(super) struct Forwarder {
     end: File,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Forwarder {
-    /// Starts taking signals, from a thread that has them blocked.
+    /// Starts to receive signals, from a thread that has them blocked.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let forwardable = forwardable();
         // SAFETY: the set is valid, and the descriptors are ours alone.
@@ -131,7 +133,7 @@ pub(crate) unsafe fn owned(descriptor: RawFd) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// The next signal; `None` when there is to be none any more.
+/// The next signal; `None` at the end.
 pub(crate) fn next(signals: &mut File, ended: &File) -> Option<libc::signalfd_siginfo> {
     let poll = |file: &File| libc::pollfd {
         fd: file.as_raw_fd(),
@@ -164,14 +166,14 @@ fn take(shared: &Shared, signal: &libc::signalfd_siginfo) {
             return;
         }
     }
-    // Positive codes are the kernel's, for the terminal above all; zero and below are other processes'.
+    // Positive codes are the kernel's, mainly for the terminal; zero and below are of other processes.
     let is_for_the_program = if signal.ssi_code <= 0 {
         !state.program.has_process(signal.ssi_pid.cast_signed())
     } else {
         number == libc::SIGHUP && leads_session()
     };
     if is_for_the_program {
-        // The main process cannot have been reaped: that happens with the lock held, and changes the phase.
+        // The main process was not reaped: that happens during the lock, and changes the phase.
         // SAFETY: plain system calls; the value is passed on and not looked at.
         unsafe {
             if signal.ssi_code == libc::SI_QUEUE {

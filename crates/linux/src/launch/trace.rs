@@ -1,4 +1,4 @@
-//! The few calls of ptrace(2) and wait(2) that following a program takes, in their own types.
+//! The calls of ptrace(2) and wait(2) for following a program, with typed results.
 //!
 //! All of them act for the calling thread: only the thread that attached to a task may resume it, and waiting with
 //! `__WNOTHREAD` gives that thread its own tracees only, so that several followers can live in one process.
@@ -7,7 +7,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// What happened to a traced thread.
+/// An event of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// It ended; this is the shell's form of its status: the exit code, or 128 and the signal.
@@ -16,15 +16,15 @@ pub(crate) enum Event {
     Signal(i32),
     /// Its process was stopped by this signal, or it begins in a stopped process.
     GroupStop(i32),
-    /// It begins, its process was continued, or it was interrupted by `interrupt`.
+    /// It begins, its process was continued, or `interrupt` stopped it.
     Trap,
-    /// It has begun a thread or a process.
+    /// It has created a thread or a process.
     Created,
     /// It has executed a new program.
     Executed,
 }
 
-/// Something that happened and has not been taken yet.
+/// An event that was not taken yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) thread: i32,
@@ -34,8 +34,8 @@ pub(crate) struct Pending {
 
 const WAIT_OPTIONS: i32 = libc::__WALL | libc::__WNOTHREAD;
 
-/// Blocks until something happens to a traced thread, and leaves it to be taken. As long as a thread's end is not
-/// taken, its id names nothing else. `None` when this thread traces nothing any more.
+/// Blocks until a traced thread has an event, and does not take it. While a thread's end is not taken, its id names no
+/// other thread. `None` when this thread traces no thread any more.
 pub(crate) fn await_event() -> io::Result<Option<Pending>> {
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -63,7 +63,7 @@ pub(crate) fn await_event() -> io::Result<Option<Pending>> {
     }
 }
 
-/// Takes what happened to `thread`; `None` when there is nothing any more, because a kill came in between.
+/// Takes the event of `thread`; `None` when there is none any more, because a kill came in between.
 pub(crate) fn take_event(thread: i32) -> Option<Event> {
     let mut status = 0;
     // SAFETY: the call writes the status that it is given.
@@ -88,8 +88,8 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// Attaches to `thread` without stopping it, and to all that it will create. With `kill_with_us` the kernel kills
-/// them when this process ends.
+/// Attaches to `thread` without stopping it, and to all that it will create. With `kill_with_us` the kernel kills them
+/// when this process ends.
 pub(crate) fn seize(thread: i32, kill_with_us: bool) -> io::Result<()> {
     let mut options =
         libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC;
@@ -114,12 +114,12 @@ pub(crate) fn interrupt(thread: i32) {
     let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
 }
 
-/// Lets a stopped thread go its way, with a signal or none (0). It stays stopped if its process is.
+/// Detaches from a stopped thread, with a signal or none (0). It stays stopped if its process is.
 pub(crate) fn detach(thread: i32, signal: i32) {
     let _ = request(libc::PTRACE_DETACH, thread, signal.cast_unsigned() as usize);
 }
 
-/// The new thread's id at `Created`, the former thread id at `Executed`; `None` when the thread was killed.
+/// The new thread's id at `Created`, the previous thread id at `Executed`; `None` when the thread was killed.
 pub(crate) fn event_message(thread: i32) -> Option<i32> {
     let mut message: libc::c_ulong = 0;
     request(libc::PTRACE_GETEVENTMSG, thread, &raw mut message as usize).ok()?;
@@ -127,7 +127,7 @@ pub(crate) fn event_message(thread: i32) -> Option<i32> {
 }
 
 /// One ptrace call. Where the callers above ignore the error, it is `ESRCH`: the thread was killed while it was
-/// stopped, and its end is what `await_event` gives next.
+/// stopped, and its end is the next result of `await_event`.
 fn request(request: libc::c_uint, thread: i32, data: usize) -> io::Result<()> {
     // SAFETY: the requests used here take a number, or the address of a c_ulong, as data, and no address.
     let result = unsafe { libc::ptrace(request, thread, ptr::null_mut::<libc::c_void>(), data) };

@@ -1,24 +1,23 @@
 //! The thread that follows the program.
 //!
-//! 1. It forks the program's first process, attaches to it and lets it execute. From then on every thread and process
-//!    that the program creates is attached to by the kernel, and stops before its first instruction.
-//! 2. It blocks until something happens to one of them, locks the program, takes what happened, tells the program, and
-//!    lets the thread go on. Nothing at all happens in between.
-//! 3. When the main process has ended, or pinfold wants to part from the program, it stops every thread that is left,
-//!    gives it back where it ran before, and detaches from it.
+//! 1. It forks the program's first process, attaches to it and lets it execute. From then on the kernel attaches to
+//!    each thread and process that the program creates, and stops it before its first instruction.
+//! 2. It blocks until one of them has an event, locks the program, takes the event, updates the program, and resumes
+//!    the thread. In between it costs nothing.
+//! 3. When the main process has ended, or pinfold has to detach, it stops each remaining thread, restores its original
+//!    mask, and detaches from it.
 //!
-//! Limits. A thread that is created with `CLONE_UNTRACED` is not followed. A program that traces others (a debugger)
-//! cannot trace what is followed already. Each signal that is delivered to the program costs two switches to this
-//! thread. A thread from which pinfold detaches while it waits in one of the few system calls that the kernel does not
-//! restart after a stop (`epoll_wait`, `sigtimedwait`; see signal(7)) gets EINTR from it, as it would from SIGSTOP and
-//! SIGCONT.
+//! Limits: a thread that is created with `CLONE_UNTRACED` is not followed. A program that traces others (a debugger)
+//! cannot trace a followed one. Each signal for the program costs two switches to this thread. If pinfold detaches from
+//! a thread during one of the few system calls that the kernel does not restart after a stop (`epoll_wait`,
+//! `sigtimedwait`; see signal(7)), the call returns EINTR, as after SIGSTOP and SIGCONT.
 
 use super::exec::{Prepared, Unborn};
 use super::trace::{self, Event};
 use super::{LaunchError, Phase, Shared, State};
 use std::time::Instant;
 
-/// Runs the program of `prepared` and follows it until nothing of it is followed any more.
+/// Runs the program of `prepared` and follows it until no task of it is followed any more.
 pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
     let mut unborn = match start(prepared, kill_with_us) {
         Ok(unborn) => unborn,
@@ -31,7 +30,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             Ok(None) => break,
             Err(error) => return shared.change(|state| state.phase = Phase::Failed(LaunchError::Wait(error))),
         };
-        // The end of a process, and of one that is not known, waits until nobody relies on its number.
+        // The end of a process, and of an unknown one, waits until its number is not in use.
         let number_goes = pending.end
             && shared
                 .lock()
@@ -47,7 +46,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             continue;
         };
         if !pending.end && matches!(event, Event::Ended(_)) && state.phase.is_followed() {
-            // A kill came after the stop had been seen.
+            // A kill came after the stop was seen.
             state.program.end(pending.thread);
         }
         if matches!(state.phase, Phase::Starting) && pending.thread == unborn.process {
@@ -58,7 +57,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
         let verification = state.program.next_verification();
         handle(&mut state, pending.thread, event);
         if state.program.next_verification() != verification {
-            // Whoever waits has to wake up earlier than it thought.
+            // A waiting thread has to wake up earlier than planned.
             shared.changed.notify_all();
         }
         if matches!(state.phase, Phase::Leaving(_)) && state.program.is_empty() {
@@ -72,7 +71,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
     });
 }
 
-/// Forks the main process, attaches to it and lets it go.
+/// Forks the main process, attaches to it and lets it execute.
 fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError> {
     let mut unborn = prepared.fork().map_err(LaunchError::Fork)?;
     let process = unborn.process;
@@ -82,7 +81,7 @@ fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError>
     match attached {
         Ok(()) => Ok(unborn),
         Err(error) => {
-            // The child exits when nobody can let it go any more.
+            // The child exits when this process cannot let it execute any more.
             drop(unborn);
             // SAFETY: a null status is allowed.
             unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::__WALL) };
@@ -91,7 +90,7 @@ fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError>
     }
 }
 
-/// What happens to the main process before it has become the program.
+/// An event of the main process before its exec.
 fn born(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: Event) {
     let process = unborn.process;
     match event {
@@ -157,7 +156,7 @@ fn handle(state: &mut State, thread: i32, event: Event) {
     }
 }
 
-/// Begins to part from what is left of the program. Each thread is let go when it has stopped: see `handle`.
+/// Begins to detach from the remaining tasks. Each thread is detached when it has stopped: see `handle`.
 fn part(state: &mut State, status: Option<i32>) {
     state.phase = Phase::Leaving(status);
     state.program.strike_out_dead_leaders();

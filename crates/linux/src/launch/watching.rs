@@ -1,7 +1,7 @@
-//! What `/proc` tells of the tasks, at little cost: an observation of many tasks ten times a second must not be felt.
+//! Reads tasks from `/proc` at little cost: observing many tasks ten times a second must not slow the program down.
 //!
-//! Processor time is read each time, from a file that stays open. Name, state and last PU, which cost ten times as much
-//! and change seldom, are at most `STALE` old.
+//! Processor time is read each time, from a file that stays open. Name, state and last PU cost ten times as much and
+//! change rarely; they are at most `STALE` old.
 
 use crate::procfs::{CpuTimeFile, Procfs, ThreadStat};
 use pinfold_core::TaskId;
@@ -29,7 +29,7 @@ impl Watching {
         &self.procfs
     }
 
-    /// The state of a task, and the processor time that it has used. With `fresh` the state is read now.
+    /// The state of a task, and its processor time. With `fresh` the state is read now.
     pub(crate) fn read(&mut self, id: TaskId, fresh: bool) -> (Option<ThreadStat>, Option<Duration>) {
         let TaskId {
             serial,
@@ -49,13 +49,13 @@ impl Watching {
         }
         let cpu_time = match &watched.cpu_time {
             Some(file) => file.read(),
-            // There were too many open files when it was first read.
+            // Too many files were open when it was first read.
             None => procfs.cpu_time(process, thread),
         };
         (watched.stat.clone(), cpu_time)
     }
 
-    /// Forgets a task that has ended.
+    /// Removes a task that has ended.
     pub(crate) fn forget(&mut self, id: TaskId) {
         self.tasks.remove(&id.serial);
     }

@@ -1,5 +1,5 @@
-//! The system calls that tell where a process's pages are and move them, made only while the process's number cannot come to
-//! name another process.
+//! The system calls that locate and move a process's pages, made only while the process's number cannot name another
+//! process.
 
 use super::page_map::{Entry, PageMap};
 use pinfold_core::{BrokenOffCode, NodeId};
@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// `MPOL_MF_MOVE` of `linux/mempolicy.h`: pages that this process alone has mapped.
+/// `MPOL_MF_MOVE` of `linux/mempolicy.h`: pages that only this process has mapped.
 const MOVE: libc::c_long = 1 << 1;
 /// `MPOL_MF_MOVE_ALL`: pages that others have mapped, too.
 const MOVE_ALL: libc::c_long = 1 << 2;
@@ -19,7 +19,7 @@ pub fn page_size() -> u64 {
     u64::try_from(size).unwrap_or(4096)
 }
 
-/// Whether we may move pages that other processes have mapped, too.
+/// Whether pinfold may move pages that other processes have mapped, too.
 pub fn may_move_shared() -> io::Result<()> {
     // SAFETY: no page is given, so the kernel reads and writes nothing; it looks at the privilege first.
     let result = unsafe {
@@ -32,16 +32,17 @@ pub fn may_move_shared() -> io::Result<()> {
     Ok(())
 }
 
-/// The calls that moving takes; the kernel's are `Calls`.
+/// The calls for moving pages; the kernel's are `Calls`.
 pub trait MoveCalls {
     /// The words of `pagemap` of the smallest pages from `start` to before `end`; `None` where they cannot be read.
     fn entries(&mut self, start: u64, end: u64) -> Option<Vec<Entry>>;
 
-    /// Into `status` the node of each page, or an error number, negative.
+    /// Writes the node of each page, or a negative error number, to `status`.
     fn nodes(&mut self, pages: &[u64], status: &mut [i32]) -> Result<io::Result<()>, StopReason>;
 
-    /// Moves the pages to `node`, with `all` also those that other processes have mapped; into `status` the node of each, or
-    /// an error number, negative, or nothing. How many were not moved for reasons that are not told.
+    /// Moves the pages to `node`, with `all` also those that other processes have mapped. Writes to `status` the node
+    /// of each, a negative error number, or nothing. Returns the number of pages that were not moved for unreported
+    /// reasons.
     fn move_to(
         &mut self,
         pages: &[u64],
@@ -50,18 +51,18 @@ pub trait MoveCalls {
         status: &mut [i32],
     ) -> Result<io::Result<u64>, StopReason>;
 
-    /// Lets time pass, or with none only asks whether to go on.
+    /// Waits; with a zero duration only checks whether to continue.
     fn pause(&mut self, duration: Duration) -> Result<(), StopReason>;
 }
 
-/// Why no more pages are to be touched.
+/// Why the migration stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
     /// The process has ended, or is about to.
     #[error("the program has ended")]
     Ended,
-    /// The user wants an end.
-    #[error("we were told to stop")]
+    /// The user interrupted it.
+    #[error("the user interrupted pinfold")]
     Interrupted,
 }
 
@@ -80,10 +81,11 @@ pub trait Target {
     /// Its number.
     fn process(&self) -> i32;
 
-    /// Calls `act` while the number is sure to be the process's, and not at all when the process has ended or the moving should.
+    /// Calls `act` while the number certainly names the process; not at all when the process has ended or the migration
+    /// is interrupted.
     fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason>;
 
-    /// Lets time pass, less of it when the process ends or the moving should.
+    /// Waits, for less time when the process ends or the migration is interrupted.
     fn pause(&self, duration: Duration) -> Result<(), StopReason>;
 }
 
@@ -94,8 +96,7 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// The calls on `target`, whose files are in the `/proc` at `procfs`, on a machine whose smallest pages have `page_size`
-    /// bytes.
+    /// The calls on `target`, with the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
     pub fn new(target: &'a dyn Target, procfs: &Path, page_size: u64) -> Self {
         let mut page_map = None;
         let opened = target.held(&mut |process| page_map = PageMap::open(procfs, process, page_size).ok());

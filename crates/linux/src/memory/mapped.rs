@@ -1,5 +1,5 @@
-//! What is mapped in a process, as far as another run of the same program has the same, from `/proc/PROCESS/maps`; and
-//! a recording's accesses at its addresses.
+//! The mappings of a process that another run of the same program has too, from `/proc/PROCESS/maps`; and a recording's
+//! accesses at its addresses.
 
 use super::maps::{Header, MapsError};
 use pinfold_core::memory::{AccessProfile, AreaKind, MappedArea, MappedBacking, MemoryArea, Profiled, RecordedProfile};
@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a recording's accesses cannot be brought to a process.
+/// Why a recording's accesses cannot be applied to a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// It runs another program.
@@ -20,19 +20,19 @@ pub enum ProfileError {
     OtherProgram {
         /// The recording.
         recording: String,
-        /// What was recorded.
+        /// The recorded program.
         recorded: PathBuf,
         /// The process's number.
         process: i32,
-        /// What it runs.
+        /// The program that it runs.
         runs: PathBuf,
     },
-    /// What it has mapped cannot be read.
+    /// Its mappings cannot be read.
     #[error(transparent)]
     Maps(#[from] MapsError),
 }
 
-/// A recording's accesses at the addresses of a process of the `/proc` at `procfs`, of which `areas` are in memory.
+/// A recording's accesses at the addresses of a process in the `/proc` at `procfs`; `areas` are in memory.
 pub fn on_process(
     procfs: &Path,
     recorded: &RecordedProfile,
@@ -54,7 +54,7 @@ pub fn on_process(
     Ok(recorded.on(&running, areas, page_size))
 }
 
-/// What is mapped in a process of the `/proc` at `procfs`, by address.
+/// The mappings of a process in the `/proc` at `procfs`, by address.
 fn mapped_areas(procfs: &Path, process: i32) -> Result<Vec<MappedArea>, MapsError> {
     let path = procfs.join(process.to_string()).join("maps");
     match fs::read(&path) {
@@ -66,7 +66,7 @@ fn mapped_areas(procfs: &Path, process: i32) -> Result<Vec<MappedArea>, MapsErro
     }
 }
 
-/// Lines that are not understood are passed over.
+/// Unknown lines are ignored.
 fn parse(maps: &str) -> Vec<MappedArea> {
     let area = |header: Header<'_>| MappedArea {
         start: header.start,

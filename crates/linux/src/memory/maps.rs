@@ -1,8 +1,8 @@
-//! The areas of a process's memory, from `/proc/PROCESS/smaps` (or `maps`, where that is all there is) and
-//! `/proc/PROCESS/numa_maps`. The root is an argument, so that a test can point the reader at files of its own making.
+//! The areas of a process's memory, from `/proc/PROCESS/smaps` (or `maps`, if that is missing) and
+//! `/proc/PROCESS/numa_maps`. The root is an argument, so that a test can use its own files.
 //!
-//! Both files are read one after the other while the process runs. An area is where both tell of it; what was mapped or
-//! unmapped in between is not.
+//! Both files are read one after the other while the process runs. An area is listed if both files have it; what was
+//! mapped or unmapped in between is not.
 
 use pinfold_core::memory::{AreaKind, MemoryArea};
 use pinfold_core::{NodeId, digits};
@@ -11,13 +11,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the areas of a process are not known.
+/// Why the areas of a process are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum MapsError {
     /// The process has ended, or cannot be seen.
     #[error("there is no process {0}")]
     NoProcess(i32),
-    /// The kernel knows no NUMA nodes.
+    /// The kernel has no NUMA nodes.
     #[error("`{}` does not exist: this kernel was built without NUMA", .0.display())]
     NoNuma(PathBuf),
     /// A file cannot be read.
@@ -25,7 +25,7 @@ pub enum MapsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
@@ -35,7 +35,7 @@ pub enum MapsError {
 pub struct Areas(Vec<MemoryArea>);
 
 impl Areas {
-    /// Reads those of a process of the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
+    /// Reads those of a process in the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
     pub fn read(procfs: &Path, process: i32, page_size: u64) -> Result<Self, MapsError> {
         let directory = procfs.join(process.to_string());
         let text = |name: &str| {
@@ -57,11 +57,11 @@ impl Areas {
         Ok(Self::parse(&maps, &numa_maps, page_size))
     }
 
-    /// Joins the two files by the areas' first bytes. Lines that are not understood are passed over.
+    /// Joins the two files by the areas' first bytes. Unknown lines are ignored.
     pub fn parse(maps: &str, numa_maps: &str, page_size: u64) -> Self {
         let residences: HashMap<u64, Residence> = numa_maps.lines().filter_map(Residence::parse).collect();
         let mut areas: Vec<MemoryArea> = vec![];
-        // Whether the detail lines that come belong to the last area.
+        // Whether the detail lines that follow belong to the last area.
         let mut known = false;
         for line in maps.lines() {
             if let Some(header) = Header::parse(line) {
@@ -87,7 +87,7 @@ impl From<Areas> for Vec<MemoryArea> {
     }
 }
 
-/// The bytes in transparent huge pages that a line of `smaps` tells of.
+/// The bytes in transparent huge pages, from a line of `smaps`.
 fn huge(line: &str) -> Option<u64> {
     let (name, value) = line.split_once(':')?;
     if !matches!(name, "AnonHugePages" | "ShmemPmdMapped" | "FilePmdMapped") {
@@ -104,7 +104,7 @@ pub(super) struct Header<'a> {
     /// Its four letters.
     pub(super) permissions: &'a str,
     shared: bool,
-    /// Its place in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub(super) offset: u64,
     pub(super) path: &'a str,
 }
@@ -218,8 +218,8 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// Of `tests/guest/programs/first_touch` in the emulated machine, with three threads on nodes 0, 1 and 2, 4 MiB of huge
-    /// pages each, of which the first thread's are bound to node 1 by the program.
+    /// From `tests/guest/programs/first_touch` in the emulated machine, with three threads on nodes 0, 1 and 2, each
+    /// with 4 MiB of huge pages. The program bound those of the first thread to node 1.
     const SMAPS: &str = include_str!("../../tests/numa/smaps");
     const NUMA_MAPS: &str = include_str!("../../tests/numa/numa_maps");
 

@@ -1,6 +1,6 @@
-//! Memory on NUMA nodes, by the kernel's calls: the memory policy that a program begins with (`policy`), what a running
-//! process's memory looks like (`maps`, `page_map`, `mapped`), who accesses what (`sampling`), on which nodes the threads of
-//! a process are (`threads`), and moving pages (`mover`, `calls`). `pinfold_core::memory` decides where each page belongs.
+//! Memory on NUMA nodes, by the kernel's calls: the memory policy with which a program begins (`policy`), the memory of
+//! a running process (`maps`, `page_map`, `mapped`), its accesses (`sampling`), the nodes of its threads (`threads`), and
+//! moving its pages (`mover`, `calls`). `pinfold_core::memory` decides where each page belongs.
 
 mod calls;
 mod mapped;

@@ -1,25 +1,25 @@
-//! Moving the pages of a running process.
+//! Moves the pages of a running process.
 //!
-//! The memory is gone through once, in windows of some megabytes, so that nothing is kept of more than one of them:
+//! The memory is processed once, in windows of some megabytes, so that only one of them is in memory:
 //!
-//! 1. `pagemap` says which pages of the window are in memory, and which of them are a file's. Those that may move and are
-//!    there are asked for their nodes, unless their whole area is on one. Where all of an area is in memory and on one node,
-//!    and all of it may move, nothing is asked at all.
-//! 2. The goal says on which node each belongs. A stretch of the size of a huge page whose pages are all on one node, in an
-//!    area that has huge pages, is taken for one and asked for as a whole.
-//! 3. What is elsewhere is gathered by the node where it belongs, since the kernel interrupts its work whenever the node
-//!    changes, and moved when there is a batch of it. Of a huge page only the first address is given: the kernel moves it as
-//!    a whole, and never has to split it.
-//! 4. Where the kernel's answer does not say where a page is, it is asked. Only what is seen to be on its node counts as
-//!    moved.
-//! 5. With a rate given, it waits until the average rate is down to it; then the next window.
+//! 1. `pagemap` says which pages of the window are in memory, and which of them belong to a file. The kernel is asked
+//!    for the nodes of those that may move, unless their whole area is on one node. If all of an area is in memory, on
+//!    one node, and may move, no page is asked for.
+//! 2. The goal decides on which node each page belongs. A range with the size of a huge page whose pages are all on one
+//!    node, in an area that has huge pages, counts as one huge page.
+//! 3. The pages to move are collected by their target node, since the kernel interrupts its work whenever the node
+//!    changes, and are moved in batches. For a huge page only the first address is given: the kernel moves it as a
+//!    whole, and never has to split it.
+//! 4. Where the kernel's answer has no node for a page, it is asked again. Only a page that is seen on its node counts
+//!    as moved.
+//! 5. With a given rate, it waits until the average rate is not above it; then the next window follows.
 //!
 //! A node that is full gets no more pages, and those meant for it are counted.
 //!
-//! Known limits: what a program maps while its memory is gone through is not seen. A page that moves on its own account
-//! between the steps (by automatic NUMA balancing) may count as moved. A stretch of small pages that is all on one node stays
-//! together in an area that also has huge pages, and so is interleaved by stretches. In an area of terabytes with little in it
-//! (the shadow of an address sanitiser) it takes seconds to find that.
+//! Known limits: memory that a program maps during the migration is not seen. A page that moves between the steps for
+//! another reason (automatic NUMA balancing) may count as moved. A range of small pages that is all on one node stays
+//! together in an area that also has huge pages, and so is interleaved by ranges. In an area of terabytes with few
+//! pages (the shadow of an address sanitiser) the search takes seconds.
 
 use super::calls::{MoveCalls, StopReason};
 use super::run::{Run, Runs, Unit};
@@ -32,41 +32,42 @@ use std::time::{Duration, Instant};
 /// Bytes of a transparent huge page on x86-64 and on other machines with small pages of 4 KiB.
 const HUGE: u64 = 2 << 20;
 
-/// Bytes that are looked at at once; a multiple of `HUGE`.
+/// Bytes of a window; a multiple of `HUGE`.
 const WINDOW: u64 = 64 << 20;
 
-/// Bytes that are moved by one call where nobody gives a rate: large enough that the fixed cost of a call, a good fraction of
-/// a millisecond to empty per-CPU lists, is small against the copying, and small enough that the moving can be ended soon:
-/// within some hundredths of a second. Batches of 32 MiB moved 3 % fewer pages a second in the emulated machine.
+/// Bytes that one call moves without a given rate. It is large enough that the fixed cost of a call, a good fraction of
+/// a millisecond to empty per-CPU lists, is small compared with the copying. It is small enough that the migration can
+/// be ended within some hundredths of a second. Batches of 32 MiB moved 3 % fewer pages per second in the emulated
+/// machine.
 const BATCH: u64 = 128 << 20;
 
-/// Bytes that are moved by one call at least: a smaller rate is kept to by longer pauses.
+/// The least bytes of one call: a smaller rate is reached by longer pauses.
 const SMALLEST_BATCH: u64 = 1 << 20;
 
-/// With a rate, so many seconds' worth of it is moved by one call.
+/// With a rate, one call moves what the rate allows in this many seconds.
 const BURST: f64 = 0.1;
 
-/// What no status is: the kernel leaves it where it has nothing to say.
+/// No valid status: the kernel leaves it where it reports nothing.
 const UNSAID: i32 = i32::MIN;
 
-/// How often a batch is tried again that the kernel broke off.
+/// The number of retries of a batch that the kernel did not complete.
 const TRIES: usize = 8;
 
-/// Is told how many bytes have been gone through, of how many.
+/// Gets the number of processed bytes, and the number of all bytes.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// How pages are moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// What moves beside a process's own memory.
+    /// What is moved beside a process's private memory.
     pub selection: Selection,
-    /// At most so many bytes a second, on average; `None` for as many as can be.
+    /// The largest average rate in bytes per second; `None` for no limit.
     pub rate: Option<f64>,
     /// Bytes of the smallest pages.
     pub page_size: u64,
 }
 
-/// Moves the pages of `areas` where `goal` wants them, and adds to `moves` what came of it.
+/// Moves the pages of `areas` to where `goal` wants them, and adds the result to `moves`.
 pub fn move_pages(
     calls: &mut dyn MoveCalls,
     areas: &[MemoryArea],
@@ -129,27 +130,27 @@ struct Mover<'a> {
     calls: &'a mut dyn MoveCalls,
     goal: &'a mut dyn PageGoal,
     limits: Limits,
-    /// Nodes that have no more room.
+    /// Full nodes.
     full: BTreeSet<NodeId>,
     began: Instant,
     /// Bytes that were moved since.
     sent: u64,
-    /// Bytes that are moved by one call.
+    /// Bytes that one call moves.
     batch: u64,
-    /// What is to be moved next, by the node where it belongs.
+    /// The pages to move next, by target node.
     gathered: BTreeMap<NodeId, Runs>,
     moves: PageMoves,
 }
 
 impl Mover<'_> {
-    /// The bytes of which is said what became of them, or will be.
+    /// The bytes that are counted in the result, or will be.
     fn accounted(&self) -> u64 {
         let left: u64 = self.moves.left.values().map(|count| count.bytes).sum();
         let gathered: u64 = self.gathered.values().map(Runs::bytes).sum();
         self.moves.moved.bytes + self.moves.in_place.bytes + left + gathered
     }
 
-    /// Moves what is gathered.
+    /// Moves the collected pages.
     fn send_gathered(&mut self) -> Result<(), StopReason> {
         while let Some((node, gathered)) = self.gathered.pop_first() {
             self.send(gathered, node)?;
@@ -157,7 +158,7 @@ impl Mover<'_> {
         Ok(())
     }
 
-    /// Moves what is gathered, as far as it makes whole batches.
+    /// Moves the collected pages that form whole batches.
     fn send_batches(&mut self) -> Result<(), StopReason> {
         let nodes: Vec<NodeId> = self.gathered.keys().copied().collect();
         for node in nodes {
@@ -171,7 +172,7 @@ impl Mover<'_> {
         Ok(())
     }
 
-    /// Moves pages to one node, says what became of each, and then keeps to the rate.
+    /// Moves pages to one node, counts the result, and then waits for the rate.
     fn send(&mut self, batch: Runs, node: NodeId) -> Result<(), StopReason> {
         let accounted = self.accounted();
         let (whole, page) = (batch.bytes(), batch.units().next().map_or(1, |unit| unit.bytes));
@@ -186,7 +187,7 @@ impl Mover<'_> {
         self.keep_to_the_rate()
     }
 
-    /// What is gathered stays.
+    /// Counts the collected pages as staying.
     fn leave_gathered(&mut self, why: Left) {
         for gathered in std::mem::take(&mut self.gathered).into_values() {
             self.leave(why, &gathered);
@@ -199,7 +200,7 @@ impl Mover<'_> {
         }
     }
 
-    /// What is not accounted for yet of an area, before which `accounted` bytes were, stays.
+    /// Counts the rest of an area as staying; `accounted` bytes were counted before it.
     fn leave_rest(&mut self, area: &MemoryArea, accounted: u64, why: Left) {
         let bytes = area.resident_bytes().saturating_sub(self.accounted() - accounted);
         if bytes > 0 {
@@ -212,12 +213,12 @@ impl Mover<'_> {
         }
     }
 
-    /// Goes through an area; with `written` only through the pages that are no file's.
+    /// Processes an area; with `written` only the pages that do not belong to the file.
     fn area(&mut self, area: &MemoryArea, written: bool) -> Result<(), StopReason> {
         let (before, resident) = (self.accounted(), area.resident_bytes());
         let window = WINDOW.max(area.page_size);
         let mut start = area.start;
-        // Some runtimes reserve terabytes and use little of them: nothing is looked for behind the last page that there is.
+        // Some runtimes reserve terabytes and use little of them: the search ends at the last page in memory.
         while start < area.end && self.accounted() - before < resident {
             self.calls.pause(Duration::ZERO)?;
             let end = (start / window + 1).saturating_mul(window).min(area.end);
@@ -262,7 +263,7 @@ impl Mover<'_> {
             now,
         };
         let addresses = (start..end).step_by(number(step));
-        // Where all of an area is on one node, nobody needs to ask for each page.
+        // If all of an area is on one node, the pages need not be asked for.
         let one = match area.resident.first_key_value() {
             Some((&node, _)) if area.resident.len() == 1 => Some(node),
             _ => None,
@@ -289,7 +290,7 @@ impl Mover<'_> {
                 }
             }
         } else if !written {
-            // Without it nobody can tell what is a file's. Of the rest the kernel says what is not there.
+            // Without it the pages of files are not known. For the others the kernel reports which are not in memory.
             candidates = addresses.collect();
         }
         if candidates.is_empty() {
@@ -312,16 +313,16 @@ impl Mover<'_> {
         Ok(pages)
     }
 
-    /// Sends stretches that look like huge pages by their first addresses. The small pages of those that turn out to be
-    /// none, less what has moved.
+    /// Moves ranges that look like huge pages by their first addresses. Returns the small pages of those that turn out
+    /// to be none, without what has moved.
     fn send_huge(&mut self, units: &[Unit], node: NodeId, page_size: u64) -> Result<Vec<Unit>, StopReason> {
         let mut small = vec![];
         for batch in units.chunks(number(self.batch / HUGE).max(1)) {
             let mut status = vec![UNSAID; batch.len()];
             let heads: Vec<u64> = batch.iter().map(|unit| unit.address).collect();
             if !self.full.contains(&node) {
-                // Whatever it says, where they are is looked at, and the pages of those that have not moved are tried
-                // one by one, which gives the reason.
+                // After any answer their nodes are read, and the pages of those that have not moved are tried one by
+                // one, which gives the reason.
                 let _ = self
                     .calls
                     .move_to(&heads, node, self.limits.selection.shared, &mut status)?;
@@ -371,8 +372,8 @@ impl Mover<'_> {
                 }
                 Ok(_) => {
                     self.leave(Left::Busy, &busy);
-                    // The kernel breaks off behind what it cannot move; the rest gets another try, and where nothing at
-                    // all has moved, the first page is what it cannot move.
+                    // The kernel stops at a page that it cannot move; the rest is tried again. If nothing has moved,
+                    // the first page is the one that it cannot move.
                     if unsaid.bytes() == pending.bytes()
                         && let Some(stuck) = unsaid.take_first()
                     {
@@ -387,15 +388,15 @@ impl Mover<'_> {
         Ok(())
     }
 
-    /// Counts what has become of the pages that were to go to `node`. Those of which the kernel has said nothing and which
-    /// have not moved, and those that were busy.
+    /// Counts the results of the pages for `node`. Returns those without a result that have not moved, and those that
+    /// were busy.
     fn settle(&mut self, units: &Runs, status: &[i32], node: NodeId) -> Result<(Runs, Runs), StopReason> {
         let mut open = vec![];
         for (unit, &status) in units.units().zip(status) {
             if u32::try_from(status) == Ok(node.0) {
                 self.has_moved(unit, node);
             } else if status == UNSAID || status == -libc::EBUSY || status >= 0 {
-                // Of several pages that the kernel moves as one, all but the first are told to be busy.
+                // If the kernel moves several pages as one, it reports all but the first as busy.
                 open.push((unit, status));
             } else {
                 self.moves.leave(error_of(status), unit.bytes);
@@ -428,7 +429,7 @@ impl Mover<'_> {
         self.goal.moved(unit.address, unit.bytes, unit.now, node);
     }
 
-    /// Waits until no more bytes a second were moved than may be.
+    /// Waits until the average rate is not above the limit.
     fn keep_to_the_rate(&mut self) -> Result<(), StopReason> {
         let Some(rate) = self.limits.rate else { return Ok(()) };
         let due = Duration::try_from_secs_f64(self.sent as f64 / rate).unwrap_or(Duration::MAX);
@@ -441,7 +442,7 @@ impl Mover<'_> {
     }
 }
 
-/// Bytes that are moved by one call, at a rate.
+/// Bytes that one call moves, at a rate.
 fn batch(rate: Option<f64>) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -452,12 +453,12 @@ fn batch(rate: Option<f64>) -> u64 {
     rate.map_or(BATCH, |rate: f64| burst(rate).clamp(SMALLEST_BATCH, BATCH))
 }
 
-/// A number of things in memory.
+/// A count of objects in memory.
 fn number(of: u64) -> usize {
     usize::try_from(of).unwrap_or(usize::MAX)
 }
 
-/// What a page's status says that is an error number, negative.
+/// The reason of a page's status that is a negative error number.
 fn error_of(status: i32) -> Left {
     match -status {
         libc::EACCES => Left::Shared,
@@ -468,7 +469,7 @@ fn error_of(status: i32) -> Left {
     }
 }
 
-/// What the error of a whole call says.
+/// The reason of the error of a whole call.
 fn refused(error: &io::Error, node: Option<NodeId>) -> Left {
     match (error.raw_os_error(), node) {
         (Some(libc::EPERM | libc::ENOSYS), _) => Left::Forbidden,

@@ -146,7 +146,7 @@ impl MoveCalls for Played {
             return Ok(());
         }
         self.paused += duration;
-        // Time does not pass here: the mover would ask for ever.
+        // Time does not advance here: the mover would wait without end.
         Err(StopReason::Interrupted)
     }
 }
@@ -319,7 +319,7 @@ fn nothing_is_looked_for_behind_the_last_page_of_a_vast_area() {
 #[test]
 fn of_an_area_that_is_whole_on_one_node_nothing_is_asked() {
     let (mut played, area) = played(&vec![own(0); 1000]);
-    // It goes away after the kernel has told of the areas.
+    // It is unmapped after the areas were read.
     played.pages.remove(&(START + 500 * PAGE));
     let moves = moved(&mut played, &area, &mut Spread::On(NodeId(1)), limits());
     assert_eq!((moves.moved.pages, count(&moves, Left::Absent)), (999, 1));

@@ -1,5 +1,5 @@
-//! Which pages of a process are in memory, and which of them are a file's: `/proc/PROCESS/pagemap`, of which everybody who may
-//! trace the process sees these bits (`proc_pid_pagemap(5)`).
+//! Which pages of a process are in memory, and which of them belong to a file: `/proc/PROCESS/pagemap`. A process that
+//! may trace it sees these bits (`proc_pid_pagemap(5)`).
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ impl Entry {
         self.0 >> 63 & 1 == 1
     }
 
-    /// Whether it was put into swap space.
+    /// Whether it is in swap space.
     pub fn swapped(self) -> bool {
         self.0 >> 62 & 1 == 1
     }
@@ -40,7 +40,7 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// That of a process of the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
+    /// The map of a process in the `/proc` at `procfs`, on a machine whose smallest pages have `page_size` bytes.
     pub fn open(procfs: &Path, process: i32, page_size: u64) -> io::Result<Self> {
         let file = File::open(procfs.join(process.to_string()).join("pagemap"))?;
         Ok(Self { file, page_size })

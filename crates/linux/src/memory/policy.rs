@@ -1,15 +1,14 @@
-//! The memory policy that a program begins with: `set_mempolicy(2)` between fork and exec. Threads inherit it, child
-//! processes do, and an exec keeps it, so that one call decides where every page comes that is touched from then on, unless the
-//! program says otherwise itself.
+//! The memory policy with which a program begins: `set_mempolicy(2)` between fork and exec. Threads and child processes
+//! inherit it, and an exec keeps it. So one call decides the node of each page that is touched later, unless the
+//! program sets another policy.
 //!
-//! Known limits. A policy belongs to a thread, and only the thread itself can set it. So nothing can be said from outside that
-//! differs from thread to thread, and nothing about pages that a program touches later once it runs: then pages can only be
-//! moved (`mover`).
+//! Known limits: a policy belongs to a thread, and only the thread itself can set it. So pinfold cannot set different
+//! policies for the threads of a program, nor change the policy of a running one: then pages can only be moved
+//! (`mover`).
 //!
-//! Automatic NUMA balancing takes into account only memory whose policy allows it: that of the system's default policy, and
-//! that bound with `MPOL_F_NUMA_BALANCING`. There is no `prctl` for it in Linux. So a program is taken out of it by any other
-//! policy, of which `MPOL_LOCAL` places pages as the default does; and memory that is interleaved or preferred cannot be
-//! kept in it.
+//! Automatic NUMA balancing includes only memory whose policy allows it: memory with the system's default policy, and
+//! memory bound with `MPOL_F_NUMA_BALANCING`. Linux has no `prctl` for it. So any other policy excludes a program from
+//! it; `MPOL_LOCAL` places pages like the default. Interleaved or preferred memory cannot be included.
 
 use pinfold_core::memory::Spread;
 use pinfold_core::memory::{Unavailable, memory_nodes, spread};
@@ -17,7 +16,7 @@ use pinfold_core::{NodeSet, PageMapping, Topology};
 use std::fmt;
 use std::io;
 
-/// What the kernel does with a page that is touched for the first time: `MPOL_*` of `linux/mempolicy.h`.
+/// How the kernel places a page at first touch: `MPOL_*` of `linux/mempolicy.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Mode {
@@ -29,19 +28,19 @@ pub enum Mode {
     Bind = 2,
     /// These nodes in turn.
     Interleave = 3,
-    /// The node of the thread that touches it, and out of automatic NUMA balancing.
+    /// The node of the thread that touches it, without automatic NUMA balancing.
     Local = 4,
     /// These nodes in turn, by the weights in `/sys/kernel/mm/mempolicy/weighted_interleave`. Linux 6.9.
     WeightedInterleave = 6,
 }
 
-/// What to do about automatic NUMA balancing.
+/// Whether automatic NUMA balancing may move the program's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balancing {
-    /// Leave the program's memory in it where the page mapping allows that.
+    /// Include the program's memory where the page mapping allows that.
     #[default]
     Keep,
-    /// Take the program's memory out of it.
+    /// Exclude the program's memory.
     Off,
 }
 
@@ -52,7 +51,7 @@ pub struct MemoryPolicy {
     nodes: NodeSet,
 }
 
-/// The system call, as strace would show it.
+/// The system call in the format of strace.
 impl fmt::Display for MemoryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
@@ -71,12 +70,12 @@ impl fmt::Display for MemoryPolicy {
     }
 }
 
-/// Why the kernel does not take a memory policy.
+/// Why the kernel refuses a memory policy.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// The system call is not allowed, or not there: it should not end a run.
+    /// The system call is not allowed, or does not exist; this should not end a run.
     #[error(
-        "the kernel does not let us set a memory policy ({0}): a container may forbid set_mempolicy(2) without CAP_SYS_NICE"
+        "the kernel does not permit setting a memory policy ({0}): a container may forbid set_mempolicy(2) without CAP_SYS_NICE"
     )]
     Forbidden(io::Error),
     /// The kernel is too old.
@@ -85,18 +84,18 @@ pub enum PolicyError {
          number of pages"
     )]
     NoWeights,
-    /// Anything else.
-    #[error("the kernel does not take the memory policy {policy:?}: {error}")]
+    /// Any other error.
+    #[error("the kernel refuses the memory policy {policy:?}: {error}")]
     Other {
-        /// What it was to be.
+        /// The requested policy.
         policy: MemoryPolicy,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
 impl MemoryPolicy {
-    /// Pages on the node of the thread that touches them, and out of automatic NUMA balancing.
+    /// Pages on the node of the thread that touches them, without automatic NUMA balancing.
     pub fn local() -> Self {
         Self {
             mode: Mode::Local,
@@ -104,11 +103,12 @@ impl MemoryPolicy {
         }
     }
 
-    /// The policy with which a program begins that is to have its pages by `mapping`, with threads on `threads`. `None` where
-    /// what it inherits anyway will do, or no policy can express it (then the machine refuses it when it is applied).
+    /// The initial policy of a program whose pages are placed by `mapping`, with threads on `threads`. `None` where the
+    /// inherited policy is sufficient, or no policy can express the mapping (then the machine refuses it when it is
+    /// applied).
     ///
-    /// `single` and `remote` prefer their node, so that a program that needs more memory than it has goes on; `bind` is strict,
-    /// as numactl's `--membind`, and such a program is killed.
+    /// `single` and `remote` prefer their node, so that a program that needs more memory than the node has continues.
+    /// `bind` is strict, like numactl's `--membind`, and such a program is killed.
     pub fn at_launch(
         mapping: Option<PageMapping>,
         topology: &Topology,
@@ -148,20 +148,20 @@ impl MemoryPolicy {
         self.mode
     }
 
-    /// With which nodes; empty for a mode that has none.
+    /// The nodes; empty for a mode without nodes.
     pub fn nodes(&self) -> &NodeSet {
         &self.nodes
     }
 
-    /// Whether automatic NUMA balancing leaves memory with this policy alone.
+    /// Whether automatic NUMA balancing excludes memory with this policy.
     pub fn is_outside_balancing(&self) -> bool {
         self.mode != Mode::Default
     }
 
-    /// Makes this the calling thread's policy. One system call and nothing else: it may run between fork and exec.
+    /// Sets this policy for the calling thread. One system call and nothing else: it may run between fork and exec.
     pub fn set(&self) -> io::Result<()> {
         let words = self.nodes.words();
-        // The kernel looks at one bit less than it is told of.
+        // The kernel reads one bit less than the given number.
         let bits = words.len() as u64 * u64::from(u64::BITS) + 1;
         let (mask, bits) = if self.nodes.is_empty() {
             (std::ptr::null(), 0)
@@ -176,7 +176,7 @@ impl MemoryPolicy {
         Ok(())
     }
 
-    /// Tries on a thread of its own whether the kernel takes this policy; this process keeps its own.
+    /// Tries in a separate thread whether the kernel accepts this policy; this process keeps its own.
     pub fn try_out(&self) -> Result<(), PolicyError> {
         let policy = *self;
         let tried = std::thread::spawn(move || policy.set()).join();

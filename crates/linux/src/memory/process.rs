@@ -1,9 +1,9 @@
-//! Another process, held by a descriptor: its number is only used while the descriptor says that the process lives, so a number
-//! that was given to another process is never touched.
+//! Another process, held by a descriptor. Its number is used only while the descriptor shows that the process lives, so
+//! a process that reuses the number is never changed.
 //!
-//! Known limits: between asking the descriptor and the system call that follows at once, the process could end, be waited
-//! for, and its number be given away; the kernel hands out numbers in turn, so that this would take as many births as there
-//! are numbers within a microsecond.
+//! Known limits: between the check and the system call that follows at once, the process could end, be reaped, and its
+//! number be reused. The kernel gives out numbers in turn, so all other numbers would have to be used within a
+//! microsecond.
 
 use super::calls::{StopReason, Target};
 use crate::launch::signals::owned;
@@ -15,20 +15,20 @@ use std::time::Duration;
 /// Why a process cannot be worked on.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// There is none of that number.
+    /// There is no process with this number.
     #[error("there is no process {0}")]
     None(i32),
-    /// Something else.
+    /// Any other error.
     #[error("process {process} cannot be held: {error}")]
     Other {
         /// Its number.
         process: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
-/// A process that we did not start, and signals that tell us to stop.
+/// A process that pinfold did not start, and the signals that interrupt the migration.
 #[derive(Debug)]
 pub struct OtherProcess {
     number: i32,
@@ -37,8 +37,8 @@ pub struct OtherProcess {
 }
 
 impl OtherProcess {
-    /// Holds the process of this number. From now on SIGINT, SIGTERM and SIGHUP no longer end this process, but the moving.
-    /// To be called before there are other threads.
+    /// Holds the process with this number. From now on SIGINT, SIGTERM and SIGHUP do not end this process, but the
+    /// migration. Call it before there are other threads.
     pub fn hold(number: i32) -> Result<Self, ProcessError> {
         // SAFETY: system calls on a set of our own and on numbers; each descriptor is ours alone.
         unsafe {
@@ -63,7 +63,7 @@ impl OtherProcess {
         }
     }
 
-    /// Waits at most so long for the end of the process or a signal.
+    /// Waits at most this long for the end of the process or a signal.
     fn look(&self, duration: Duration) -> Result<(), StopReason> {
         let poll = |file: &File| libc::pollfd {
             fd: file.as_raw_fd(),

@@ -1,20 +1,20 @@
-//! Pages in a row. Most memory lies in long rows of pages that are on one node and belong on another, and a list of
-//! rows is gone through and gathered much sooner than one of pages.
+//! Runs of consecutive pages. Most memory has long runs of pages that are on one node and belong on another, and a list
+//! of runs is processed much faster than a list of pages.
 
 use pinfold_core::NodeId;
 
-/// A page, or a stretch that is moved as one.
+/// A page, or a range that is moved as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// Where it begins.
+    /// Its first byte.
     pub(super) address: u64,
-    /// How long it is.
+    /// Its length in bytes.
     pub(super) bytes: u64,
-    /// The node where it is.
+    /// Its node.
     pub(super) now: NodeId,
 }
 
-/// Units of one size in a row, on one node.
+/// Consecutive units of one size, on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     address: u64,
@@ -48,7 +48,7 @@ impl Run {
         self.address + self.unit * self.units
     }
 
-    /// The same pages, with all that fill an aligned stretch of `bytes` taken together as units of that size.
+    /// The same pages; those that fill an aligned range of `bytes` are one unit.
     pub(super) fn joined(self, bytes: u64) -> [Self; 3] {
         let part = |start, end, unit| Self::between(start, end, unit, self.now);
         let (first, last) = (self.address.next_multiple_of(bytes), self.end() / bytes * bytes);
@@ -73,7 +73,7 @@ impl Run {
     }
 }
 
-/// Units in the order in which they were added, kept as runs.
+/// Units in the order in which they were added, stored as runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
     runs: Vec<Run>,
@@ -110,12 +110,12 @@ impl Runs {
         self.runs.iter().copied().flat_map(Run::units)
     }
 
-    /// Takes the first unit out.
+    /// Removes the first unit.
     pub(super) fn take_first(&mut self) -> Option<Unit> {
         self.take(1).units().next()
     }
 
-    /// Takes units out at the front until there are at least so many bytes of them, or all.
+    /// Removes units at the front until they have at least this many bytes, or all are removed.
     pub(super) fn take(&mut self, bytes: u64) -> Self {
         let mut taken = Self::default();
         let mut whole = 0;
@@ -215,7 +215,7 @@ mod tests {
                 for unit in &joined {
                     prop_assert!(unit.bytes == PAGE || unit.address.is_multiple_of(HUGE));
                 }
-                // So many aligned stretches lie in it.
+                // The number of aligned ranges in it.
                 let huge = joined.iter().filter(|unit| unit.bytes == HUGE).count() as u64;
                 let aligned = (run.end() / HUGE).saturating_sub(run.address.div_ceil(HUGE));
                 prop_assert_eq!(huge, aligned);

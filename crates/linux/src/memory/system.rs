@@ -1,5 +1,5 @@
-//! What `/proc/sys` and `/sys` tell of memory on nodes. The roots are arguments, so that a test can point the reader at files
-//! of its own making.
+//! The kernel's settings of memory on nodes, from `/proc/sys` and `/sys`. The roots are arguments, so that a test can
+//! use its own files.
 
 use pinfold_core::{NodeId, digits};
 use std::fs;
@@ -13,7 +13,7 @@ pub struct System {
 }
 
 impl Default for System {
-    /// The running kernel's.
+    /// The running kernel's settings.
     fn default() -> Self {
         Self::new("/proc", "/sys")
     }
@@ -38,13 +38,13 @@ impl System {
         &self.sysfs
     }
 
-    /// Whether automatic NUMA balancing moves pages to the threads that use them, or between kinds of memory; `None` where the
-    /// kernel does not have it.
+    /// Whether automatic NUMA balancing moves pages to the threads that use them, or between kinds of memory; `None`
+    /// where the kernel does not have it.
     pub fn numa_balancing(&self) -> Option<bool> {
         Some(number(&self.procfs.join("sys/kernel/numa_balancing"))? != 0)
     }
 
-    /// How many pages in a row a node gets in weighted interleaving: 1 where the kernel does not tell.
+    /// The weight of a node in weighted interleaving, in consecutive pages: 1 where the kernel does not report it.
     pub fn weight(&self, node: NodeId) -> u32 {
         let file = self
             .sysfs

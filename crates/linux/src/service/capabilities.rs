@@ -1,23 +1,23 @@
-//! Giving up privileges: a daemon that reads counters and sets masks needs two capabilities, and nothing else that root has.
+//! Drops privileges: a daemon that reads counters and sets masks needs two of root's capabilities.
 //!
-//! The user stays the same, so that root's files stay readable and `pinfold reset` finds the journal where it is. What is given
-//! up is given up by this process and whatever it begins, for good.
+//! The user stays the same, so that root's files remain readable and `pinfold reset` finds the journal. This process
+//! and its children cannot get the dropped privileges back.
 
 use pinfold_core::digits;
 use std::io;
 
 /// `CAP_SYS_PTRACE`: to see processes of other users where /proc is mounted with `hidepid`.
 const SYS_PTRACE: u32 = 19;
-/// `CAP_SYS_ADMIN`: what Linux before 5.8 has in the place of `CAP_PERFMON`.
+/// `CAP_SYS_ADMIN`: replaces `CAP_PERFMON` before Linux 5.8.
 const SYS_ADMIN: u32 = 21;
 /// `CAP_SYS_NICE`: to set the masks of other users' tasks.
 const SYS_NICE: u32 = 23;
 /// `CAP_PERFMON`: to count other users' tasks.
 const PERFMON: u32 = 38;
 
-/// What cannot be given up, and why.
+/// What cannot be dropped, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("privileges cannot be given up ({what}): {error}")]
+#[error("privileges cannot be dropped ({what}): {error}")]
 pub struct CapabilityError {
     what: &'static str,
     error: io::Error,
@@ -40,8 +40,8 @@ struct Data {
 
 const VERSION_3: u32 = 0x2008_0522;
 
-/// Gives up all capabilities but those that are needed, and the way to get any by executing a program. Gives the names of those
-/// that are left. `hidden` says that /proc hides other users' processes.
+/// Drops all capabilities except for the needed ones, and the possibility to gain any by executing a program. Returns
+/// the names of the remaining ones. `hidden` says that /proc hides other users' processes.
 pub fn keep_only_what_is_needed(hidden: bool) -> Result<Vec<&'static str>, CapabilityError> {
     let failed = |what| {
         move || CapabilityError {
@@ -76,7 +76,7 @@ pub fn keep_only_what_is_needed(hidden: bool) -> Result<Vec<&'static str>, Capab
         }
         for capability in 0..=highest() {
             if !wanted.iter().any(|&(wanted, _)| wanted == capability) {
-                // Who has no CAP_SETPCAP may not, and has nothing to lose by that: `no_new_privs` stands.
+                // Without CAP_SETPCAP this is not permitted, and not necessary: `no_new_privs` is set.
                 libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(capability), 0, 0, 0);
             }
         }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn only_what_is_needed_is_left() {
-        // In a thread of its own: capabilities are a thread's.
+        // In a thread of its own: capabilities belong to a thread.
         let status = std::thread::spawn(|| {
             keep_only_what_is_needed(false).unwrap();
             std::fs::read_to_string("/proc/thread-self/status").unwrap()

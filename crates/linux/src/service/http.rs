@@ -86,7 +86,7 @@ pub enum ListenError {
         /// Why.
         why: String,
     },
-    /// The port cannot be had.
+    /// The port is not available.
     #[error("{address} cannot be listened on; name another address with --listen")]
     Port {
         /// The address and the port.

@@ -1,4 +1,4 @@
-//! One daemon a machine: two would move each other's tasks.
+//! One daemon per machine: two would move each other's tasks.
 
 use crate::own::{self, LockedFile, Own};
 use std::fs::OpenOptions;
@@ -15,29 +15,29 @@ pub enum InstanceError {
          configuration again", path.display()
     )]
     Runs {
-        /// Its number, or `?` where it has not said.
+        /// Its process number, or `?` where the file has none.
         process: String,
-        /// The file that it holds.
+        /// The locked file.
         path: PathBuf,
     },
-    /// The file cannot be had.
+    /// The file cannot be locked.
     #[error("{} cannot be locked: {error}; name another directory with --journals", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
 }
 
-/// The one daemon, for as long as this is there. The kernel gives the lock back when the process ends, however it does.
+/// The lock of the one daemon. The kernel releases it when the process ends, also after a kill.
 #[derive(Debug)]
 pub struct Instance {
     _lock: LockedFile,
 }
 
 impl Instance {
-    /// Becomes the one daemon whose file is in this directory.
+    /// Locks the file of the one daemon in this directory.
     pub fn claim(directory: &Path) -> Result<Self, InstanceError> {
         let path = directory.join("daemon.lock");
         let failure = |error| InstanceError::File {
@@ -50,7 +50,7 @@ impl Instance {
             Own::File(file) => file,
             Own::Foreign(why) => return Err(failure(io::Error::other(format!("{why}, and is left alone")))),
         };
-        // It has the number of a process, of ten digits at most, and the end of a line; or nothing.
+        // It has a process number of at most ten digits, and the end of the line; or nothing.
         let mut process = String::new();
         let read = (&file).take(12).read_to_string(&mut process);
         let short = read.is_ok_and(|length| length < 12);
@@ -65,7 +65,7 @@ impl Instance {
                 path,
             });
         };
-        // The file stays when we end: to remove it would let two others lock two files of the same name.
+        // The file stays at the end: if it were removed, two daemons could lock two files of the same name.
         lock.set_len(0).map_err(failure)?;
         lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
             .map_err(failure)?;

@@ -1,5 +1,5 @@
-//! What a service needs of the system: a lock so that it runs once, privileges that it gives up, signals, messages to the
-//! service manager, and a server that answers with its state.
+//! System services for a daemon: a lock so that it runs once, dropping of privileges, signals, messages to the service
+//! manager, and a server for its state.
 
 mod capabilities;
 mod http;

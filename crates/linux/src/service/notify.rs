@@ -1,4 +1,4 @@
-//! A word to the service manager, as `sd_notify(3)` sends it: a datagram to the socket that `NOTIFY_SOCKET` names.
+//! Messages to the service manager, like `sd_notify(3)`: a datagram to the socket that `NOTIFY_SOCKET` names.
 
 use std::ffi::OsStr;
 use std::io;

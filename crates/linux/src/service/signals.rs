@@ -1,4 +1,4 @@
-//! The signals that tell a service what to do, and the wait for the next of them or for a moment.
+//! The signals that control a service, and waiting for the next one or for a time.
 
 use crate::launch::signals::owned;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -8,12 +8,12 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// SIGTERM and SIGINT end the service, SIGHUP makes it read its configuration again; none of them ends the process by itself.
+/// SIGTERM and SIGINT end the service, SIGHUP makes it read its configuration again; none of them kills the process.
 #[derive(Debug)]
 pub struct Signals(File);
 
 impl Signals {
-    /// Takes the signals from now on. To be called before there are other threads: those would be ended by them.
+    /// Receives the signals from now on. Call it before there are other threads: the signals would end those.
     pub fn take() -> io::Result<Self> {
         // SAFETY: the calls fill and read a set of our own; the descriptor is new, and ours alone.
         unsafe {
@@ -32,7 +32,7 @@ impl Signals {
         }
     }
 
-    /// Waits for so long, or for a signal.
+    /// Waits for this long, or for a signal.
     pub fn wait(&mut self, duration: Duration) -> Wake {
         let mut poll = libc::pollfd {
             fd: self.0.as_raw_fd(),
@@ -58,12 +58,12 @@ impl Signals {
     }
 }
 
-/// Lets this process have as many open files as it may: one for each task, and one for each counter.
+/// Raises this process's limit of open files to its maximum: one file for each task, and one for each counter.
 pub fn raise_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // Where that fails files are opened anew for each reading.
+        // If that fails, files are opened for each reading.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }

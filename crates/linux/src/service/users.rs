@@ -1,9 +1,10 @@
 //! Numbers of users, by their names, without the name service in this process.
 //!
-//! A static glibc loads the modules of its name service (`libnss_*`) with a dynamic glibc of another version, and crashes. So:
+//! A static glibc loads the modules of its name service (`libnss_*`) from a dynamic glibc of another version, and
+//! crashes. So:
 //!
 //! 1. `/etc/passwd` is read.
-//! 2. For a name that it lacks, such as one of LDAP or SSSD, `getent` is asked: a dynamic program, with a limit on its time.
+//! 2. For a name that is not there, such as one of LDAP or SSSD, `getent` is run: a dynamic program, with a time limit.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -17,14 +18,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Where users are looked up.
+/// The sources of user names.
 #[derive(Clone, Debug)]
 pub struct Users {
     /// The file of the machine's own users.
     pub passwd: PathBuf,
-    /// Where the program may be that asks the name service. The search path of this process is not asked.
+    /// The paths of the program that queries the name service. The search path of this process is not used.
     pub getent: Vec<PathBuf>,
-    /// How long the name service may take.
+    /// The time limit of the name service.
     pub patience: Duration,
 }
 
@@ -38,17 +39,17 @@ impl Default for Users {
     }
 }
 
-/// A user's number cannot be had.
+/// The number of a user is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// Nobody knows the name.
-    #[error("there is no user `{0}`; write a name that `getent passwd` shows, or the user's number")]
+    /// No user has the name.
+    #[error("there is no user `{0}`; write a name that `getent passwd` lists, or the user's number")]
     Unknown(String),
     /// The name service does not answer in time.
     #[error("the name service does not answer within {1:?} for the user `{0}`; write the user's number")]
     Slow(String, Duration),
-    /// The name service cannot be asked.
-    #[error("the user `{0}` is not in {1}, and the name service cannot be asked: {2}; write the user's number")]
+    /// The name service cannot be queried.
+    #[error("the user `{0}` is not in {1}, and the name service cannot be queried: {2}; write the user's number")]
     Failed(String, PathBuf, String),
 }
 
@@ -56,7 +57,7 @@ impl Users {
     /// The number of the user of this name.
     pub fn number(&self, name: &str) -> Result<u32, UserError> {
         let unknown = || UserError::Unknown(name.to_owned());
-        // No name of a user has these, and `getent` would take the first for an option.
+        // No user name has these characters, and `getent` would read the first one as an option.
         if name.is_empty() || name.starts_with('-') || name.contains([':', '\n', '\0']) {
             return Err(unknown());
         }
@@ -94,7 +95,7 @@ fn find(lines: &[u8], name: &str) -> Option<u32> {
     })
 }
 
-/// What `getent` says of a user, and its exit status; `None` where it takes too long.
+/// The answer of `getent` for a user, and its exit status; `None` where it takes too long.
 fn ask(getent: &Path, name: &str, patience: Duration) -> io::Result<Option<(Vec<u8>, Option<i32>)>> {
     let child = Command::new(getent)
         .args(["passwd", "--", name])
@@ -102,17 +103,17 @@ fn ask(getent: &Path, name: &str, patience: Duration) -> io::Result<Option<(Vec<
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // So that all that it starts can be ended with it.
+        // So that all its children can be ended with it.
         .process_group(0)
         .spawn()?;
     let group = Pid::from_raw(child.id().cast_signed());
     let (sender, receiver) = mpsc::channel();
     thread::Builder::new().name("getent".into()).spawn(move || {
-        // Nobody waits any more for an answer that is late.
+        // A late answer has no reader.
         let _ = sender.send(child.wait_with_output());
     })?;
     let Ok(output) = receiver.recv_timeout(patience) else {
-        // It may have ended by itself just now.
+        // It may have just ended.
         let _ = killpg(group, Signal::SIGKILL);
         return Ok(None);
     };
@@ -191,7 +192,7 @@ mod tests {
         users.patience = Duration::from_millis(300);
         let refused = refusal(&users, "berta");
         assert!(refused.contains("300ms") && refused.contains("number"), "{refused}");
-        // Where it came to its first line, it is gone: its number is nobody's, or that of another.
+        // If it ran to its first line, it has ended: its number names no process or another one.
         if let Ok(process) = fs::read_to_string(root.path().join("started")) {
             let command = format!("/proc/{}/cmdline", process.trim());
             let gone = || !fs::read_to_string(&command).is_ok_and(|line| line.contains("getent"));

@@ -1,7 +1,7 @@
 //! The environment variables that hwloc reads while it loads a topology.
 //!
-//! hwloc 2 has no other way to be told the root of a file-system copy than `HWLOC_FSROOT`. Two loads must not see each
-//! other's environment, so every load, of whatever source, holds one lock.
+//! In hwloc 2, `HWLOC_FSROOT` is the only parameter for the root of a file-system copy. Two loads must not see each
+//! other's environment, so each load, of any source, holds one lock.
 
 use super::Source;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 static LOADING: Mutex<()> = Mutex::new(());
 
-/// What would make hwloc load something else than the copy that was asked for.
+/// Variables that would make hwloc load another topology than the requested copy.
 const OTHER_SOURCES: [&str; 4] = [
     "HWLOC_XMLFILE",
     "HWLOC_SYNTHETIC",
@@ -20,9 +20,9 @@ const OTHER_SOURCES: [&str; 4] = [
 /// The folders in which hwloc looks for plugins.
 const PLUGINS: &str = "HWLOC_PLUGINS_PATH";
 
-/// Calls `load` in the environment that hwloc needs for `source`, and puts the environment back.
+/// Calls `load` in the environment that hwloc needs for `source`, and restores the environment.
 pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
-    // The lock guards the process's environment, which is put back on every way out, a panic included.
+    // The lock guards the process's environment, which is restored in each case, also after a panic.
     let _lock = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut changes: Vec<Change> = vec![];
     if let Source::FsRoot(root) = source {
@@ -30,8 +30,8 @@ pub(super) fn loading<T>(source: &Source, load: impl FnOnce() -> T) -> T {
         changes.push(Change::new("HWLOC_FSROOT", Some(root.as_os_str().to_owned())));
         changes.push(Change::new("HWLOC_THISSYSTEM", Some("0".into())));
     }
-    // hwloc's plugins are for GPUs and PCI, which are not read, but for the XML parser. To load them with all the
-    // libraries that they need takes longer than the rest.
+    // hwloc's plugins are for GPUs and PCI, which are not read, and for the XML parser. Loading them with all their
+    // libraries takes longer than the rest.
     if !matches!(source, Source::Xml(_)) && std::env::var_os(PLUGINS).is_none() {
         changes.push(Change::new(PLUGINS, Some("/dev/null".into())));
     }

@@ -1,9 +1,9 @@
-//! Reading a description in a process of its own: hwloc trusts what it reads, and a damaged file ends or occupies the process
+//! Reads a description in a separate process: hwloc trusts its input, and a damaged file can crash or block the process
 //! that reads it.
 //!
-//! 1. The reader is started by the caller's command, with limits on memory and processor time. It dies with us.
-//! 2. It reads the description by `read`, and answers on its standard output with `answer`.
-//! 3. We wait for the answer for a bounded time, and build the topology again of the parts in it.
+//! 1. The reader is started by the caller's command, with limits on memory and processor time. It ends with pinfold.
+//! 2. It reads the description by `read`, and writes the result to its standard output with `answer`.
+//! 3. pinfold waits for the answer for a limited time, and builds the topology again from the parts in it.
 
 use super::{ReadError, Source, read};
 use crate::child::dies_with_us;
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 /// The largest machine of today takes less than a second and 100 MB.
 const MOST_MEMORY: u64 = 2 << 30;
 const MOST_SECONDS: u64 = 20;
-/// A file may be a pipe that nobody writes.
+/// A file may be a pipe without a writer.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The answer for the largest machine of today has some 100 KB.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// What a reader writes: the topology, or why there is none, as JSON.
+/// A reader's output: the topology, or why there is none, as JSON.
 pub fn answer(source: &Source) -> serde_json::Result<String> {
     let why = |error: &ReadError| {
         let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
@@ -34,8 +34,8 @@ pub fn answer(source: &Source) -> serde_json::Result<String> {
     serde_json::to_string(&read(source).map_err(|error| why(&error)))
 }
 
-/// Reads a topology by a command that writes the `answer`. To be called from the process's first thread: the kernel ends the
-/// reader when the thread that started it is gone.
+/// Reads a topology by a command that writes the `answer`. Call it from the process's first thread: the kernel ends the
+/// reader when the thread that started it ends.
 pub fn read_by(reader: &mut Command, source: &Source) -> Result<Topology, ReadError> {
     let failed = |cause: io::Error| ReadError::Reader {
         what: source.to_string(),
@@ -81,7 +81,7 @@ fn start(reader: &mut Command) -> io::Result<Child> {
             Ok(())
         });
     }
-    // What hwloc and the runtime say of a damaged file while they end is put into words here.
+    // The messages of hwloc and the runtime about a damaged file are replaced by the text here.
     reader
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -89,7 +89,7 @@ fn start(reader: &mut Command) -> io::Result<Child> {
         .spawn()
 }
 
-/// Receives what the child writes to its end; false where that takes too long, or is too long.
+/// Receives the child's output to its end; false where that takes too long, or is too long.
 fn receive(child: &mut Child, text: &mut Vec<u8>) -> io::Result<bool> {
     let Some(output) = child.stdout.as_mut() else {
         return Ok(true);

@@ -1,5 +1,5 @@
-//! What a machine is called: its processor model without trademarks and filler, and where it tells none, the name of
-//! its description.
+//! The name of a machine: its processor model without trademarks and fillers, or the name of its description where it
+//! has no model.
 
 use super::Source;
 use hwlocality::object::types::ObjectType;
@@ -32,7 +32,7 @@ pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
     })
 }
 
-/// A processor model as people say it: `Intel(R) Xeon(R) CPU E5-2680 v3 @ 2.50GHz` is `Intel Xeon E5-2680 v3`.
+/// A short name of a processor model: `Intel(R) Xeon(R) CPU E5-2680 v3 @ 2.50GHz` is `Intel Xeon E5-2680 v3`.
 fn short_model(model: &str) -> String {
     let mut text = model.to_owned();
     for mark in ["(R)", "(TM)", "(tm)", "(r)"] {

@@ -1,15 +1,15 @@
-//! The text of an hwloc XML file, made fit for the hwloc 2 that pinfold is linked with.
+//! Adapts the text of an hwloc XML file to the hwloc 2 with which pinfold is linked.
 //!
-//! hwloc 3 marks its files `version="3.0"`, and hwloc 2 refuses the number before it looks at the rest. What hwloc 3
-//! added to the objects that pinfold reads are attributes and elements that hwloc 2 skips (`cache_inclusive`, the
-//! machine's infos after the root object), so such a file is handed on as one of version 2. Known limit: if a later
-//! hwloc 3 changes the meaning of what both write, that is not noticed here.
+//! hwloc 3 marks its files `version="3.0"`, and hwloc 2 refuses this number. hwloc 2 ignores the attributes and
+//! elements that hwloc 3 added to the objects that pinfold reads (`cache_inclusive`, the machine's infos after the root
+//! object). So such a file is read as one of version 2. Known limit: if a later hwloc 3 changes the meaning of what
+//! both write, that is not detected.
 
 use super::ReadError;
 use std::path::Path;
 
-/// The text of an XML file that looks like a topology. Anything else is refused here, since hwloc does not tell a file
-/// that it cannot read from one that is no topology.
+/// The text of an XML file that looks like a topology. All else is refused here, since hwloc reports the same error for
+/// a file that it cannot read and for one that is no topology.
 pub(super) fn text(path: &Path) -> Result<String, ReadError> {
     let bytes = std::fs::read(path).map_err(|source| ReadError::Unreadable {
         path: path.to_owned(),

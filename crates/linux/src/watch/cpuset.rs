@@ -1,4 +1,4 @@
-//! What a process's cpuset lets it run on: what a mask is when nobody has chosen one.
+//! The PUs that a process's cpuset allows: the mask of a process when nothing has set one.
 
 use crate::affinity::CpuMask;
 use crate::procfs::Procfs;
@@ -6,7 +6,7 @@ use pinfold_core::PuSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where cpusets, and the PUs that are online, are told.
+/// Where cpusets and online PUs are read.
 #[derive(Clone, Debug)]
 pub(super) struct Cpusets {
     system: PathBuf,
@@ -19,11 +19,11 @@ impl Default for Cpusets {
 }
 
 impl Cpusets {
-    /// The PUs that the cpuset of a process allows; those that are online where there are no cpusets.
+    /// The PUs that the cpuset of a process allows; the online PUs where there are no cpusets.
     pub(super) fn of(&self, procfs: &Procfs, process: i32) -> Option<CpuMask> {
         let mut groups = procfs.cgroups(process);
         groups.dedup();
-        // The second version of control groups has one hierarchy; the first one's for cpusets is usually mounted here.
+        // Version 2 of control groups has one hierarchy; version 1's hierarchy for cpusets is usually mounted here.
         for (root, file) in [
             ("fs/cgroup", "cpuset.cpus.effective"),
             ("fs/cgroup/cpuset", "cpuset.effective_cpus"),
@@ -38,7 +38,7 @@ impl Cpusets {
     }
 }
 
-/// What the file says in this group, or in the nearest group above it that has one.
+/// The content of the file in this group, or in the nearest group above it that has one.
 fn nearest(root: &Path, group: &str, file: &str) -> Option<CpuMask> {
     let mut group = root.join(group.trim_start_matches('/'));
     loop {
@@ -51,7 +51,7 @@ fn nearest(root: &Path, group: &str, file: &str) -> Option<CpuMask> {
     }
 }
 
-/// A file with a CPU list; `None` where there is none, or an empty one.
+/// The CPU list in a file; `None` where there is none, or an empty one.
 fn list(file: &Path) -> Option<CpuMask> {
     let set: PuSet = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     (!set.is_empty()).then(|| CpuMask::from(&set))
@@ -61,7 +61,7 @@ fn list(file: &Path) -> Option<CpuMask> {
 mod tests {
     use super::*;
 
-    /// What a process in this group may run on, where these files are.
+    /// The PUs that a process in this group may run on, with these files.
     fn of(group: &str, files: &[(&str, &str)]) -> Option<String> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files.iter().chain([&("proc/7/cgroup", group)]) {

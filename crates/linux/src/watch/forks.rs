@@ -1,19 +1,20 @@
-//! Children of pinned tasks get back what their creator had before they have run.
+//! Children of pinned tasks get their creators' original masks before they run.
 //!
-//! A child is born with its creator's mask. A runtime that asks it how many PUs there are sizes itself by the answer for
-//! life, so that it is too late to change the mask when the child is met.
+//! A child inherits its creator's mask. A runtime that reads it to learn the number of PUs chooses its number of
+//! threads once. Then changing the mask when the child is found is too late.
 //!
-//! 1. On each PU waits a thread of ours that runs on this PU alone, with real-time priority. It waits for the kernel's
-//!    records of forks on this PU (a perf event).
-//! 2. A task that is pinned on the PU forks there, and the child has to run there. Our thread is ahead of both. It looks for
-//!    the creator among the tasks that are pinned on this PU, or were until a moment ago, and gives the child the creator's
-//!    original mask.
-//! 3. The event is on only while a task is entered, so that forks on other PUs cost nothing.
+//! 1. On each PU waits a thread of pinfold's that runs on this PU alone, with real-time priority. It waits for the
+//!    kernel's records of forks on this PU (a perf event).
+//! 2. When a task that is pinned on the PU forks, the child has to run there too. The waiting thread runs before both.
+//!    It looks for the creator among the tasks that are or recently were pinned on this PU, and gives the child the
+//!    creator's original mask.
+//! 3. The event is on only while a task is pinned on the PU, so that forks on other PUs cost nothing.
 //!
-//! A thread is a child here, too. Tasks with real-time priority of their own could run before us; they are never pinned.
+//! Here a thread is a child, too. Tasks with real-time priority could run before the waiting thread; they are never
+//! pinned.
 //!
-//! Limits. A PU that was taken offline, or whose records were lost, is no longer covered (`Forks::covers`): then a child is
-//! recognised when it is met.
+//! Limits: a PU that was taken offline, or whose records were lost, is no longer covered (`Forks::covers`). Then a
+//! child is recognised when it is found.
 
 use crate::affinity::CpuMask;
 use crate::perf_event::{self, Watched};
@@ -32,19 +33,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// The lowest real-time priority: enough to be ahead of all tasks without one.
+/// The lowest real-time priority: higher than all tasks without one.
 const PRIORITY: i32 = 1;
 
-/// Bytes of a buffer. A record has 40, and is read at once.
+/// Bytes of a buffer. A record has 40 bytes, and is read at once.
 const BUFFER: usize = 8 * 4096;
 
-/// Bytes of the stack of a thread that calls nothing deep.
+/// Bytes of the stack of a thread whose calls are shallow.
 const STACK: usize = 128 * 1024;
 
-/// Forks cannot be watched.
+/// Why forks cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum ForksError {
-    /// The kernel gives no event.
+    /// The kernel refuses the event.
     #[error("forks on PU {0} cannot be watched: {1}; it needs CAP_PERFMON, and perf_event_open(2) to be allowed")]
     Event(PuId, Errno),
     /// A thread may not have real-time priority.
@@ -60,13 +61,13 @@ pub enum ForksError {
 /// The pinned tasks of a PU, by thread, each with its original mask.
 type Creators = HashMap<i32, Arc<CpuMask>>;
 
-/// What our thread on a PU shares with us.
+/// The data that the thread on a PU shares with the daemon.
 #[derive(Debug)]
 struct Shared {
     pu: PuId,
     event: OwnedFd,
     creators: ArcSwap<Creators>,
-    /// No record was missed so far.
+    /// Whether no record was lost so far.
     covers: AtomicBool,
     freed: AtomicU64,
 }
@@ -84,9 +85,10 @@ struct PuWatch {
 #[derive(Debug)]
 pub(super) struct Forks(BTreeMap<PuId, PuWatch>);
 
-/// The events that tell of forks, opened and not on yet.
+/// The events of forks, opened but not yet on.
 ///
-/// Some distributions let only `CAP_SYS_ADMIN` open them (`perf_event_paranoid` 3), which the daemon gives up.
+/// Some distributions let only `CAP_SYS_ADMIN` open them (`perf_event_paranoid` 3), and the daemon drops that
+/// capability.
 pub struct ForkEvents(Vec<(PuId, OwnedFd, Ring)>);
 
 impl ForkEvents {
@@ -98,7 +100,7 @@ impl ForkEvents {
             let mut attributes = perf_event::software(sys::PERF_COUNT_SW_DUMMY, false);
             attributes.set_task(1);
             attributes.set_disabled(1);
-            // Each record wakes us: `wakeup_events` would count samples only.
+            // Each record wakes the thread: `wakeup_events` would count samples only.
             attributes.set_watermark(1);
             attributes.__bindgen_anon_2.wakeup_watermark = 1;
             let cpu = i32::try_from(pu.0).unwrap_or(i32::MAX);
@@ -125,12 +127,12 @@ impl Forks {
         self.change(pu, |creators| drop(creators.insert(thread, Arc::clone(original))));
     }
 
-    /// Whoever a thread has begun on a PU has been met by now.
+    /// The children of a thread on a PU have been found.
     pub(super) fn leave(&self, pu: PuId, thread: i32) {
         self.change(pu, |creators| drop(creators.remove(&thread)));
     }
 
-    /// Nothing is pinned any more.
+    /// No task is pinned any more.
     pub(super) fn clear(&self) {
         for &pu in self.0.keys() {
             self.change(pu, Creators::clear);
@@ -151,8 +153,8 @@ impl Forks {
         }
     }
 
-    /// Whether every child that was born with the mask of this PU, and began under our eyes, has got back what its creator
-    /// had.
+    /// Whether each child that was created with the mask of this PU since the start has got its creator's original
+    /// mask.
     pub(super) fn covers(&self, pu: PuId) -> bool {
         let watch = self.0.get(&pu);
         watch.is_some_and(|watch| watch.shared.covers.load(Ordering::Relaxed))
@@ -163,7 +165,7 @@ impl Forks {
         self.0.keys().all(|&pu| self.covers(pu))
     }
 
-    /// How many children have got back what their creator had.
+    /// The number of children that have got their creators' original masks.
     pub(super) fn freed(&self) -> u64 {
         self.0
             .values()
@@ -237,7 +239,7 @@ fn run_ahead_on(pu: PuId) -> io::Result<()> {
 }
 
 impl Shared {
-    /// Frees children until `stopped` is closed at the other end.
+    /// Restores masks of children until `stopped` is closed at the other end.
     fn free_children(&self, mut ring: Ring, stopped: &OwnedFd) {
         loop {
             let wait = |descriptor| libc::pollfd {
@@ -263,7 +265,8 @@ impl Shared {
         match record {
             Record::Fork { thread, creator } => {
                 let creators = self.creators.load();
-                // One that its creator has pinned elsewhere, or that was born before its creator was pinned, has another mask.
+                // A child that its creator has pinned elsewhere, or that began before its creator was pinned, has
+                // another mask.
                 if let Some(original) = creators.get(&creator)
                     && CpuMask::of_thread(thread).is_ok_and(|mask| mask.only() == Some(self.pu))
                     && original.give_to(thread).is_ok()

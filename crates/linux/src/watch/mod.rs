@@ -1,19 +1,21 @@
-//! All tasks of the machine, or those that were selected: met when they are born, read while they work, moved, and given back
-//! what they had. Nobody is traced, and no program notices.
+//! The tasks of the machine, or the selected ones: found after their creation, read while they work, and moved. At the
+//! end all masks are restored. No program is traced.
 //!
-//! 1. **Meeting** (`new_tasks`, `task_list`): whoever was born since the last look is found by the numbers that the kernel gave out,
-//!    and once a second by listing `/proc`. The kernel's own threads and ourselves are left out.
-//! 2. **Reading** (`reading`): the processor time of a task that works is read each time; of one that has slept for a second,
-//!    once a second. Counters are opened for those that work, so that thousands of sleepers cost next to nothing.
-//! 3. **Placing** (`placing`): a task is held (pidfd and start time), its mask is compared with what we know of it, the change
-//!    is noted in the journal, and then made. A mask that the task or somebody else has set is never overwritten.
-//! 4. **The end**: what the journal says is undone, as its guard or `pinfold reset` would do it (`journal`).
+//! 1. **New tasks** (`new_tasks`, `task_list`): tasks that began since the last look are found by the numbers that the
+//!    kernel has given out, and once a second by listing `/proc`. The kernel's threads and pinfold itself are left out.
+//! 2. **Reading** (`reading`): the processor time of a working task is read at each look, that of a task that has slept
+//!    for a second once a second. Counters are opened for working tasks only, so that thousands of sleeping tasks cost
+//!    almost nothing.
+//! 3. **Placing** (`placing`): a task is held (pidfd and start time), its mask is compared with the known one, and the
+//!    change is written to the journal and then made. A mask that the task or another program has set is never
+//!    overwritten.
+//! 4. **The end**: the changes of the journal are rolled back, as by its guard or `pinfold reset` (`journal`).
 //!
-//! A child inherits its creator's mask, and gets back what its creator had before it runs (`forks`). Where that cannot be
-//! done it does so as soon as it is met, which is an interval later at most; one whose creator has ended by then is
-//! recognised by the rule of `journal/orphans.rs`.
+//! A child inherits its creator's mask, and gets its creator's original mask before it runs (`forks`). Where that is
+//! not possible it gets it when it is found, at most an interval later. If its creator has ended by then, the rule of
+//! `journal/orphans.rs` recognises it.
 //!
-//! Known limits. A task that lives for less than an interval is never seen.
+//! Known limits: a task that lives for less than an interval is never seen.
 
 mod cpuset;
 mod forks;
@@ -42,36 +44,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use task_list::Process;
 
-/// What has happened since the watching began.
+/// Counts since the daemon began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Tasks that were found.
     pub found: u64,
     /// Tasks that have ended.
     pub ended: u64,
-    /// New tasks that were born with a mask of ours, and got back what their creators had.
+    /// New tasks that were created with a mask of pinfold's, and got their creators' original masks.
     pub freed: u64,
-    /// Masks that somebody else changed after us.
+    /// Masks that another program changed after pinfold.
     pub changed_by_others: u64,
-    /// Tasks that we may not move.
+    /// Tasks that pinfold has no permission to move.
     pub not_movable: u64,
     /// Tasks whose counters could not be opened.
     pub not_counted: u64,
 }
 
-/// What a watcher needs.
+/// The parameters of a watcher.
 pub struct Watching {
-    /// The machine, with the PUs that we may use.
+    /// The topology, with the PUs that may be used.
     pub topology: Topology,
-    /// Whom to watch.
+    /// The tasks to watch.
     pub selection: Selection,
-    /// What to count of each task; `None` for its processor time alone.
+    /// What to count for each task; `None` for its processor time only.
     pub plan: Option<Plan>,
-    /// A task that has slept for so long gets back what it had before it was placed.
+    /// A task that has slept for this long gets its original mask back.
     pub release_after: Duration,
 }
 
-/// The tasks of this machine.
+/// The watched tasks of this machine.
 pub struct Watcher {
     watching: Watching,
     procfs: Procfs,
@@ -82,37 +84,37 @@ pub struct Watcher {
     table: TaskTable,
     readings: BTreeMap<u64, Reading>,
     processes: HashMap<i32, Process>,
-    /// Processes that are never watched: the kernel's and our own.
+    /// Processes that are never watched: the kernel's and pinfold itself.
     never_watched: HashSet<i32>,
-    /// Processes that are not among those that were selected.
+    /// Processes that are not selected.
     unselected: HashSet<i32>,
-    /// Tasks that were found to have ended, and whose children may have to be met yet.
+    /// Tasks that have ended, but whose children may not be found yet.
     ended: Vec<i32>,
-    /// Where tasks were pinned until a moment ago: a newcomer may have inherited it.
+    /// Where tasks were pinned until recently: a new task may have inherited that mask.
     former_pins: Vec<FormerPin>,
-    /// Frees children at their birth, where that can be done.
+    /// Restores the masks of children at their creation, where that is possible.
     forks: Option<Forks>,
     journal: Journal,
     statistics: Statistics,
     notes: Vec<HostNote>,
-    /// What was said already.
+    /// The kinds of notes that were already reported.
     reported: BTreeSet<HostNoteCode>,
 }
 
-/// A pinning that is no more.
+/// A pinning that has ended.
 #[derive(Clone, Debug)]
 struct FormerPin {
     process: i32,
     thread: i32,
     pu: PuId,
     original: Arc<CpuMask>,
-    /// As what it stays in the journal until then: whoever was born with the mask is found by that.
+    /// Its entry in the journal until then, by which children with that mask are recognised.
     noted: Option<Thread>,
     until: Duration,
 }
 
 impl Watcher {
-    /// Begins to watch, with a journal of its own in `directory` and a guard. To be called before there are other threads.
+    /// Begins to watch, with its own journal in `directory` and a guard. Call it before other threads are started.
     pub fn new(watching: Watching, directory: &Directory, signals: Signals) -> Result<Self, JournalError> {
         Ok(Self {
             watching,
@@ -136,8 +138,8 @@ impl Watcher {
         })
     }
 
-    /// From now on children of pinned tasks get back what their creator had before they run, and not when they are met. To
-    /// be called when nothing is pinned yet.
+    /// From now on children of pinned tasks get their creators' original masks before they run, and not when they are
+    /// found. Call it when no task is pinned.
     pub fn free_children_at_birth(&mut self, events: ForkEvents) -> Result<(), ForksError> {
         self.forks = Some(Forks::start(events)?);
         Ok(())
@@ -157,7 +159,7 @@ impl Watcher {
         }
     }
 
-    /// What has happened so far.
+    /// The counts so far.
     pub fn statistics(&self) -> Statistics {
         let at_birth = self.forks.as_ref().map_or(0, Forks::freed);
         Statistics {
@@ -166,12 +168,12 @@ impl Watcher {
         }
     }
 
-    /// The task of a thread that is watched.
+    /// The watched task of a thread.
     pub fn task_of(&self, thread: i32) -> Option<TaskId> {
         self.table.of_thread(thread).map(|task| task.id)
     }
 
-    /// Watches others from now on, or counts something else. Tasks that are no longer watched get back what they had.
+    /// Changes the selection, or what is counted. Tasks that are no longer watched get their original masks back.
     pub fn reconfigure(&mut self, selection: Selection, plan: Option<Plan>, release_after: Duration) -> RolledBack {
         let rolled_back = self.end();
         self.table = TaskTable::default();
@@ -186,7 +188,7 @@ impl Watcher {
         rolled_back
     }
 
-    /// Gives everything back; what was done, and what could not be.
+    /// Restores all masks; returns what was done, and what failed.
     pub fn end(&mut self) -> RolledBack {
         let rolled_back = self.journal.give_back_masks(&self.procfs, !self.frees_at_birth());
         self.former_pins.clear();
@@ -206,7 +208,7 @@ impl Watcher {
         self.notes.push(HostNote { code, text });
     }
 
-    /// Says something once.
+    /// Reports a note once.
     fn note_once(&mut self, code: HostNoteCode, text: impl FnOnce() -> String) {
         if self.reported.insert(code) {
             self.note(code, text());
@@ -214,7 +216,7 @@ impl Watcher {
     }
 }
 
-/// However this ends, a panic included, everything is given back.
+/// All masks are restored at the end, also after a panic.
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.end();

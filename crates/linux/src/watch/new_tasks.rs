@@ -1,20 +1,21 @@
-//! Which tasks may have been born since the last look.
+//! Which tasks may have begun since the last look.
 //!
-//! To list all of `/proc` ten times a second would cost more than reading the tasks. But the kernel gives out numbers in
-//! ascending order, and tells the newest one in `loadavg`: while that stays, nothing was born; otherwise only the numbers
-//! after the one before need be tried. All are listed where that is not possible, and once in a while: a process changes its
-//! name, its user or its control group, and a number can be chosen (`clone3`).
+//! Listing all of `/proc` ten times a second would cost more than reading the tasks. But the kernel gives out numbers
+//! in ascending order, and the newest one is in `loadavg`. While that stays the same, no task has begun; otherwise only
+//! the numbers after the previous one have to be tried. All tasks are listed where that is not possible, and once a
+//! second, for two reasons: a process may change its name, user or control group, and a program may choose a number
+//! (`clone3`).
 
 use crate::procfs::Procfs;
 use std::time::Duration;
 
-/// More new numbers than this are not tried one by one.
+/// With more new numbers than this, all tasks are listed.
 const MOST_TRIED: i32 = 200;
 
-/// How often all are listed.
+/// The time between two lists of all tasks.
 const LISTING: Duration = Duration::from_secs(1);
 
-/// Where new tasks are to be looked for.
+/// Where to look for new tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NewTasks {
     /// Nowhere.
@@ -25,7 +26,7 @@ pub(super) enum NewTasks {
     Anywhere,
 }
 
-/// What was the newest number, and when all were listed.
+/// The newest number, and when all tasks were listed last.
 #[derive(Debug, Default)]
 pub(super) struct NewTaskSearch {
     newest: Option<i32>,
@@ -33,7 +34,7 @@ pub(super) struct NewTaskSearch {
 }
 
 impl NewTaskSearch {
-    /// Where those are that were born since this was asked before.
+    /// Where tasks may be that began since the last call.
     pub(super) fn since_last_search(&mut self, procfs: &Procfs, at: Duration) -> NewTasks {
         let newest = procfs.newest();
         let before = std::mem::replace(&mut self.newest, newest);
@@ -50,7 +51,7 @@ impl NewTaskSearch {
         }
     }
 
-    /// All are listed the next time.
+    /// All tasks are listed at the next call.
     pub(super) fn list_all(&mut self) {
         self.listed = None;
     }
@@ -63,8 +64,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(100);
 
-    /// What is said when the newest numbers are these, one after the other, a tenth of a second apart.
-    fn said(newest: &[i32]) -> Vec<NewTasks> {
+    /// The results for these newest numbers, one after the other, a tenth of a second apart.
+    fn searches(newest: &[i32]) -> Vec<NewTasks> {
         let root = tempfile::tempdir().unwrap();
         let mut births = NewTaskSearch::default();
         let steps = (0..).zip(newest).map(|(step, newest)| {
@@ -75,28 +76,28 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_born_nothing_is_looked_at() {
+    fn without_new_tasks_no_number_is_tried() {
         assert_eq!(
-            said(&[50, 50, 50]),
+            searches(&[50, 50, 50]),
             [NewTasks::Anywhere, NewTasks::None, NewTasks::None]
         );
     }
 
     #[test]
-    fn a_few_births_are_looked_for_by_their_numbers() {
-        assert_eq!(said(&[50, 53])[1], NewTasks::Among(51..=53));
+    fn a_few_new_tasks_are_looked_for_by_their_numbers() {
+        assert_eq!(searches(&[50, 53])[1], NewTasks::Among(51..=53));
     }
 
     #[test]
-    fn many_births_and_numbers_that_begin_again_need_a_list() {
-        assert_eq!(said(&[50, 5000])[1], NewTasks::Anywhere);
-        assert_eq!(said(&[50, 5])[1], NewTasks::Anywhere);
+    fn many_new_tasks_and_numbers_that_begin_again_need_a_list() {
+        assert_eq!(searches(&[50, 5000])[1], NewTasks::Anywhere);
+        assert_eq!(searches(&[50, 5])[1], NewTasks::Anywhere);
     }
 
     #[test]
     fn all_are_listed_once_a_second() {
-        let said = said(&[50; 12]);
-        let listed: Vec<usize> = (0..12).filter(|&step| said[step] == NewTasks::Anywhere).collect();
+        let found = searches(&[50; 12]);
+        let listed: Vec<usize> = (0..12).filter(|&step| found[step] == NewTasks::Anywhere).collect();
         assert_eq!(listed, [0, 10]);
     }
 

@@ -1,4 +1,4 @@
-//! Changing masks, and giving them back.
+//! Changes masks and restores them.
 
 use super::Watcher;
 use crate::affinity::CpuMask;
@@ -20,7 +20,7 @@ fn refused(code: StayCode, why: impl Into<String>) -> Placed {
 }
 
 impl Watcher {
-    /// Pins a task on `pu`, unless its mask is not what we know of it.
+    /// Pins a task on `pu`, unless its mask is not the known one.
     pub(super) fn pin(&mut self, id: TaskId, pu: PuId) -> Placed {
         let Some(stat) = self.held(id) else {
             return Placed::Gone;
@@ -69,7 +69,7 @@ impl Watcher {
         }
     }
 
-    /// Gives a task back where it may run without us.
+    /// Restores the original mask of a task.
     pub(super) fn unpin(&mut self, id: TaskId) -> Placed {
         if self.table.get_mut(id.serial).is_none_or(|task| task.pinned.is_none()) {
             return Placed::Done;
@@ -97,16 +97,16 @@ impl Watcher {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Placed::Gone,
             Err(error) => refused(
                 StayCode::KernelRefused,
-                format!("it cannot be given back PUs {}: {error}", original.to_set()),
+                format!("its PUs {} cannot be restored: {error}", original.to_set()),
             ),
         }
     }
 
-    /// The mask of a task that we had pinned is another now: it is somebody else's from now on.
+    /// The mask of a pinned task has changed: another program has set it.
     pub(super) fn taken_over(&mut self, id: TaskId, current: CpuMask, at: Duration) {
         self.statistics.changed_by_others += 1;
         self.forget_pinning(id, at);
-        // All that its cpuset allows is no choice: a cpuset that was changed under us leaves just that.
+        // A mask with all PUs of the cpuset is no choice: it is what remains after a change of the cpuset.
         let free = self.is_whole_cpuset(id.process, &current);
         let Some(mut reading) = self.readings.remove(&id.serial) else {
             return;
@@ -132,7 +132,7 @@ impl Watcher {
         }
     }
 
-    /// The state of a task, which is the one that we know: its process is held, and its number is not another's.
+    /// The state of a task. Its process is held, and its start time shows that the number still names this task.
     fn held(&mut self, id: TaskId) -> Option<ThreadStat> {
         let start = self.readings.get(&id.serial)?.start;
         let process = self.processes.get_mut(&id.process)?;
@@ -144,7 +144,7 @@ impl Watcher {
         (stat.start == start && !matches!(stat.state, 'Z' | 'X')).then_some(stat)
     }
 
-    /// Why a task's mask is not ours to change, if so.
+    /// Why the mask of a task may not be changed, if so.
     fn not_to_be_touched(&mut self, id: TaskId, current: &CpuMask) -> Option<Reason<StayCode>> {
         let task = self.table.get_mut(id.serial)?.clone();
         if task.pinned.is_some() {
@@ -153,7 +153,7 @@ impl Watcher {
             }
             self.taken_over(id, current.clone(), self.began.elapsed());
         } else if *task.original != *current {
-            // It has changed since we looked; the next look finds out what that means.
+            // It has changed since the last look; the next look finds the cause.
             let why = format!("its mask has just become {}", current.to_set());
             return Some(Reason::new(StayCode::MaskChanged, why));
         }
@@ -176,7 +176,7 @@ impl Watcher {
             task.noted = Some(thread);
             self.was_pinned(&before, None, at);
         }
-        // What was to be struck out of the journal is true again.
+        // The journal's entry that was to be removed is valid again.
         for former in self
             .former_pins
             .iter_mut()

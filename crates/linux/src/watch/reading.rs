@@ -1,4 +1,4 @@
-//! What is read of the tasks, at little cost.
+//! Reads tasks at little cost.
 
 use super::Watcher;
 use crate::affinity::CpuMask;
@@ -9,43 +9,43 @@ use pinfold_core::{HostNoteCode, HostSample, LeftAlone, PuId, PuSet, Sample, Tas
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task works that has used this share of the time since it was read before.
+/// A task works if it has used this share of the time since it was last read.
 const WORKS: f64 = 0.01;
 
-/// A task that has not worked for so long sleeps, and is read as seldom.
+/// A task that has not worked for this long sleeps, and is read at this interval.
 const SLEEPS: Duration = Duration::from_secs(1);
 
-/// How old the name and the PU of a task may be that we have pinned.
+/// How old the name and the PU of a pinned task may be.
 const STALE: Duration = Duration::from_secs(1);
 
-/// How often it is asked of a sleeping process whether it has ended and nobody has waited for it: the kernel keeps its
+/// The interval at which a sleeping process is checked for having ended without being reaped: the kernel keeps its
 /// processor time until then.
 const WAITED_FOR: Duration = Duration::from_secs(5);
 
-/// What is known of one task beside what the table has.
+/// The data of one task beside those of the table.
 pub(super) struct Reading {
     /// When it began, in clock ticks since boot.
     pub(super) start: u64,
     pub(super) name: String,
     pub(super) last_pu: Option<PuId>,
-    /// Its processor time, kept open; `None` where there are too many open files.
+    /// Its processor time, kept open; `None` where too many files are open.
     time: Option<CpuTimeFile>,
-    /// Its state, kept open as long as it works.
+    /// Its state, kept open while it works.
     stat: Option<StatFile>,
     used: Option<Duration>,
-    /// When that was read.
+    /// When the processor time was read.
     read: Duration,
-    /// When its name and PU were.
+    /// When its name and PU were read.
     looked_at: Duration,
-    /// When it worked last, or was met.
+    /// When it last worked, or was found.
     worked: Duration,
-    /// Whether it has worked since it was met.
+    /// Whether it has worked since it was found.
     has_worked: bool,
     counters: Option<TaskCounters>,
     /// Its counters cannot be opened.
     uncounted: bool,
     pub(super) left_alone: Option<LeftAlone>,
-    /// Somebody else has changed its mask after us: it is not touched any more.
+    /// Another program has changed its mask: it is not moved any more.
     pub(super) taken_over: bool,
     pub(super) allowed: Arc<PuSet>,
 }
@@ -75,7 +75,7 @@ impl Reading {
         at.saturating_sub(self.worked) >= SLEEPS
     }
 
-    /// Whether a sleeper has not been looked at since it fell asleep, or not for long.
+    /// Whether a sleeping task has not been read since it fell asleep, or not for long.
     fn is_to_be_looked_at(&self, at: Duration) -> bool {
         self.looked_at < self.worked + SLEEPS || at.saturating_sub(self.looked_at) >= WAITED_FOR
     }
@@ -86,7 +86,7 @@ impl Reading {
 }
 
 impl Watcher {
-    /// Reads all tasks that work, and those that have slept for long enough.
+    /// Reads all working tasks, and those that have slept for long enough.
     pub(super) fn read_all(&mut self, at: Duration) -> HostSample {
         let due: Vec<u64> = self
             .readings
@@ -217,7 +217,7 @@ impl Watcher {
         }
     }
 
-    /// Compares a task's mask with what it was when we looked or set it.
+    /// Compares a task's mask with the one that was last seen or set.
     fn look_at_mask(&mut self, id: TaskId, at: Duration) {
         let Ok(current) = CpuMask::of_thread(id.thread) else {
             return;
@@ -230,7 +230,7 @@ impl Watcher {
             Some(_) => {}
             None if *task.original == current => {}
             None => {
-                // Nothing of ours is there: what is now is where it goes back to.
+                // It is not pinned: the present mask is its original one.
                 task.original = Arc::new(current.clone());
                 if let Some(mut reading) = self.readings.remove(&id.serial) {
                     if !reading.taken_over || self.is_whole_cpuset(id.process, &current) {

@@ -1,49 +1,47 @@
-//! Which tasks a daemon looks after.
+//! Which tasks a daemon watches.
 
 use crate::procfs::Procfs;
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which processes are watched. One that any of the lists names is, with all its threads; empty lists name all.
+/// Which processes are watched. A process in any of the lists is watched with all its threads; empty lists select all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Those of these control groups and of the groups below them, such as `/user.slice`.
+    /// Processes of these control groups and of the groups below them, such as `/user.slice`.
     pub cgroups: Vec<String>,
-    /// Those of these users.
+    /// Processes of these users.
     pub users: Vec<u32>,
-    /// These processes, and those that they begin from now on.
+    /// These processes, and their future children.
     pub processes: Vec<i32>,
-    /// Those whose names (`comm`, of at most 15 characters) fit one of these patterns of the shell.
+    /// Processes whose names (`comm`, at most 15 characters) match one of these shell patterns.
     pub names: Vec<String>,
-    /// Of all these not those whose names fit one of these patterns.
+    /// Except for processes whose names match one of these patterns.
     pub except: Vec<String>,
 }
 
-/// Something that a selection names and the machine does not have.
+/// Something in a selection that the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Absent {
     /// A process.
-    #[error("there is no process {0}: `ps -e` lists those that there are")]
+    #[error("there is no process {0}: `ps -e` lists the processes")]
     Process(i32),
-    /// A number of a thread that is not its process's first.
+    /// A thread that is not the first of its process.
     #[error("{thread} is a thread of process {process}: name the process")]
     Thread {
-        /// What is named.
+        /// The named thread.
         thread: i32,
         /// Its process.
         process: i32,
     },
     /// A control group.
-    #[error(
-        "there is no control group {0}: /proc/PID/cgroup says in which one a process is, and `systemd-cgls` lists them"
-    )]
+    #[error("there is no control group {0}: /proc/PID/cgroup has the one of a process, and `systemd-cgls` lists them")]
     Cgroup(String),
 }
 
 impl Selection {
-    /// What it names and what is not there now, of processes and control groups. `hierarchies` is where those of control groups
-    /// are mounted.
+    /// The processes and control groups in the selection that do not exist at present. `hierarchies` is where those of
+    /// control groups are mounted.
     pub fn absent(&self, procfs: &Procfs, hierarchies: &Path) -> Vec<Absent> {
         let process = |&number: &i32| match procfs.kinship(number) {
             None => Some(Absent::Process(number)),
@@ -71,12 +69,13 @@ impl Selection {
         processes.chain(self.cgroups.iter().filter_map(cgroup)).collect()
     }
 
-    /// Whether every process is watched that `except` does not name.
+    /// Whether all processes are watched that `except` does not name.
     pub fn is_everything(&self) -> bool {
         self.cgroups.is_empty() && self.users.is_empty() && self.processes.is_empty() && self.names.is_empty()
     }
 
-    /// Whether a process with this name is watched. `inherited` says that it was begun by one that is watched for its number.
+    /// Whether a process with this name is watched. `inherited` says that a process which is watched by its number
+    /// created it.
     pub(super) fn includes(&self, procfs: &Procfs, process: i32, name: &str, inherited: bool) -> bool {
         if self.except.iter().any(|pattern| fits(pattern, name)) {
             return false;
@@ -109,7 +108,7 @@ fn groups(hierarchies: &Path) -> Vec<PathBuf> {
     roots.chain([hierarchies.to_owned()]).collect()
 }
 
-/// Whether a name fits a pattern of the shell: fnmatch(3).
+/// Whether a name matches a shell pattern: fnmatch(3).
 fn fits(pattern: &str, name: &str) -> bool {
     let (Ok(pattern), Ok(name)) = (CString::new(pattern), CString::new(name)) else {
         return false;

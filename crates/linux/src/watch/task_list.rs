@@ -1,4 +1,4 @@
-//! Who is watched: newcomers are entered, and those that have ended struck out.
+//! The list of watched tasks: new tasks are added, and ended ones removed.
 
 use super::new_tasks::NewTasks;
 use super::reading::Reading;
@@ -12,28 +12,29 @@ use pinfold_core::{LeftAlone, PuId, PuSet, TaskId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A process that is watched.
+/// A watched process.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Its name when it was met.
+    /// Its name when it was found.
     pub(super) name: String,
-    /// Whether it is watched for its number, or because one is that has begun it.
+    /// Whether it is watched by its number, or because its creator is.
     by_number: bool,
-    /// It is held as soon as one of its tasks is to be placed.
+    /// It is held from its first placement on.
     pub(super) held: Option<Held>,
 }
 
-/// For how long a newcomer may have a mask that its creator has no longer: it is met an interval after its birth at most.
+/// For how long a new task may have a mask that its creator no longer has: it is found at most an interval after its
+/// creation.
 const INHERITED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Watcher {
-    /// Enters whoever was born since the last time.
+    /// Adds the tasks that began since the last look.
     pub(super) fn add_new_tasks(&mut self, at: Duration) {
         match self.new_tasks.since_last_search(&self.procfs, at) {
             NewTasks::None => {}
             NewTasks::Among(numbers) => {
                 for number in numbers {
-                    // A number that is given out again is another's now.
+                    // A reused number belongs to another task.
                     self.never_watched.remove(&number);
                     self.unselected.remove(&number);
                     if self.table.of_thread(number).is_some_and(|task| !self.has_ended(task)) {
@@ -119,8 +120,8 @@ impl Watcher {
         true
     }
 
-    /// Gives the threads of a process that is not watched what its creator had, where they were born with a mask of ours: a
-    /// child may be another program than its parent.
+    /// Restores the creator's original mask for the threads of a process that is not watched, where they were created
+    /// with a mask of pinfold's: a child may be another program than its parent.
     fn restore_masks(&mut self, process: i32, stat: &ThreadStat, at: Duration) {
         for thread in self.procfs.threads(process) {
             let Ok(mask) = CpuMask::of_thread(thread) else { continue };
@@ -131,13 +132,13 @@ impl Watcher {
         }
     }
 
-    /// Gives a thread that was born with a mask of ours what its creator had.
+    /// Restores the creator's original mask for a thread that was created with a mask of pinfold's.
     fn restore_mask(&mut self, process: i32, thread: i32, pu: PuId, original: &Arc<CpuMask>, at: Duration) {
-        // Where it has ended, or may not be changed, nothing is lost.
+        // If it has ended, or may not be changed, nothing is lost.
         if original.give_to(thread).is_ok() {
             self.statistics.freed += 1;
         }
-        // It may have begun others before.
+        // It may have created others before.
         self.former_pins.push(FormerPin {
             process,
             thread,
@@ -148,12 +149,12 @@ impl Watcher {
         });
     }
 
-    /// A process that is watched no longer, for it has another name, user or control group now, gets back what it had.
+    /// Restores the masks of a process that is no longer watched, because its name, user or control group has changed.
     fn drop_process(&mut self, process: i32) {
         if !self.processes.contains_key(&process) {
             return;
         }
-        // One that has just ended is struck out like any other.
+        // A process that has just ended is removed like any other.
         if self.procfs.stat(process, process).is_none() {
             return;
         }
@@ -166,14 +167,14 @@ impl Watcher {
         }
     }
 
-    /// Enters one task.
+    /// Adds one task, if it lives.
     fn add_if_alive(&mut self, process: i32, thread: i32, at: Duration) {
         if let Some(stat) = self.procfs.stat(process, thread)
             && !matches!(stat.state, 'Z' | 'X')
             && let Ok(mask) = CpuMask::of_thread(thread)
         {
             if self.table.of_thread(thread).is_some() {
-                // The one that had the number before it.
+                // The previous task with this number.
                 self.forget(thread, at);
             }
             self.add(process, thread, &stat, mask, at);
@@ -199,12 +200,12 @@ impl Watcher {
         self.readings.insert(id.serial, reading);
     }
 
-    /// Where a task comes from that was begun with this mask.
+    /// The origin of a task that was created with this mask.
     fn origin(&self, process: i32, thread: i32, stat: &ThreadStat, mask: CpuMask) -> Origin {
         let creator = if thread == process { stat.parent } else { process };
         let only = mask.only();
         if only.is_some_and(|pu| self.forks.as_ref().is_some_and(|forks| forks.covers(pu))) {
-            // Ours was taken from it at its birth: this one is its own.
+            // Its creator's mask was restored at its creation: this mask is its own.
             return Origin::first(mask);
         }
         let origin = self.table.origin_of_new_task(creator, mask);
@@ -232,7 +233,7 @@ impl Watcher {
         }
     }
 
-    /// Finds out where a task that we have not placed may be moved to, now that its mask is `mask`.
+    /// Finds the PUs to which a task that is not pinned may be moved. Its mask is `mask`.
     pub(super) fn set_allowed(&self, process: i32, thread: i32, mask: &CpuMask, reading: &mut Reading) {
         let allowed: PuSet = mask.to_set().intersection(self.watching.topology.allowed_pus());
         reading.left_alone = if reading.left_alone == Some(LeftAlone::RealTime) {
@@ -247,8 +248,8 @@ impl Watcher {
         reading.allowed = Arc::new(allowed);
     }
 
-    /// Whether a thread has another mask than its process's first thread, and less than its cpuset allows. What whoever began
-    /// the process has given it (taskset, a batch system) all its threads have.
+    /// Whether a thread has another mask than its process's first thread, and less than its cpuset allows. A mask that
+    /// the creator of the process has set (taskset, a batch system) is that of all its threads.
     fn is_own_choice(&self, process: i32, thread: i32, mask: &CpuMask) -> bool {
         if thread == process {
             return false;
@@ -260,14 +261,14 @@ impl Watcher {
         first.is_some_and(|first| first != *mask) && !self.is_whole_cpuset(process, mask)
     }
 
-    /// Whether a mask is all that the process's cpuset allows, so that it says nothing.
+    /// Whether a mask is all that the process's cpuset allows, so that it is no choice.
     pub(super) fn is_whole_cpuset(&self, process: i32, mask: &CpuMask) -> bool {
         let whole = self.cpusets.of(&self.procfs, process);
         whole.is_some_and(|whole| mask.is_superset(&whole))
     }
 
-    /// Takes from what the tasks of a process may be moved to what its cpuset does not allow any more. Only tasks that we have
-    /// placed need that: of the others the kernel has changed the masks.
+    /// Removes the PUs that the cpuset of a process no longer allows from those to which its tasks may be moved. Only
+    /// pinned tasks need that: the kernel has changed the masks of the others.
     fn look_at_cpuset(&mut self, process: i32) {
         let placed: Vec<(u64, Arc<CpuMask>)> = self
             .table
@@ -298,7 +299,7 @@ impl Watcher {
         stat.is_none_or(|stat| reading.is_none_or(|reading| reading.start != stat.start))
     }
 
-    /// Strikes out those that were found to have ended the time before: whoever they have begun has been met by now.
+    /// Removes the tasks that had ended at the last look: their children have been found by now.
     pub(super) fn forget_ended(&mut self, at: Duration) {
         for thread in std::mem::take(&mut self.ended) {
             self.forget(thread, at);
@@ -315,7 +316,7 @@ impl Watcher {
         self.was_pinned(&task, task.noted, at);
     }
 
-    /// Remembers for a while where a task was pinned, and strikes out of the journal then what was `noted` of it.
+    /// Remembers for a while where a task was pinned, and then removes `noted` from the journal.
     pub(super) fn was_pinned(&mut self, task: &Task, noted: Option<Thread>, at: Duration) {
         if let Some(pu) = task.pinned {
             self.former_pins.push(FormerPin {

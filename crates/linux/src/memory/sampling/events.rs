@@ -1,15 +1,16 @@
 //! Samples of accesses by the processor's memory events:
 //!
-//! 1. Each event is tried on ourselves, the most precise and most telling way first (`admitted`).
-//! 2. What a sample costs is measured on ourselves: the same work with and without samples being taken (`sample_cost`).
-//! 3. The events are opened on each thread, or, where the kernel has them for whole CPUs alone, on each CPU; a sample tells
-//!    the process that it is of. The kernel writes the samples into buffers, which are emptied every `GLANCE`.
-//! 4. A sample stands for as many accesses as the period says.
+//! 1. Each event is tried on pinfold itself, the most precise variant first (`admitted`).
+//! 2. The cost of a sample is measured on pinfold itself: the same work with and without sampling (`sample_cost`).
+//! 3. The events are opened on each thread, or on each CPU where the kernel permits only that; a sample names its
+//!    process. The kernel writes the samples into buffers, which are emptied every `GLANCE`.
+//! 4. A sample represents as many accesses as the period says.
 //!
-//! The kernel throttles events that take too much time (`kernel.perf_cpu_time_max_percent`), and says so. Nothing is left
-//! behind: the events end with the descriptors.
+//! The kernel throttles events that take too much time (`kernel.perf_cpu_time_max_percent`), and reports it. Nothing
+//! has to be rolled back: the events end with their descriptors.
 //!
-//! Known limits: a thread that is born and ends between two looks is not seen, where events are opened on threads.
+//! Known limits: where events are opened on threads, a thread that begins and ends between two searches for new threads
+//! is not seen.
 
 use super::faults::now;
 use super::memory_events::{MemoryEvent, UserSpace};
@@ -30,23 +31,23 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes of a buffer: 20,000 samples, of which a thread gives as many in half a second by default.
+/// Bytes of a buffer: 20,000 samples, as many as a thread has in half a second by default.
 const BUFFER: usize = 1 << 20;
 
-/// How many glances pass between two looks for new threads.
+/// The number of times that buffers are emptied between two searches for new threads.
 const LOOK: u32 = 10;
 
 /// The first address that is the kernel's, on all processors that Linux has memory events for.
 const KERNEL: u64 = 1 << 63;
 
-/// The period at which the cost of a sample is measured: hundreds of samples in a few milliseconds. A multiple of all that
-/// events ask for.
+/// The period at which the cost of a sample is measured: hundreds of samples in a few milliseconds. It is a multiple of
+/// all that events require.
 const QUICK: u64 = 10_000;
 
-/// How often the work is done with samples being taken, and as often without.
-const PIECES: u32 = 8;
+/// The number of measurements with sampling, and the same number without.
+const MEASUREMENTS: u32 = 8;
 
-/// An event in a way in which the kernel opens it.
+/// A variant of an event that the kernel opens.
 #[derive(Clone)]
 pub(super) struct Admitted {
     name: String,
@@ -56,7 +57,7 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// The ways in which an event may be opened, the best first.
+    /// The variants of an event, the best first.
     fn ways(event: &MemoryEvent, period: u64) -> Vec<Self> {
         let user_only = match event.user_space {
             UserSpace::Exclusion => Some(event.encoding),
@@ -109,7 +110,7 @@ impl Admitted {
     }
 }
 
-/// The events in the ways in which the kernel opens them for us. Errors: it does not open one at all.
+/// The variants of the events that the kernel opens for pinfold. Errors: it opens none.
 pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Result<Vec<Admitted>, SamplingError> {
     let cpu = online(sysfs).into_iter().next().unwrap_or(0);
     let admit = |event: &MemoryEvent| {
@@ -133,7 +134,7 @@ pub(super) fn admitted(sysfs: &Path, events: &[MemoryEvent], period: u64) -> Res
     events.iter().map(admit).collect()
 }
 
-/// What to say where each way was refused: that something is forbidden, where it is, and that the least was.
+/// The message where all variants were refused: a missing permission, if there is one, for the least variant.
 fn refusal(refusals: &[(Errno, Permission)]) -> String {
     let forbidden = |(error, _): &&(Errno, Permission)| matches!(error, Errno::EACCES | Errno::EPERM);
     let Some(&(error, permission)) = refusals.iter().rfind(forbidden).or(refusals.first()) else {
@@ -155,7 +156,7 @@ fn online(sysfs: &Path) -> Vec<i32> {
     cpus.iter().filter_map(|cpu| i32::try_from(cpu.0).ok()).collect()
 }
 
-/// The events of one thread or CPU, and their buffer.
+/// The events of one thread or CPU, with their buffer.
 struct Listener {
     ring: Ring,
     events: Vec<OwnedFd>,
@@ -177,7 +178,7 @@ impl Listener {
         })
     }
 
-    /// Opens events: those that are sampled, and what leads their groups.
+    /// Opens events: the sampled ones, and the leaders of their groups.
     fn events(events: &[Admitted], watched: Watched) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), Errno> {
         let (mut sampled, mut leaders) = (vec![], vec![]);
         for event in events {
@@ -202,7 +203,7 @@ impl Listener {
     }
 }
 
-/// All that is listened to.
+/// All open events.
 struct Listeners<'a> {
     events: &'a [Admitted],
     page_size: u64,
@@ -226,7 +227,7 @@ impl<'a> Listeners<'a> {
         self.events.iter().any(|event| event.of_cpus)
     }
 
-    /// Listens to a thread or CPU, where it does not yet. False for a thread that has ended.
+    /// Opens the events of a thread or CPU, if they are not open. False for a thread that has ended.
     fn listen(&mut self, watched: Watched) -> Result<bool, Errno> {
         let (Watched::Thread(number) | Watched::Cpu(number)) = watched;
         if self.opened.contains_key(&number) {
@@ -253,7 +254,7 @@ impl<'a> Listeners<'a> {
         }
     }
 
-    /// Takes no more samples. Those that the processor still holds are written.
+    /// Stops sampling. Samples that the processor still holds are written.
     fn stop(&self) {
         for listener in self.opened.values() {
             listener.set_counting(false);
@@ -261,7 +262,8 @@ impl<'a> Listeners<'a> {
     }
 }
 
-/// Samples the accesses of processes, of which the areas are known, all at the same time. In the order of the processes.
+/// Samples the accesses of processes with known areas, all at the same time. Returns results in the order of the
+/// processes.
 pub(super) fn sample(
     processes: &[(&dyn Target, &[MemoryArea])],
     procfs: &Path,
@@ -292,7 +294,7 @@ pub(super) fn sample(
         if glance.is_multiple_of(LOOK) {
             each(&mut samplers, |sampler| sampler.look(procfs, &mut listeners));
         }
-        // Who waits for the first waits for all.
+        // Waiting for the first one means waiting for all.
         let mut pause = left.min(GLANCE);
         each(&mut samplers, |sampler| {
             Ok(sampler.target.pause(std::mem::take(&mut pause))?)
@@ -302,7 +304,7 @@ pub(super) fn sample(
     listeners.stop();
     note_all(&mut listeners, &mut samplers);
     let lasted = now().saturating_sub(began);
-    // What was lost and held back is known of all processes together, and told with the first.
+    // Lost and throttled samples are known for all processes together, and reported with the first.
     let mut lost = std::mem::take(&mut listeners.lost);
     let mut throttled = std::mem::take(&mut listeners.throttled);
     let accesses = |sampler: Result<Sampler<'_>, _>| {
@@ -321,7 +323,7 @@ pub(super) fn sample(
     samplers.into_iter().map(accesses).collect()
 }
 
-/// Hands the samples since the last call to the processes that they are of.
+/// Assigns the samples since the last call to their processes.
 fn note_all(listeners: &mut Listeners<'_>, samplers: &mut [Result<Sampler<'_>, SamplingError>]) {
     let weight = listeners.events.first().map_or(1, Admitted::period);
     listeners.take(|sample| {
@@ -352,7 +354,7 @@ struct Sampler<'a> {
     taken: u64,
     last_pus: HashMap<u32, PuId>,
     clocks: HashMap<i32, TaskClock>,
-    /// Threads that had ended when they were to be listened to.
+    /// Threads that had ended before their events were opened.
     ended: HashSet<i32>,
 }
 
@@ -371,7 +373,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Listens to threads that are new.
+    /// Opens the events of new threads.
     fn look(&mut self, procfs: &Path, listeners: &mut Listeners<'_>) -> Result<(), SamplingError> {
         let mut listening = Ok(());
         self.target.held(&mut |process| {
@@ -401,8 +403,8 @@ impl<'a> Sampler<'a> {
         listening
     }
 
-    /// Notes a sample of this process, which stands for `weight` accesses. One without an address is of something else than
-    /// a load or store; one in the kernel's memory is not of ours to place.
+    /// Records a sample of this process, which represents `weight` accesses. A sample without an address is no load or
+    /// store; one in the kernel's memory is ignored.
     fn note(&mut self, sample: &Sample, weight: u64) {
         self.taken += 1;
         self.last_pus.insert(sample.thread, PuId(sample.pu));
@@ -436,8 +438,8 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// How long a sample holds up the thread that it is of: what the same work takes longer while samples are taken, over their
-/// number. `None` where there were no samples, or no difference.
+/// The cost of a sample for its thread: the additional time of the same work with sampling, divided by the number of
+/// samples. `None` where there were no samples, or no difference.
 fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Duration> {
     let mut quick = events.to_vec();
     for event in &mut quick {
@@ -453,8 +455,8 @@ fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Durati
     };
     let mut listener = Listener::open(&quick, watched, page_size).ok()?;
     let mut took = [Duration::ZERO; 2];
-    for piece in 0..2 * PIECES {
-        let counts = piece % 2 == 1;
+    for run in 0..2 * MEASUREMENTS {
+        let counts = run % 2 == 1;
         listener.set_counting(counts);
         let before = thread_time();
         work();
@@ -469,7 +471,7 @@ fn sample_cost(events: &[Admitted], page_size: u64, work: fn()) -> Option<Durati
     cost(took, samples)
 }
 
-/// The cost of a sample, of work that took so long without and with so many samples.
+/// The cost of a sample, from the times of the work without and with sampling.
 fn cost([without, with]: [Duration; 2], samples: u32) -> Option<Duration> {
     let more = with.checked_sub(without)?;
     more.checked_div(samples).filter(|cost| !cost.is_zero())
@@ -486,7 +488,7 @@ fn work() {
     black_box(numbers);
 }
 
-/// The processor time of this thread. The interrupts in which samples are taken are part of it.
+/// The processor time of this thread. It includes the interrupts in which samples are taken.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes the structure that it is given, and this clock is always there.

@@ -1,9 +1,9 @@
-//! The page faults of a process's threads, as the kernel's own events tell them: `page-faults` at the begin of each, with the
-//! thread and the address, and `minor-faults` at the end of those that needed no input, so that the time between the two is what
-//! the fault took.
+//! The page faults of a process's threads, from the kernel's events: `page-faults` at the begin of each, with the
+//! thread and the address, and `minor-faults` at the end of those that needed no input. The time between the two is the
+//! duration of the fault.
 //!
-//! Known limits: where somebody else listens to the page faults of a whole CPU, Linux 6.18 gives some records the number of that
-//! other event, and they are passed over.
+//! Known limits: if another program listens to the page faults of a whole CPU, Linux 6.18 gives some records the number
+//! of that other event, and they are ignored.
 
 use crate::perf_event::{self, TaskClock, Watched, id};
 use crate::pfm::sys;
@@ -14,7 +14,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Bytes of a thread's buffer: the faults of ten milliseconds, of a microsecond each, of which each takes two records of 48 bytes.
+/// Bytes of a thread's buffer: the faults of ten milliseconds, of a microsecond each, with two records of 48 bytes per
+/// fault.
 const BUFFER: usize = 1 << 20;
 
 /// A page fault.
@@ -25,7 +26,7 @@ pub(super) struct Fault {
     /// On the clock of `now`.
     pub(super) at: Duration,
     pub(super) pu: u32,
-    /// How long the thread has been in faults before, since it is listened to.
+    /// The time that the thread has spent in faults before, since its events were opened.
     pub(super) in_faults: Duration,
 }
 
@@ -44,19 +45,19 @@ pub(super) fn now() -> Duration {
 #[derive(Default)]
 pub(super) struct Faults {
     threads: HashMap<i32, ThreadFaults>,
-    /// Whether faults in the kernel are left out, because we may not see them.
+    /// Whether faults in the kernel are left out, because they are not permitted.
     user_only: bool,
-    /// How many records there was no room for.
+    /// The number of lost records.
     pub(super) lost: u64,
 }
 
 impl Faults {
-    /// Whether faults that the kernel makes on behalf of a thread are seen.
+    /// Whether faults by the kernel on behalf of a thread are seen.
     pub(super) fn in_kernel(&self) -> bool {
         !self.user_only
     }
 
-    /// Listens to those of `threads` that it does not listen to yet. A thread that has ended meanwhile is passed over.
+    /// Opens the events of those of `threads` that are new. A thread that has ended meanwhile is ignored.
     pub(super) fn listen(&mut self, threads: &[i32], page_size: usize) -> io::Result<()> {
         for &thread in threads {
             if self.threads.contains_key(&thread) {
@@ -88,12 +89,12 @@ impl Faults {
         faults
     }
 
-    /// How long the threads have been in faults since it listens to them.
+    /// The time that the threads have spent in faults since their events were opened.
     pub(super) fn in_faults(&self) -> Duration {
         self.threads.values().map(|thread| thread.in_faults).sum()
     }
 
-    /// How long the threads have run since it listens to them.
+    /// The time that the threads have run since their events were opened.
     pub(super) fn ran(&mut self) -> Duration {
         self.threads.values_mut().map(|thread| thread.task_clock.ran()).sum()
     }
@@ -112,7 +113,7 @@ struct ThreadFaults {
     end: u64,
     _ends: OwnedFd,
     task_clock: TaskClock,
-    /// The fault that began last: where and when.
+    /// The last fault that began: its time and address.
     begun: Option<(u64, u64)>,
     in_faults: Duration,
 }
@@ -178,7 +179,7 @@ impl ThreadFaults {
 mod tests {
     use super::*;
 
-    /// Fresh pages, touched by this thread: each is one fault, with its address, and takes some time.
+    /// New pages, touched by this thread: each is one fault, with its address, and takes some time.
     #[test]
     fn each_first_touch_of_our_own_is_a_fault_with_its_address() {
         const PAGES: usize = 16;

@@ -1,17 +1,17 @@
-//! Which events of this processor tell the addresses of loads and stores, as the kernel describes them in
+//! The events of this processor that report the addresses of loads and stores, from the kernel's description in
 //! `/sys/bus/event_source/devices` (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
 //!
-//! - Intel's processors (PEBS), and POWER's: a PMU whose `events` have `mem-loads` or `mem-stores`. On processors with two kinds
-//!   of cores each kind has a PMU of its own. Since Sapphire Rapids loads are only sampled in a group whose leader counts
-//!   `mem-loads-aux` (the kernel's arch/x86/events/intel/core.c, `intel_pmu_hw_config`).
-//! - AMD's (IBS): the PMU `ibs_op`, which picks micro-operations, of which some are loads and stores; counted are, where `cnt_ctl`
-//!   is there, those dispatched and not cycles, so that each operation is as likely as another (Drongowski, "Instruction-Based
-//!   Sampling", 2007). Before Linux 6.2 it is to be had for whole CPUs alone; and without `swfilt` (6.14) for user space and
-//!   kernel together alone (arch/x86/events/amd/ibs.c).
+//! - Intel's processors (PEBS), and POWER's: a PMU whose `events` have `mem-loads` or `mem-stores`. On processors with
+//!   two kinds of cores each kind has its own PMU. Since Sapphire Rapids loads are only sampled in a group whose leader
+//!   counts `mem-loads-aux` (the kernel's arch/x86/events/intel/core.c, `intel_pmu_hw_config`).
+//! - AMD's (IBS): the PMU `ibs_op`, which selects micro-operations, some of which are loads and stores. If `cnt_ctl`
+//!   exists, dispatched operations are counted and not cycles, so that all operations are equally likely (Drongowski,
+//!   "Instruction-Based Sampling", 2007). Before Linux 6.2 it is available for whole CPUs only, and without `swfilt`
+//!   (6.14) for user space and kernel together only (arch/x86/events/amd/ibs.c).
 //!
-//! Known limits: Intel's `mem-loads` counts the loads that the processor has chosen to time, so that a load weighs less than
-//! a store. Arm's statistical profiling extension (SPE) writes packets of its own into an auxiliary buffer, which are not
-//! decoded.
+//! Known limits: Intel's `mem-loads` counts the loads that the processor has chosen to time, so a load has less weight
+//! than a store. Arm's statistical profiling extension (SPE) writes its own packets into an auxiliary buffer, which are
+//! not decoded.
 
 use crate::pfm::{empty_attributes, sys};
 use pinfold_core::digits;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Below the root of `/sys`.
 const DEVICES: &str = "bus/event_source/devices";
 
-/// An event as the kernel takes it.
+/// An event, resolved for the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Encoding {
     /// The PMU's number.
@@ -44,36 +44,36 @@ impl Encoding {
     }
 }
 
-/// What keeps a PMU's samples to user space.
+/// How a PMU's samples are limited to user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserSpace {
     /// The bits of `perf_event_attr` that exclude the rest.
     Exclusion,
-    /// The same bits, which this event takes and the other does not.
+    /// The same bits, which this event accepts and the other one does not.
     Filter(Encoding),
-    /// Nothing.
+    /// They are not limited.
     Nothing,
 }
 
 /// An event whose samples have addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MemoryEvent {
-    /// As perf writes it.
+    /// The event in perf's notation.
     pub(super) name: String,
     pub(super) encoding: Encoding,
-    /// What must lead its group.
+    /// The leader that its group needs.
     pub(super) leader: Option<Encoding>,
-    /// The greatest `precise_ip` that the PMU knows; 0 where its events need none.
+    /// The greatest `precise_ip` of the PMU; 0 where its events need none.
     pub(super) precise: u8,
     pub(super) user_space: UserSpace,
-    /// Whether the kernel may have it for whole CPUs alone.
+    /// Whether it may be available for whole CPUs only.
     pub(super) of_cpus: bool,
     /// Its period must be a multiple of this.
     pub(super) multiple: u64,
 }
 
 impl MemoryEvent {
-    /// The period that is possible and next to the wanted one.
+    /// The possible period that is nearest to the wanted one.
     pub(super) fn period(&self, wanted: u64) -> u64 {
         (wanted / self.multiple).max(1) * self.multiple
     }
@@ -90,13 +90,13 @@ pub enum NoMemoryEvents {
         if *spe { "; Arm's SPE, which is there, is not decoded" } else { "" }
     )]
     None {
-        /// Where they would be described.
+        /// The directory that would describe them.
         devices: PathBuf,
         /// Whether there is Arm's statistical profiling extension.
         spe: bool,
     },
-    /// A description is not understood.
-    #[error("the kernel's description of an event is not understood: `{}`: {why}", file.display())]
+    /// A description cannot be parsed.
+    #[error("the kernel's description of an event cannot be parsed: `{}`: {why}", file.display())]
     Description {
         /// The file.
         file: PathBuf,
@@ -105,7 +105,7 @@ pub enum NoMemoryEvents {
     },
 }
 
-/// The memory events that the `/sys` at this root describes.
+/// The memory events in the `/sys` at this root.
 pub(super) fn read(sysfs: &Path) -> Result<Vec<MemoryEvent>, NoMemoryEvents> {
     let devices = sysfs.join(DEVICES);
     let mut names: Vec<String> = fs::read_dir(&devices)
@@ -167,7 +167,7 @@ impl<'a> Pmu<'a> {
         Ok(events)
     }
 
-    /// IBS: micro-operations, whatever they do.
+    /// IBS: all micro-operations.
     fn picked_operations(&self) -> Result<MemoryEvent, NoMemoryEvents> {
         let has = |term: &str| self.text(&format!("format/{term}")).is_some();
         let terms = if has("cnt_ctl") { "cnt_ctl=1" } else { "" };
@@ -198,7 +198,7 @@ impl<'a> Pmu<'a> {
         self.encode(&terms, &self.directory.join(file)).map(Some)
     }
 
-    /// The number that a file holds; `None` where there is no such file.
+    /// The number in a file; `None` where there is no such file.
     fn number<N: std::str::FromStr>(&self, file: &str) -> Result<Option<N>, NoMemoryEvents> {
         let Some(text) = self.text(file) else { return Ok(None) };
         let number = digits::decimal(&text).ok_or_else(|| NoMemoryEvents::Description {
@@ -208,7 +208,7 @@ impl<'a> Pmu<'a> {
         Ok(Some(number))
     }
 
-    /// Encodes terms such as `event=0xcd,umask=0x1,ldlat=3`, which `from` has, as the PMU's formats say.
+    /// Encodes terms such as `event=0xcd,umask=0x1,ldlat=3` from `from` by the PMU's formats.
     fn encode(&self, terms: &str, from: &Path) -> Result<Encoding, NoMemoryEvents> {
         let wrong = |why: String| NoMemoryEvents::Description {
             file: from.to_owned(),
@@ -232,7 +232,7 @@ impl<'a> Pmu<'a> {
     }
 }
 
-/// A number as the kernel writes it: decimal, or hexadecimal with `0x`.
+/// A number in the kernel's notation: decimal, or hexadecimal with `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(text) => digits::hexadecimal(text),
@@ -240,13 +240,13 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Which of the three words of `perf_event_attr` has this name.
+/// The word of `perf_event_attr` with this name.
 fn word(name: &str) -> Option<usize> {
     ["config", "config1", "config2"].iter().position(|word| *word == name)
 }
 
-/// Puts a value's bits where a format such as `config:0-7,21` wants them, the lowest first. `None` where it is no format, or the
-/// value is too large.
+/// Writes a value's bits to the positions of a format such as `config:0-7,21`, the lowest first. `None` where it is no
+/// format, or the value is too large.
 fn put(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
     let (name, ranges) = format.split_once(':')?;
     let word = config.get_mut(word(name)?)?;

@@ -1,11 +1,12 @@
-//! Which thread accesses which pages, by sampling. There are two sources:
+//! Samples which thread accesses which pages. There are two sources:
 //!
-//! - **memory events** (`events`): the processor picks loads and stores as they retire and tells their addresses. The
-//!   kernel's description of its events says which there are (`memory_events`). They see reads and writes, and cost an
-//!   interrupt for some samples;
-//! - **page faults** (`rounds`): pages are protected, and the next access to each is a fault. It needs no hardware.
+//! - **memory events** (`events`): the processor samples loads and stores as they retire and reports their addresses.
+//!   The kernel's description of its events lists them (`memory_events`). They show reads and writes, and cost an
+//!   interrupt per some samples;
+//! - **page faults** (`rounds`): pages are protected, and the next access to each is a fault. They need no hardware
+//!   counters.
 //!
-//! Both hear of it by perf events, from a buffer that the kernel writes (`crate::ring`). The first is taken where it can be had.
+//! Both use perf events, with a buffer that the kernel writes (`crate::ring`). Memory events are preferred.
 
 mod events;
 mod faults;
@@ -27,34 +28,35 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Where samples come from.
+/// The source of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleBy {
-    /// Memory events where they can be had, and else page faults.
+    /// Memory events if they are available, else page faults.
     Auto,
-    /// Memory events alone.
+    /// Memory events only.
     MemoryEvents,
-    /// Page faults alone.
+    /// Page faults only.
     PageFaults,
 }
 
 /// How accesses are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Where samples come from.
+    /// The source of samples.
     pub by: SampleBy,
-    /// With page faults: how far apart pages are protected.
+    /// With page faults: the period of the protection.
     pub period: Duration,
-    /// With memory events: of so many, one is a sample.
+    /// With memory events: the sampling period in events.
     pub event_period: u64,
-    /// How long it goes on.
+    /// The duration.
     pub lasts: Duration,
 }
 
 impl Default for Sampling {
-    /// Thirty rounds of page faults: enough to tell apart pages of which one is accessed twice as often, with a hundred
-    /// faults a page and second at most. Of the events a prime number, so that samples do not keep step with loops; at
-    /// four thousand million micro-operations a second it makes 40,000 samples a second, of a microsecond or so each.
+    /// Thirty rounds of page faults distinguish pages of which one is accessed twice as often as the other, with at
+    /// most a hundred faults per page and second. The event period is a prime number, so that samples do not
+    /// synchronise with loops. At four thousand million micro-operations per second it gives 40,000 samples per second,
+    /// of about a microsecond each.
     fn default() -> Self {
         Self {
             by: SampleBy::Auto,
@@ -65,7 +67,7 @@ impl Default for Sampling {
     }
 }
 
-/// How often buffers are emptied.
+/// The interval at which buffers are emptied.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Why accesses cannot be sampled.
@@ -78,18 +80,18 @@ pub enum SamplingError {
          for all programs"
     )]
     NoMethod,
-    /// There are no memory events, which were asked for.
+    /// There are no memory events, although they were requested.
     #[error("{0}; --sample-by page-faults needs none")]
     NoMemoryEvents(NoMemoryEvents),
-    /// The kernel does not let us sample them.
+    /// The kernel does not permit sampling them.
     #[error("{names} cannot be sampled: {why}")]
     MemoryEvents {
-        /// The events as perf writes them.
+        /// The events in perf's notation.
         names: String,
         /// Why, and the remedy.
         why: String,
     },
-    /// The kernel does not let us listen to page faults.
+    /// The kernel does not permit listening to page faults.
     #[error("the page faults of process {process} cannot be sampled: {why}")]
     Faults {
         /// Its number.
@@ -97,31 +99,31 @@ pub enum SamplingError {
         /// Why, and the remedy.
         why: String,
     },
-    /// The kernel does not let us protect the pages.
+    /// The kernel does not permit protecting the pages.
     #[error("the pages of process {process} cannot be protected ({error}); run pinfold as the same user, or as root")]
     Protection {
         /// Its number.
         process: i32,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// The process has ended, or we were told to stop.
+    /// The process has ended, or the user interrupted the sampling.
     #[error(transparent)]
     Stopped(#[from] StopReason),
 }
 
-/// Who accesses what in one process.
+/// The accesses of one process.
 #[derive(Debug)]
 pub struct Accesses {
-    /// Accesses by page and by the kernel's number of the thread, by estimate.
+    /// Estimated accesses by page and by the kernel's number of the thread.
     pub profile: AccessProfile,
-    /// On which PU each thread was when it was seen last.
+    /// The PU on which each thread was last seen.
     pub last_pus: HashMap<u32, PuId>,
-    /// What came of it.
+    /// The result of the sampling.
     pub sampled: Sampled,
 }
 
-/// The machine that is sampled: where its `/proc` and `/sys` are, and the bytes of its smallest pages.
+/// The sampled machine: the roots of its `/proc` and `/sys`, and the bytes of its smallest pages.
 #[derive(Clone, Debug)]
 pub struct SampledMachine {
     system: System,
@@ -134,13 +136,13 @@ impl SampledMachine {
         Self { system, page_size }
     }
 
-    /// The one that we run on.
+    /// The machine at hand.
     pub fn here() -> Self {
         Self::new(System::default(), super::page_size())
     }
 
-    /// Samples the accesses of processes, of which the areas are known, all at the same time. In the order of the processes.
-    /// Errors: there is no source of samples, for any of them.
+    /// Samples the accesses of processes with known areas, all at the same time. Returns results in the order of the
+    /// processes. Errors: there is no source of samples for any of them.
     pub fn sample(
         &self,
         processes: &[(&dyn Target, &[MemoryArea])],
@@ -159,7 +161,7 @@ impl SampledMachine {
         })
     }
 
-    /// Whether there is a source of samples on this machine now, of those that `sampling` allows.
+    /// Whether this machine has one of the sources that `sampling` allows.
     pub fn check(&self, sampling: Sampling) -> Result<(), SamplingError> {
         match self.memory_events(sampling)? {
             Some(_) => Ok(()),
@@ -194,7 +196,7 @@ fn each<S>(samplers: &mut [Result<S, SamplingError>], mut act: impl FnMut(&mut S
     }
 }
 
-/// What the kernel's refusal means, of events that need `permission`, of which each thread takes so many descriptors.
+/// The meaning of the kernel's refusal, for events that need `permission` and this many descriptors per thread.
 fn why(error: &io::Error, permission: Permission, descriptors: usize) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => counters::forbidden(Path::new("/"), permission),

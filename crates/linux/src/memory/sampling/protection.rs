@@ -1,11 +1,11 @@
-//! Having the kernel protect all of a process's pages against writing: by a 4 in `/proc/PROCESS/clear_refs`
-//! (`proc_pid_clear_refs(5)`), which begins the tracking of *soft-dirty* pages. The next write to a page is a page fault that the
-//! kernel answers itself, as it does after a fork: the program never notices, system calls that write into its memory
-//! neither, and a page that nobody writes any more stays as it is, at no cost. So there is nothing to undo.
+//! Makes the kernel protect all of a process's pages against writing: by a 4 in `/proc/PROCESS/clear_refs`
+//! (`proc_pid_clear_refs(5)`), which begins the tracking of *soft-dirty* pages. The next write to a page is a page
+//! fault that the kernel handles itself, as after a fork: neither the program nor its system calls notice it. A page
+//! that is not written again stays protected, at no cost. So nothing has to be rolled back.
 //!
-//! Known limits: it is always the whole process, during which its address space is locked. Kernels without
-//! `CONFIG_MEM_SOFT_DIRTY` take the 4 and do nothing; there is none on Arm. A checkpoint of the program by CRIU that is made in
-//! steps uses the same bits, and would miss pages.
+//! Known limits: the whole process is protected, while its address space is locked. Kernels without
+//! `CONFIG_MEM_SOFT_DIRTY` accept the 4 and do nothing; Arm has none. An incremental checkpoint of the program by CRIU
+//! uses the same bits, and would miss pages.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use std::path::Path;
 /// The bit of a `pagemap` word that says that the page was written since the tracking began.
 const SOFT_DIRTY: u32 = 55;
 
-/// Whether this kernel tracks soft-dirty pages: whether a page that was just written is one.
+/// Whether this kernel tracks soft-dirty pages: whether a page that was just written is marked.
 pub(super) fn is_available(procfs: &Path, page_size: u64) -> bool {
     let written = [1u8];
     let mut word = [0; size_of::<u64>()];
@@ -24,7 +24,7 @@ pub(super) fn is_available(procfs: &Path, page_size: u64) -> bool {
     read.is_ok() && u64::from_ne_bytes(word) >> SOFT_DIRTY & 1 == 1
 }
 
-/// What protects one process's pages. The open file stands for the process even if its number comes to name another.
+/// The protection of one process's pages. The open file belongs to the process even if its number is reused.
 pub(super) struct Protection {
     file: File,
 }
@@ -39,7 +39,7 @@ impl Protection {
         Ok(Self { file })
     }
 
-    /// Protects all pages that are in memory now.
+    /// Protects all pages that are in memory.
     pub(super) fn protect(&mut self) -> io::Result<()> {
         self.file.write_all(b"4")
     }

@@ -1,19 +1,19 @@
-//! Samples of accesses by page faults, with no hardware counters and nothing inside the program:
+//! Samples of accesses by page faults, without hardware counters and without changes in the program:
 //!
-//! 1. The kernel protects all pages of the process against writing (`protection`). Where automatic NUMA balancing is on, it also
-//!    protects some of them against any access, by itself.
-//! 2. The next access to a page is a page fault, which the kernel answers itself. Its events tell the thread, the address, the
-//!    time, and how long it took (`faults`).
-//! 3. After a period all is protected anew. Periods differ by up to a quarter, so that they never keep step with the program's.
-//!    A round is prolonged while faults have taken more than `MOST` of the threads' time.
-//! 4. `SampledAccesses` makes of it how often each thread accesses each page.
+//! 1. The kernel protects all pages of the process against writing (`protection`). If automatic NUMA balancing is on,
+//!    it also protects some of them against any access.
+//! 2. The next access to a page is a page fault, which the kernel handles itself. Its events report the thread, the
+//!    address, the time, and the duration (`faults`).
+//! 3. After a period all pages are protected again. Periods differ by up to a quarter, so that they do not synchronise
+//!    with the program's. A round is extended while faults have taken more than `MOST` of the threads' time.
+//! 4. `SampledAccesses` estimates from this how often each thread accesses each page.
 //!
-//! Whatever ends it, us being killed included, leaves nothing behind: a page that is still protected is written after one more
-//! fault.
+//! At any end, also after a kill of pinfold, nothing has to be rolled back: a page that is still protected is written
+//! after one more fault.
 //!
-//! Known limits: without automatic NUMA balancing, pages that are only read have no samples. Pages of hugetlbfs are never protected. A
-//! page fault that the program would have had anyway is a sample, too: its first touch of a page. What a process maps
-//! while it is sampled counts in small pages, also where it has huge ones.
+//! Known limits: without automatic NUMA balancing, pages that are only read have no samples. Pages of hugetlbfs are
+//! never protected. The program's own page faults are samples, too: the first touch of a page. Memory that a process
+//! maps during the sampling counts in small pages, even if it has huge ones.
 
 use super::faults::{self, Faults, now};
 use super::protection::{self, Protection};
@@ -28,11 +28,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The share of threads' time that faults may take before rounds are prolonged.
+/// The share of threads' time that faults may take before rounds are extended.
 const MOST: f64 = 0.2;
 
-/// Samples the accesses of processes, of which the areas are known, all at the same time: pages are protected each `period`,
-/// for as long as `lasts`. In the order of the processes.
+/// Samples the accesses of processes with known areas, all at the same time: pages are protected each `period`, for the
+/// duration `lasts`. Returns results in the order of the processes.
 pub(super) fn sample(
     processes: &[(&dyn Target, &[MemoryArea])],
     system: &System,
@@ -59,7 +59,7 @@ pub(super) fn sample(
             if left.is_zero() || samplers.iter().all(Result::is_err) {
                 break;
             }
-            // Who waits for the first waits for all.
+            // Waiting for the first one means waiting for all.
             let mut pause = left.min(GLANCE);
             each(&mut samplers, |sampler| {
                 sampler.target.pause(std::mem::take(&mut pause))?;
@@ -73,7 +73,7 @@ pub(super) fn sample(
     samplers.into_iter().map(accesses).collect()
 }
 
-/// Whether anything makes accesses cause page faults on this machine now.
+/// Whether something makes accesses cause page faults on this machine at present.
 pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError> {
     if ways(system, page_size).is_empty() {
         return Err(SamplingError::NoMethod);
@@ -81,7 +81,7 @@ pub(super) fn check(system: &System, page_size: u64) -> Result<(), SamplingError
     Ok(())
 }
 
-/// What makes accesses visible on this machine now.
+/// What makes accesses visible on this machine at present.
 fn ways(system: &System, page_size: u64) -> Vec<Seen> {
     let mut ways = vec![];
     if protection::is_available(system.procfs(), page_size) {
@@ -93,7 +93,7 @@ fn ways(system: &System, page_size: u64) -> Vec<Seen> {
     ways
 }
 
-/// How long a round is, of the period: 0.75 to 1.25, spread evenly by the golden ratio.
+/// The length of a round relative to the period: 0.75 to 1.25, distributed evenly by the golden ratio.
 fn jitter(round: u32) -> f64 {
     0.75 + 0.5 * (f64::from(round) * 0.618_033_988_75).fract()
 }
@@ -107,7 +107,7 @@ struct Sampler<'a> {
     faults: Faults,
     accesses: SampledAccesses,
     last_pus: HashMap<u32, PuId>,
-    /// How long each thread had been in faults when its first fault of this round came.
+    /// The time that each thread had spent in faults at its first fault of this round.
     before: HashMap<u32, Duration>,
     protecting: Duration,
 }
@@ -146,7 +146,7 @@ impl<'a> Sampler<'a> {
         })
     }
 
-    /// Protects the pages, and listens to threads that are new.
+    /// Protects the pages, and opens the events of new threads.
     fn begin_round(&mut self, procfs: &Path) -> Result<(), SamplingError> {
         self.take();
         if self.accesses.rounds() > 0 && self.is_costly() {
@@ -180,7 +180,7 @@ impl<'a> Sampler<'a> {
         let after = now();
         self.protecting += after.saturating_sub(before);
         self.accesses.end_round(before);
-        // The pages have been protected when the first fault comes, or the call.
+        // Faults come after the protection, during the call at the earliest.
         let faults = self.faults.take();
         let first = faults.iter().map(|fault| fault.at).find(|&at| at >= before);
         self.accesses.begin_round(first.unwrap_or(after).min(after));
@@ -189,13 +189,13 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
-    /// Whether faults have taken more than they may.
+    /// Whether faults have taken more time than allowed.
     fn is_costly(&mut self) -> bool {
         let ran = self.faults.ran();
         self.faults.in_faults() > ran.mul_f64(MOST)
     }
 
-    /// Notes the faults since the last call.
+    /// Records the faults since the last call.
     fn take(&mut self) {
         let faults = self.faults.take();
         self.note(&faults);
@@ -204,7 +204,7 @@ impl<'a> Sampler<'a> {
     fn note(&mut self, faults: &[faults::Fault]) {
         for fault in faults {
             let (address, bytes) = MemoryArea::page_at(self.areas, self.page_size, fault.address);
-            // A thread that is in a fault accesses nothing: its time stands still.
+            // A thread in a fault accesses nothing: its time does not advance.
             let before = *self.before.entry(fault.thread).or_insert(fault.in_faults);
             let at = fault.at.saturating_sub(fault.in_faults.saturating_sub(before));
             self.accesses.access(fault.thread, address, bytes, at);

@@ -40,7 +40,7 @@ fn page_size() -> usize {
     usize::try_from(crate::memory::page_size()).unwrap()
 }
 
-/// Touches fresh pages again and again, and tells where they are and which thread it is.
+/// Touches new pages again and again; returns their addresses and its thread.
 fn touch(stop: &AtomicBool, at: &AtomicU64, thread: &AtomicI32) {
     // SAFETY: a new mapping, written within its bounds, and unmapped when nobody has it any more; the other call only asks.
     unsafe {
@@ -236,7 +236,7 @@ fn samples_of_whole_cpus_are_told_apart_by_their_process() {
     }
     let us = Us;
     let mut sampler = Sampler::new(&us, &[], page_size() as u64);
-    // First the other program, since ours can fill the buffers.
+    // First the other program, since this one can fill the buffers.
     assert!(std::process::Command::new("true").status().unwrap().success());
     // More than the allocator ever takes from memory that has been touched before (mallopt(3), M_MMAP_THRESHOLD).
     black_box(vec![1u8; 64 << 20]);
