@@ -155,7 +155,7 @@ def test_a_journal_of_an_earlier_boot_is_void(start: Callable[..., Left], tmp_pa
     run = subprocess.run(
         ["unshare", "--mount", "sh", "-c", mounted, "sh", *command], capture_output=True, text=True, check=False
     )
-    if "nothing to undo" not in run.stdout:
+    if "nothing to roll back" not in run.stdout:
         pytest.skip(f"another boot cannot be simulated here: {run.stderr.strip()}")
     assert masks(left.program) == before
     assert list(left.journals.iterdir()) == []
@@ -242,7 +242,7 @@ def test_a_journal_of_another_namespace_is_rolled_back_only_by_the_named_command
     assert found, said.stdout
     command = found[1].replace(" pinfold ", f" {pinfold.binary} ")
     undone = subprocess.run(command.split(), capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (undone.returncode, undone.stdout.splitlines()[-1]) == (0, "2 changes undone"), undone.stderr
+    assert (undone.returncode, undone.stdout.splitlines()[-1]) == (0, "2 changes rolled back"), undone.stderr
     assert all(mask == set(CPUS) for mask in masks(container.program).values())
     assert list(container.journals.iterdir()) == []
 
@@ -255,7 +255,7 @@ def test_a_journal_of_a_namespace_that_has_ended_is_removed(container: Container
     run = subprocess.run(
         [binary, "reset", "--journals", container.journals], capture_output=True, text=True, check=False
     )
-    assert (run.returncode, run.stdout) == (0, "nothing to undo\n")
+    assert (run.returncode, run.stdout) == (0, "nothing to roll back\n")
     assert list(container.journals.iterdir()) == []
 
 
@@ -331,7 +331,7 @@ def test_without_remaining_changes_there_is_nothing_to_roll_back(binary: Path, t
         check=False,
         env=environment(),
     )
-    assert (run.returncode, run.stdout) == (0, "nothing to undo\n")
+    assert (run.returncode, run.stdout) == (0, "nothing to roll back\n")
 
 
 def test_a_dry_run_of_run_prints_the_first_candidate_and_runs_nothing(pinfold: Pinfold, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_the_error_for_missing_hardware_counters_names_metrics_without_them(pinf
 def test_the_error_for_a_missing_cpu_names_it_and_the_allowed_ones(pinfold: Pinfold, ran: list[str]) -> None:
     listed = f"{CPUS[0]},{NO_CPU}"
     refused(
-        pinfold.run("--schedule", listed, "--", *ran), f"--schedule {listed}: CPU {NO_CPU} does not exist", "ours are"
+        pinfold.run("--schedule", listed, "--", *ran), f"--schedule {listed}: CPU {NO_CPU} does not exist", "allowed are"
     )
 
 
@@ -183,7 +183,7 @@ def test_the_error_for_a_forbidden_cpu_names_it_and_the_allowed_ones(
 ) -> None:
     ours, other = several_cpus[:2]
     run = pinfold.run("--schedule", str(other), "--", *ran, prefix=["taskset", "-c", str(ours)])
-    refused(run, f"CPU {other} is not ours", f"ours are {ours}", "taskset")
+    refused(run, f"CPU {other} is not allowed", f"allowed are {ours}", "taskset")
 
 
 def test_the_variable_of_the_paper_is_a_schedule(
@@ -209,7 +209,7 @@ def test_a_variable_that_is_no_schedule_is_refused(
     [
         (["--schedule", ""], ["--schedule", "is empty", "such as 0,1"]),
         (["--schedule", "a-b"], ["--schedule", "`a", "such as 0-3,8"]),
-        (["--physcpubind", str(NO_CPU)], [f"--physcpubind {NO_CPU}: CPU {NO_CPU} does not exist", "ours are"]),
+        (["--physcpubind", str(NO_CPU)], [f"--physcpubind {NO_CPU}: CPU {NO_CPU} does not exist", "allowed are"]),
         (["--physcpubind", ""], ["--physcpubind", "names no CPU"]),
         (["--physcpubind", "x"], ["--physcpubind", "`x`", "such as 0-3,8"]),
         (["--cpunodebind", "9999"], ["--cpunodebind 9999: there is no NUMA node 9999", "there are 0"]),

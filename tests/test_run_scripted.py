@@ -108,7 +108,7 @@ def test_a_falling_rate_is_searched_again(pinfold: Pinfold, machine: Callable[..
 def test_a_program_is_refused_where_the_scripts_own_runs(pinfold: Pinfold, machine: Callable[..., str]) -> None:
     run = pinfold.run("--machine", machine(), "--", "echo", "it ran")
     assert (run.status, run.out) == (125, "")
-    assert "the script tells what runs on a scripted machine" in run.err
+    assert "the script says what runs on a scripted machine" in run.err
 
 
 @pytest.mark.parametrize("option", ["--outlive", "--keep-pinned", "--override", "--event=task-clock"])

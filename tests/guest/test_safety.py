@@ -226,7 +226,7 @@ def test_a_process_with_a_reused_number_is_not_changed(guest: Guest) -> None:
         """
         + until(f"test -e /proc/{process}")
     )
-    assert "nothing to undo" in guest.check("pinfold reset")
+    assert "nothing to roll back" in guest.check("pinfold reset")
     assert int(guest.check(f"taskset -p {process}").split()[-1], 16) == mask
     guest.check("killall sleep")
 

@@ -1,5 +1,5 @@
-//! The events of SAM's activities on the machine at hand, and files of thresholds: what `pinfold_calibrate` decides, with
-//! input around it.
+//! The events of SAM's activities on this machine, and files of thresholds. `pinfold_calibrate` decides; this module reads
+//! the machine and the files.
 
 use anyhow::{Context, Result, anyhow, bail};
 use pinfold_calibrate::activities::{of_set, parse};

@@ -1,4 +1,4 @@
-//! Where the behaviour database is, and what is read for it: the program's binary and the rules.
+//! The files of the behaviour database: the database, the rules, and the program's binary.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -34,12 +34,12 @@ impl Arguments {
         }
     }
 
-    /// The rules that were made of the database, beside it.
+    /// The rules that were learned from the database, beside it.
     pub(crate) fn rules_path(&self) -> Result<PathBuf> {
         Ok(self.path()?.with_extension("hints.json"))
     }
 
-    /// The database, made where there is none; and what the user should know of it.
+    /// Opens the database, or creates it; with a note for the user.
     pub(crate) fn open(&self) -> Result<(Store, Option<String>)> {
         let Opened { store, set_aside } = Opened::new(&self.path()?)?;
         let note = set_aside.map(|aside| {
@@ -52,7 +52,7 @@ impl Arguments {
     }
 }
 
-/// Where the database is when nobody says. Without a home there is no folder that is the user's own and stays.
+/// The default file of the database. Without a home directory the user has no folder that persists.
 fn usual(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     if root {
         return Ok(PathBuf::from("/var/lib/pinfold/behaviour.db"));
@@ -66,7 +66,7 @@ fn usual(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Result<Path
     Ok(folder.join("pinfold/behaviour.db"))
 }
 
-/// Reads rules. A file that nobody named may be absent.
+/// Reads rules. The default file may be absent.
 pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<LearnedRules>> {
     let file = named.unwrap_or(usual);
     if named.is_none() && !file.exists() {
@@ -77,7 +77,7 @@ pub(crate) fn read_rules(named: Option<&Path>, usual: &Path) -> Result<Option<Le
     Ok(Some(rules))
 }
 
-/// What a program is known by.
+/// The identity of a program.
 pub(crate) fn program_key(file: &Path, command: &[String], machine: Machine) -> Result<ProgramKey> {
     let binary = fs::read(file).with_context(|| format!("cannot read the program `{}`", file.display()))?;
     let program = command.first().map_or(file, Path::new);

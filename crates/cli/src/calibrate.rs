@@ -1,12 +1,12 @@
-//! `pinfold calibrate`: measures the machine at hand and writes its model, or SAM's thresholds of a machine (`thresholds`).
+//! `pinfold calibrate`: measures this machine and writes its model, or SAM's thresholds of a machine (`thresholds`).
 //!
 //! A model, with `--model`:
 //!
-//! 1. `pinfold_linux::calibrate` measures; how far it is stands on standard error.
-//! 2. `pinfold_calibrate::model::Shape` turns what the machine says of itself into the regular shape that a model has.
+//! 1. `pinfold_linux::calibrate` measures; the progress goes to standard error.
+//! 2. `pinfold_calibrate::model::Shape` turns the topology into the regular shape that a model has.
 //! 3. `pinfold_calibrate::model` writes the model: each number with its source, `measured: ...`, what the machine reports, or
 //!    `assumed: ...`.
-//! 4. The text is parsed as any model is, before anybody gets it.
+//! 4. The text is parsed as any model is, before it is written.
 
 mod thresholds;
 
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, group = "mode")]
     thresholds: bool,
 
-    /// With --thresholds, on the machine at hand: count these events instead of the processor's own, as `pinfold run
+    /// With --thresholds, on this machine: count these events instead of the processor's own, as `pinfold run
     /// --policy sam --metric` does, such as `inter_package_coherence=EVENT,memory_bandwidth=EVENT`; rates are by the
     /// nanosecond of processor time.
     #[arg(
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Measure in seconds and with little memory. Of a model, what lies beyond the last cache is not to be trusted
+    /// Measure in seconds and with little memory. The figures of a model beyond the last cache are not reliable
     /// then; curves of thresholds have fewer points, each of fewer repetitions.
     #[arg(long)]
     quick: bool,
@@ -87,10 +87,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.thresholds {
         thresholds::check_files(arguments)?;
     } else if machine != Selected::Here {
-        bail!("--model measures the machine at hand; leave --machine out");
+        bail!("--model measures this machine; leave --machine out");
     }
     let name = model_name(arguments.output.as_deref())?;
-    // Before a minute is spent on what cannot be kept.
+    // Checked before the measurement, which takes a minute.
     let files = Files::open(arguments)?;
     if arguments.thresholds {
         return thresholds::run(arguments, machine, files);
@@ -137,7 +137,7 @@ struct Files {
 }
 
 impl Files {
-    /// Looks whether each can be written.
+    /// Checks that each can be written.
     fn open(arguments: &Arguments) -> Result<Self> {
         Ok(Self {
             output: Output::optional("--output", arguments.output.as_deref())?,
@@ -155,7 +155,7 @@ fn write(output: Option<Output>, text: &str) -> Result<()> {
     }
 }
 
-/// What the model is called: as its file.
+/// The name of the model: that of its file.
 fn model_name(output: Option<&Path>) -> Result<String> {
     let Some(output) = output else {
         return Ok("here".to_owned());

@@ -1,4 +1,4 @@
-//! The way out: answers go to standard output, messages to standard error. No other module writes to either.
+//! Standard output and standard error: answers go to the first, messages to the second. No other module writes to either.
 //!
 //! An answer whose reader has gone (`pinfold topo | head`) is no error. An answer that cannot be written for another reason,
 //! such as a full disk, is.
@@ -22,7 +22,7 @@ pub(crate) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()>
     Ok(print(&(serde_json::to_string_pretty(document)? + "\n"))?)
 }
 
-/// Writes an answer to standard output piece by piece. The result is whether its reader was there until the end.
+/// Writes an answer to standard output in parts. The result is whether its reader stayed until the end.
 pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<bool, Unwritable> {
     read_to_the_end(to(&mut io::stdout().lock(), write))
 }
@@ -30,7 +30,7 @@ pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Re
 fn to(out: &mut impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     write(&mut out)?;
-    // Also what standard output's own buffer holds: at the end of the process an error would be lost.
+    // Standard output has a buffer of its own; at the end of the process its errors would be lost.
     out.flush()
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn print_parsed(answer: &clap::Error) -> Result<i32, Unwritable> {
     Ok(answer.exit_code())
 }
 
-/// An error with its causes, each of which is said once: many an error's text holds its cause's already.
+/// An error with its causes. A cause that the text of an error contains already is left out.
 pub(crate) fn whole(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error
@@ -74,8 +74,8 @@ pub(crate) fn whole(error: &anyhow::Error) -> String {
 pub(crate) fn say(message: impl Display) {
     let mut err = io::stderr().lock();
     for line in message.to_string().lines() {
-        // In one piece: standard error has no buffer, and the observed program may write there at the same time. Where
-        // nobody can read the message, the work goes on.
+        // One call: standard error has no buffer, and the observed program may write there at the same time. A message
+        // that cannot be written does not end the command.
         let _ = err.write_all(format!("pinfold: {line}\n").as_bytes());
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn recorder() -> Result<PathBuf> {
     installed.context("the recorder cannot be given to QEMU; name a copy of it in PINFOLD_PLUGIN")
 }
 
-/// Where libraries that other programs load can lie.
+/// The folders for libraries that other programs load.
 fn folders() -> Vec<PathBuf> {
     let user = geteuid();
     // Some systems mount /run so that nothing can be executed there.
@@ -52,7 +52,7 @@ fn folders() -> Vec<PathBuf> {
     runtime.into_iter().chain([own.into()]).collect()
 }
 
-/// The recorder of the same build, if only root or this user could have written it: QEMU runs it in our name.
+/// The recorder of the same build, if only root or this user could have written it: QEMU runs it with the rights of this user.
 fn built_beside() -> Option<PathBuf> {
     let file = env::current_exe().ok()?.with_file_name("libpinfold_record.so");
     let folder = file.parent()?;

@@ -1,4 +1,4 @@
-//! `pinfold explain`: why each decision of a run was taken, in words, from what `pinfold run --json` wrote.
+//! `pinfold explain`: the reason for each decision of a run, as text, from the record that `pinfold run --json` wrote.
 
 use crate::console;
 use crate::run::policies;

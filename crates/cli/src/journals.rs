@@ -1,4 +1,4 @@
-//! Where journals of changes are, and what an earlier pinfold has left in them.
+//! The folder of the journals, and the changes that an earlier pinfold left in them.
 
 use clap::Args;
 use pinfold_linux::journal::{Directory, Found, JournalError, Roots};
@@ -26,8 +26,7 @@ impl Arguments {
         self.journals.clone().unwrap_or_else(usual)
     }
 
-    /// What a user should know of what was left there, in one sentence. Journals of which nothing is left to undo are
-    /// removed.
+    /// A note on the changes that are left there. Journals without changes to roll back are removed.
     pub(crate) fn left_behind(&self) -> Option<String> {
         self.survey().unwrap_or_else(|error| {
             Some(format!(
@@ -59,7 +58,7 @@ impl Arguments {
             if left.damage().is_some() {
                 unreadable += 1;
             } else if open == 0 {
-                // Where that fails, `pinfold reset` tells of it.
+                // Where that fails, `pinfold reset` reports it.
                 let _ = left.settle();
                 continue;
             }
@@ -82,7 +81,7 @@ impl Arguments {
         }
         if !parts.is_empty() {
             sentences.push(format!(
-                "An earlier pinfold that was killed has left {}; `pinfold reset` makes that undone.",
+                "An earlier pinfold that was killed has left {}; `pinfold reset` rolls that back.",
                 parts.join(" and ")
             ));
         }

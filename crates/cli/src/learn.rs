@@ -1,8 +1,8 @@
-//! `pinfold learn`: hands over to `pinfold-learn`, which is Python, as git finds its subcommands.
+//! `pinfold learn`: runs `pinfold-learn`, which is Python, as git runs its subcommands.
 //!
 //! It is looked for beside this binary, where `pip install` puts both; in the environment `.venv` of the checkout in which this
-//! binary was built; and in `PATH`. It takes this process's place, so its exit status and its signals are ours. The
-//! environment variable `PINFOLD` tells it which binary called, for what only the binary knows of machines.
+//! binary was built; and in `PATH`. It replaces this process, so its exit status and its signals are those of
+//! the command. The environment variable `PINFOLD` names the binary that called, which `pinfold-learn` asks about machines.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,11 +13,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Learn from data sets which affinity suits a program, and judge what was learned (Python; `pinfold learn --help` tells more).
+/// Learn from data sets which affinity suits a program, and judge what was learned (Python; see `pinfold learn --help`).
 #[derive(Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
-    /// What `pinfold-learn` is to do.
+    /// The arguments of `pinfold-learn`.
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -47,7 +47,7 @@ pub(crate) fn command() -> Result<Command> {
     Ok(command)
 }
 
-/// Where it may be, the first that is there to be taken.
+/// The files that it may be, in the order of preference.
 fn places(own: &Path, path: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let beside = own.parent().map(Path::to_owned);
     // A checkout has the binary in target/release or target/debug.
@@ -57,7 +57,7 @@ fn places(own: &Path, path: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
         .filter(|target| target.ends_with("target"))
         .and_then(Path::parent);
     let environment = checkout.map(|checkout| checkout.join(".venv/bin"));
-    // An empty entry of PATH is the working directory, from which nothing is to be run.
+    // An empty entry of PATH is the working directory. Nothing is run from there.
     let path = path.filter(|folder| folder.is_absolute());
     let folders = beside.into_iter().chain(environment).chain(path);
     folders.map(|folder| folder.join(NAME)).collect()

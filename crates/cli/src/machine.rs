@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Which machine a command is about.
-// Every command's arguments are called `Arguments`; clap would name the group after that, twice in one command.
+// Every command's arguments are called `Arguments`; clap would derive the same group name from that twice.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -27,18 +27,18 @@ pub(crate) struct Arguments {
     machine: Option<String>,
 }
 
-/// The machine that was asked for.
+/// The selected machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selected {
-    /// The machine at hand.
+    /// This machine.
     Here,
     /// A machine of which only the topology is known.
     Described(Source),
-    /// A machine whose rates a script tells.
+    /// A machine whose rates a script gives.
     Scripted(PathBuf),
-    /// A machine that can be simulated: a model that comes with pinfold.
+    /// A model that is part of pinfold.
     Builtin(String),
-    /// A machine that can be simulated: a model of the user's.
+    /// A model in a file of the user.
     ModelFile(PathBuf),
 }
 
@@ -47,11 +47,11 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("xml", "FILE", "hwloc XML, as `lstopo machine.xml` writes it"),
     ("fsroot", "DIR", "a copy of another machine's /sys and /proc"),
     ("synthetic", "SPEC", "hwloc's synthetic description"),
-    ("scripted", "FILE", "a machine for tests whose rates a script tells"),
+    ("scripted", "FILE", "a machine for tests whose rates a script gives"),
 ];
 
 impl Selected {
-    /// Understands the text after `--machine`.
+    /// Parses the text after `--machine`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let selected = match kind {
@@ -142,7 +142,7 @@ pub(crate) fn nearest_models(text: &str) -> Vec<&'static str> {
     near.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What may have been meant by a text that names no machine, and what can be named.
+/// The most similar name for a text that names no machine, and all names.
 fn suggestion(text: &str, kind: &str) -> String {
     let near = KINDS
         .iter()
@@ -169,7 +169,7 @@ fn suggestion(text: &str, kind: &str) -> String {
     format!("{guess}\nWhat can be named:\n{list}\nWithout --machine it is this machine.")
 }
 
-/// The kind of machine that a file or directory may be.
+/// The kind of machine that a file or a directory fits.
 fn fitting(path: &Path) -> Option<&'static str> {
     if path.is_dir() {
         return Some("fsroot");
@@ -181,12 +181,12 @@ fn fitting(path: &Path) -> Option<&'static str> {
 }
 
 impl Arguments {
-    /// The machine that was asked for.
+    /// The selected machine.
     pub(crate) fn selected(&self) -> Result<Selected> {
         self.machine.as_deref().map_or(Ok(Selected::Here), Selected::parse)
     }
 
-    /// The topology of the machine that was asked for. A description is read by a process that ends with the thread that
+    /// The topology of the selected machine. A description is read by a process that ends with the thread that
     /// starts it (`pinfold_linux::topology::read_by`), so commands call this before they start threads.
     pub(crate) fn topology(&self) -> Result<Topology> {
         self.selected()?.topology()
@@ -239,12 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn without_the_option_it_is_the_machine_at_hand() {
+    fn without_the_option_it_is_this_machine() {
         assert_eq!(Arguments { machine: None }.selected().unwrap(), Selected::Here);
     }
 
     #[test]
-    fn a_file_is_told_by_its_name() {
+    fn a_file_is_recognised_by_its_name() {
         for (text, guess) in [
             ("my.xml", "did you mean `xml:my.xml`?"),
             ("XML:my.xml", "did you mean `xml:FILE`?"),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_like_none_gets_the_list_alone() {
+    fn a_name_without_a_similar_one_gets_the_list_alone() {
         let error = Selected::parse("zzz").unwrap_err().to_string();
         assert!(!error.contains("did you mean"), "{error}");
         assert!(error.contains("synthetic:SPEC"), "{error}");

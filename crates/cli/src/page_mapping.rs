@@ -7,7 +7,7 @@ use pinfold_core::{NodeSet, PageMapping, Topology};
 use std::io::{IsTerminal, stderr, stdout};
 
 /// Where pages should be: one of these at most.
-// Every command's arguments are called `Arguments`; clap would name the group after that, twice in one command.
+// Every command's arguments are called `Arguments`; clap would derive the same group name from that twice.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     localalloc: bool,
 }
 
-/// The page mapping of some nodes; `None` where it cannot have so many.
+/// The page mapping of these nodes; `None` where it takes fewer.
 type OfNodes = fn(NodeSet) -> Option<PageMapping>;
 
 impl Arguments {
@@ -121,7 +121,7 @@ pub(crate) struct Migration {
 }
 
 impl Migration {
-    /// At most so many bytes a second.
+    /// The limit in bytes per second.
     pub(crate) fn rate(&self) -> Option<f64> {
         self.rate
     }

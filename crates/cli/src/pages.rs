@@ -69,11 +69,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(mapping) = mapping {
         let threads = ProcessThreads::new(&topology, &system, arguments.process);
         let mut goal: Box<dyn PageGoal> = if let Some(profile) = &profile {
-            let (accesses, told) = on_process(system.procfs(), profile, arguments.process, &areas, page_size())?;
+            let (accesses, summary) = on_process(system.procfs(), profile, arguments.process, &areas, page_size())?;
             if accesses.is_empty() {
-                bail!("no memory of the process is that of the recording, so the pages stay where they are: {told}");
+                bail!("no memory of the process is that of the recording, so the pages stay where they are: {summary}");
             }
-            profiled = Some(told);
+            profiled = Some(summary);
             Box::new(threads.by_recorded(mapping, &accesses))
         } else if mapping.needs_accesses() {
             let accesses = accesses(&process, &areas, sampling)?;
@@ -126,7 +126,7 @@ struct Document<'a> {
     moves: Option<&'a PageMoves>,
 }
 
-/// Where a mapping puts pages that does not depend on who accesses them.
+/// The goal of a mapping that does not depend on accesses.
 fn by_address(mapping: PageMapping, threads: &ProcessThreads<'_>) -> Result<Box<dyn PageGoal>> {
     match threads.spread(mapping)? {
         Some(spread) => Ok(Box::new(spread)),
@@ -134,7 +134,7 @@ fn by_address(mapping: PageMapping, threads: &ProcessThreads<'_>) -> Result<Box<
     }
 }
 
-/// Who accesses what, found out now.
+/// Samples the process's accesses.
 fn accesses(process: &OtherProcess, areas: &[MemoryArea], sampling: Sampling) -> Result<Accesses> {
     let targets: [(&dyn Target, &[MemoryArea]); 1] = [(process, areas)];
     let mut sampled = SampledMachine::here().sample(&targets, sampling)?;
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_node_is_told_with_its_share() {
+    fn each_node_is_listed_with_its_share() {
         let nodes = [(NodeId(0), 3 << 20), (NodeId(2), 1 << 20)].into();
         assert_eq!(
             text(&nodes, None, None),

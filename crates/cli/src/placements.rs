@@ -77,10 +77,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is told of a placement.
+/// The description of a placement.
 struct Show<'a> {
     domains: Domains,
-    /// Where hints lead, and the leeway.
+    /// The placements of hints, and the leeway.
     destinations: Option<(Destinations, usize)>,
     topology: &'a Topology,
 }
@@ -116,7 +116,7 @@ struct Listed<'a> {
     hints: Option<Vec<AffinityHint>>,
 }
 
-/// Written by hand as far as the array goes, since its elements are never all there.
+/// The array is written by hand, because its elements are made one after the other.
 fn print_json(
     out: &mut dyn Write,
     arguments: &Arguments,

@@ -58,7 +58,7 @@ fn recorded(area: &Area, files: &[MappedFile]) -> RecordedArea {
     }
 }
 
-/// The area in words; of memory that is one of many, with its length.
+/// The area as text; with its length where several areas have the same text.
 fn name(area: &Area) -> String {
     match area.backing {
         Backing::Anonymous | Backing::AnonymousFixed | Backing::Shared => {
@@ -68,7 +68,7 @@ fn name(area: &Area) -> String {
     }
 }
 
-/// Whether a file is another than when it was recorded, or gone.
+/// Whether a file has changed since it was recorded, or does not exist any more.
 fn has_changed(file: &Path, files: &[MappedFile]) -> bool {
     let recorded = files.iter().find(|recorded| recorded.file == file);
     let now = file.metadata();

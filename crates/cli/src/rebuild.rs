@@ -1,7 +1,7 @@
 //! From the behaviour database to rules: its samples as a data set, and `pinfold learn train hints` on that.
 //!
-//! Beside the database lie `NAME.hints.json`, the rules in use, and `NAME.training.parquet`, a data set of a sweep that was given
-//! to learn from as well.
+//! Beside the database are `NAME.hints.json`, the rules in use, and `NAME.training.parquet`, a data set of a sweep from which
+//! rules are learned as well.
 
 use crate::behaviour::Arguments;
 use crate::console;
@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Makes rules of everything that was observed, and of `data`, which is kept for the next time; what there is to tell.
+/// Learns rules from all observed samples and from `data`, which is kept for the next time. The result is a message.
 pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Path>) -> Result<String> {
     let training = beside(behaviour, "training.parquet")?;
     if let Some(data) = data {
@@ -56,7 +56,7 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     let output = output?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
-        // Not to be tried at every run: only when there is more to learn from.
+        // Not tried again at every run, but when there are more samples.
         store.built("", crate::behaviour::now())?;
         bail!("no rules could be made of what was observed: {}", said.trim());
     }
@@ -67,7 +67,7 @@ pub(crate) fn rebuild(store: &mut Store, behaviour: &Arguments, data: Option<&Pa
     Ok(format!("{said}rules: {}\n", rules.display()))
 }
 
-/// Does what remains after a run of `--policy hints`. Returns a note for the user.
+/// Does the work that remains after a run of `--policy hints`. The result is a note for the user.
 pub(crate) fn after_run(remains: Afterwards<'_>, behaviour: &Arguments) -> Option<String> {
     match remains {
         Afterwards::Nothing => None,

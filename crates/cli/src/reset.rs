@@ -1,4 +1,4 @@
-//! `pinfold reset`: make undone what a pinfold that was killed has left changed.
+//! `pinfold reset`: rolls back the changes that a killed pinfold has left.
 
 use crate::{console, journals};
 use anyhow::Result;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Roll back what a killed pinfold left changed: affinity masks of threads, prefetchers.
 ///
-/// Changes of a pinfold that still runs are left alone, and so is what somebody else has changed since. A journal of
+/// Changes of a pinfold that still runs are left alone, and so is what another program has changed since. A journal of
 /// another container is left alone too; how to roll it back is printed. The exit status is 1 if something could not be
 /// rolled back, or was left to another container.
 #[derive(Args)]
@@ -49,15 +49,15 @@ struct Entry {
     /// Where a damaged one is now.
     set_aside: Option<PathBuf>,
     calls: Vec<Step>,
-    /// What somebody else has changed since.
+    /// What another program has changed since.
     left_alone: Vec<String>,
     /// What could not be looked at.
     unknown: Vec<String>,
-    /// Of a journal of other namespaces: which they are, and what undoes it.
+    /// Of a journal of other namespaces: which they are, and the command that rolls it back.
     elsewhere: Option<String>,
 }
 
-/// What became of a journal.
+/// The state of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
@@ -67,17 +67,17 @@ enum State {
     Kept,
     /// It cannot be opened.
     Unreadable,
-    /// It has the name of a journal and is none.
+    /// It has the name of a journal and is not one.
     NotOurs,
     /// It is about threads of another PID or time namespace.
     Elsewhere,
-    /// All that it says would be, or is, undone.
+    /// All its changes are rolled back, or would be.
     RolledBack,
-    /// Something of it is not.
+    /// Some of its changes could not be rolled back.
     Failed,
 }
 
-/// One call, and what came of it.
+/// One call, and its result.
 #[derive(Serialize)]
 struct Step {
     call: String,
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Makes one journal undone, and removes it or sets it aside, unless something of it could not be undone.
+/// Rolls one journal back, and removes it or sets it aside, unless a change could not be rolled back.
 fn reset(left: Left, dry_run: bool) -> Result<Entry> {
     let rolled_back = left.roll_back(&Roots::default(), dry_run);
     let state = if rolled_back.failed() == 0 {
@@ -212,14 +212,14 @@ impl Entry {
     }
 }
 
-/// A line for each call, and for whatever else there is to be said.
+/// A line for each call and each note.
 fn for_a_person(document: &Document) -> String {
     let mut text = String::new();
     for entry in &document.journals {
         let file = entry.file.display();
         let _ = match entry.state {
             State::Running => writeln!(text, "{file}: its pinfold runs; left alone"),
-            State::Kept => writeln!(text, "{file}: left on purpose (--keep-pinned); --kept makes it undone"),
+            State::Kept => writeln!(text, "{file}: left on purpose (--keep-pinned); --kept rolls it back"),
             State::NotOurs => writeln!(
                 text,
                 "{file} is no journal of this user's pinfold: {}; left alone",
@@ -249,16 +249,16 @@ fn for_a_person(document: &Document) -> String {
             let _ = writeln!(text, "left alone: {left_alone}");
         }
         if entry.state == State::Failed {
-            let _ = writeln!(text, "{file} stays, for what could not be undone");
+            let _ = writeln!(text, "{file} stays, because of changes that could not be rolled back");
         }
     }
     let calls = document.journals.iter().flat_map(|entry| &entry.calls);
     let done = calls.filter(|call| call.failure.is_none()).count();
     let noun = if done == 1 { "change" } else { "changes" };
     let _ = match (done, document.dry_run) {
-        (0, _) => writeln!(text, "nothing to undo"),
-        (_, true) => writeln!(text, "{done} {noun} would be undone"),
-        (_, false) => writeln!(text, "{done} {noun} undone"),
+        (0, _) => writeln!(text, "nothing to roll back"),
+        (_, true) => writeln!(text, "{done} {noun} would be rolled back"),
+        (_, false) => writeln!(text, "{done} {noun} rolled back"),
     };
     text
 }

@@ -1,7 +1,7 @@
 //! `pinfold run`: place one program.
 //!
-//! Arguments become a resolved `plan`, the plan a machine and a policy, and the runtime's loop does the rest; `report`
-//! tells a person what happened, the runtime's record a machine.
+//! The arguments become a resolved `plan`, and the plan a machine and a policy. The loop of the runtime runs them. `report`
+//! writes lines for the user; the runtime writes the record, which programs read.
 
 mod arguments;
 mod binding;
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Selected::Scripted(file) => run_scripted(arguments, &file),
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => simulated::run(arguments, selected.model()?),
         Selected::Described(source) => bail!(
-            "{source} tells the shape of a machine and not how fast anything runs on it, so no program can be run there; \
+            "{source} describes the topology of a machine and not its speed, so no program can be run there; \
              leave --machine out to run here, or name a model (`pinfold machines` lists them)"
         ),
     }
@@ -85,7 +85,7 @@ fn run_scripted(arguments: &Arguments, file: &Path) -> Result<ExitCode> {
 fn refuse_what_needs_a_program(arguments: &Arguments) -> Result<()> {
     if let Some(command) = arguments.command.first() {
         bail!(
-            "the script tells what runs on a scripted machine, so `{}` cannot be run there; leave out the command, or \
+            "the script says what runs on a scripted machine, so `{}` cannot be run there; leave out the command, or \
              --machine to run it here",
             command.display()
         );
@@ -116,7 +116,7 @@ impl Outputs {
     }
 }
 
-/// Runs the plan's policy on `machine` to the program's end, and tells and writes what was learned.
+/// Runs the plan's policy on `machine` to the program's end, with the lines and the record.
 fn drive(
     arguments: &Arguments,
     plan: &Plan,
@@ -137,10 +137,10 @@ fn drive(
 struct About<S> {
     /// The program's.
     command: Vec<String>,
-    /// The events that a person hears of; `None` for all that are counted.
+    /// The events that the lines show; `None` for all that are counted.
     events: Option<Vec<String>>,
     ending: simulated::Ending,
-    /// What there is to be said of the simulation, after it.
+    /// The record of the simulation, after its end.
     simulation: S,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     force: bool,
 
-    /// Simulate N configurations at the same time [default: one for each CPU that we may use].
+    /// Simulate N configurations at the same time [default: one for each CPU that is allowed].
     #[arg(short, long, value_parser = number::within(1usize, 4096), value_name = "N")]
     jobs: Option<usize>,
 
@@ -112,12 +112,12 @@ impl Arguments {
         match self.jobs {
             Some(jobs) => Ok(jobs),
             None => Ok(available_parallelism()
-                .context("how many CPUs there are is not to be had: give --jobs N")?
+                .context("the number of CPUs cannot be read; give --jobs N")?
                 .get()),
         }
     }
 
-    /// Where the program is recorded to. The name tells different commands apart.
+    /// The recording of the program. Its name differs between commands.
     fn own_recording(&self) -> PathBuf {
         let mut words = self.command.clone();
         let variables = recorded::threads_wanted(self.threads);
@@ -135,7 +135,7 @@ impl Arguments {
     }
 }
 
-/// What was done.
+/// The summary of a sweep.
 #[derive(Serialize)]
 struct Summary {
     output: PathBuf,
@@ -281,8 +281,9 @@ fn open(files: &[PathBuf], workers: usize) -> Result<Vec<Program>> {
         .collect()
 }
 
-/// Records the program to `file`, unless an earlier run of this command has done so: threads would be ordered otherwise in
-/// another recording, and nothing of what was done could be used. An exit status where there is nothing to sweep.
+/// Records the program to `file`, unless an earlier run of this command has done so: another recording
+/// would order the threads in another way, so that no earlier result could be used. An exit status where there is nothing
+/// to sweep.
 fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
     /// The statuses of a program that SIGHUP, SIGINT or SIGTERM ended, which were meant for the whole command.
     const INTERRUPTED: [i32; 3] = [129, 130, 143];
@@ -297,7 +298,7 @@ fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
     let status = match recorded {
         Ok(recorded) => recorded.exit_status,
         Err(status) => {
-            // The file is empty, and if it stays no harm is done.
+            // The file is empty; it may stay.
             let _ = fs::remove_file(new);
             return Ok(Some(status));
         }
@@ -374,7 +375,7 @@ fn simulate(
                 "{done} of {total} configurations are done and kept in {}: the same command goes on from there",
                 arguments.beside(".partial").display()
             ));
-            // Workers are in the middle of simulations that nobody waits for.
+            // Unfinished simulations of the workers are dropped.
             std::process::exit(128 + signal);
         }
         Err(error) => {

@@ -217,7 +217,7 @@ fn thresholds_that_cannot_be_measured_are_refused_with_what_is_lacking() {
         ),
         (
             &["--thresholds", "--machine", "e5-2660v2x2", "--quick"],
-            "--quick is for the machine at hand",
+            "--quick is for this machine",
         ),
     ] {
         let output = pinfold(&[&["calibrate"], arguments].concat(), Path::new("."));

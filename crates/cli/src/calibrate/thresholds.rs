@@ -1,5 +1,5 @@
-//! `pinfold calibrate --thresholds`: the thresholds of SAM's mapper, simulated with `--machine` or measured on the machine at
-//! hand (`measured`). `pinfold_calibrate::thresholds` says what the curves are and what follows from them.
+//! `pinfold calibrate --thresholds`: the thresholds of SAM's mapper, simulated with `--machine` or measured on this
+//! machine (`measured`). `pinfold_calibrate::thresholds` describes the curves and what follows from them.
 
 mod measured;
 
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &super::Arguments, machine: Selected, mut files: su
         selected @ (Selected::Builtin(_) | Selected::ModelFile(_)) => {
             let model = selected.model()?;
             if arguments.quick {
-                bail!("--quick is for the machine at hand; leave it out for a simulated one");
+                bail!("--quick is for this machine; leave it out for a simulated one");
             }
             say(&format!("simulated: {}: {}", model.name, model.summary));
             thresholds::simulate(&model, say)?

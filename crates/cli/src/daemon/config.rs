@@ -1,6 +1,6 @@
-//! What the daemon is to do: a TOML file, and over it what the command line says.
+//! The daemon's configuration: a TOML file, in which the options of the command line replace keys.
 //!
-//! A file that is wrong in any place is refused whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
+//! A file with an error is refused as a whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
 //! a commented example with every key; a test holds the two together.
 
 mod values;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 pub(super) use values::{Cgroup, Loopback, MetricName, Mode, ProcessNumber, Rate, Time, UserName};
 
-/// Where the file is when nobody names one.
+/// The default file.
 pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
 
 /// The file's contents, with what a key that is not there stands for.
@@ -26,11 +26,11 @@ pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
 pub(super) struct Config {
     /// How often tasks are read and moves decided.
     pub(super) interval: Time,
-    /// After so long a sleep a task gets back what it had before it was moved.
+    /// The sleep after which a task gets its mask back.
     pub(super) release_after: Time,
-    /// Decide, tell, and move nothing.
+    /// Decide and log, and move nothing.
     pub(super) dry_run: bool,
-    /// What tells who shares with whom.
+    /// The source of the rates at which tasks share data.
     pub(super) metric: MetricName,
     pub(super) tasks: Tasks,
     pub(super) thresholds: ThresholdsTable,
@@ -55,7 +55,7 @@ impl Default for Config {
     }
 }
 
-/// Whom to watch.
+/// The tasks to watch.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Tasks {
@@ -66,7 +66,7 @@ pub(super) struct Tasks {
     pub(super) except: Vec<String>,
 }
 
-/// From which rates on something is a bottleneck.
+/// The rates above which an activity is a bottleneck.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ThresholdsTable {
@@ -78,7 +78,7 @@ pub(super) struct ThresholdsTable {
     pub(super) package_memory: Option<Rate>,
 }
 
-/// What is written down, and where.
+/// The form and the file of the log.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Log {
@@ -87,7 +87,7 @@ pub(super) struct Log {
     pub(super) file: Option<PathBuf>,
 }
 
-/// How a line of the log looks.
+/// The form of a line of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum LogFormat {
@@ -104,14 +104,14 @@ pub(super) enum LogFormat {
 pub(super) struct Export {
     /// A Unix socket; `daemon.sock` in the directory of the journals where none is named.
     pub(super) socket: Option<PathBuf>,
-    /// Who may ask there.
+    /// The permissions of the socket.
     pub(super) mode: Mode,
     /// A port of this machine, for a Prometheus that does not speak to Unix sockets.
     pub(super) listen: Option<Loopback>,
 }
 
 impl Config {
-    /// Reads a file; what is wrong with it, with the place and the remedy.
+    /// Reads a file. The error names the place and the remedy.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| {
             format!(
@@ -189,7 +189,7 @@ impl Config {
     }
 }
 
-/// What rates of a metric are by.
+/// The clock of the rates of a metric.
 fn clock(metric: &MetricName) -> Clock {
     match metric {
         MetricName::Counters => Clock::Cycle,
@@ -198,10 +198,10 @@ fn clock(metric: &MetricName) -> Clock {
     }
 }
 
-/// With the metric `sharing` rates are shares of a task's kin: it goes where a quarter of its kin or more is elsewhere.
+/// With the metric `sharing` a rate is the share of a task's group that is elsewhere: a task moves from a quarter on.
 fn for_sharing() -> Thresholds {
     Thresholds {
-        source: "assumed: a quarter of a task's kin elsewhere".to_owned(),
+        source: "assumed: a quarter of a task's group elsewhere".to_owned(),
         coherence: 0.25,
         ..Thresholds::paper()
     }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_line_key_and_remedy() {
+    fn an_error_names_line_key_and_remedy() {
         for (text, expected) in [
             ("\n\ninterval = \"fast\"\n", ["daemon.toml:3: `interval`: ", "500ms"]),
             (

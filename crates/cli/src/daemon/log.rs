@@ -1,6 +1,6 @@
 //! The log: a line for each event, as `key=value` pairs or as JSON, to standard error or a file.
 //!
-//! A line that cannot be written (the disk is full, nobody reads) is counted and lost; the daemon goes on.
+//! A line that cannot be written (a full disk, a closed pipe) is counted and lost; the daemon goes on.
 
 use super::config::{self, LogFormat};
 use crate::console;

@@ -1,7 +1,8 @@
 //! `pinfold daemon`: map every task on the machine by what it shares and what it needs.
 //!
-//! `run` reads the configuration, becomes the one daemon, undoes what a dead one has left, gives up what privileges it does not
-//! need, and then goes round the loop of `pinfold_runtime::daemon` until it is told to end or to read its configuration again.
+//! `run` reads the configuration, takes the lock of the one daemon, rolls back what a killed daemon has left, gives up the
+//! privileges that it does not need, and then runs the loop of `pinfold_runtime::daemon` until a signal ends it or makes it
+//! read its configuration again.
 
 mod arguments;
 mod config;
@@ -128,7 +129,7 @@ fn log_start(log: &mut Log, about: &[(&'static str, Value)], at_birth: Result<()
     log.event("started", &fields);
     if let Err(error) = at_birth {
         let text = format!(
-            "a child of a pinned task may run on its creator's PU for the first interval after its birth: {error}"
+            "a child of a pinned task may run on its creator's PU until it is met, an interval after its birth: {error}"
         );
         let code = HostNoteCode::ChildrenWhenMet.name().into();
         log.event("note", &[("code", code), ("text", text.into())]);
@@ -190,7 +191,7 @@ impl Daemon {
         }
         let thresholds = config.thresholds()?;
         let sources = Sources::of(&config)?;
-        // Last of what can fail: the file is opened anew in any case, since it may have been rotated.
+        // The last step that can fail. The file is opened again in any case, since it may have been rotated.
         let log = Log::open(&config.log)?;
         self.report.log.replace(log);
         let same = config.selection() == self.config.selection()
@@ -259,7 +260,7 @@ fn hides_processes() -> bool {
     })
 }
 
-/// Tells the service manager, where there is one.
+/// Notifies the service manager, where there is one.
 fn tell_manager(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET") {
         // A manager that does not listen is no reason to end.

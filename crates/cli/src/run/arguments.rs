@@ -144,7 +144,7 @@ pub(super) struct Changes {
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Reports {
-    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` puts it in words.
+    /// Write a record of the run to this file, as JSON (docs/formats.md); `pinfold explain` explains it as text.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! Variables by which the user has already told the program where its threads run. They win, unless `--override`.
+//! Environment variables by which the user binds the program's threads. They take precedence, unless `--override`.
 
 use std::ffi::OsString;
 

@@ -7,7 +7,7 @@ use pinfold_linux::memory::MemoryPolicy;
 use pinfold_linux::prefetchers;
 use std::fmt::Write as _;
 
-/// A line for each call, as strace would show it, but that threads which there are not yet have ranks and no numbers; and for
+/// A line for each call, as strace shows it, except that future threads have ranks and no numbers; and for
 /// what would not be done, why. `pinning` is where ranks would run at first, and `policy` the memory policy with which the
 /// program would begin.
 pub(super) fn calls(plan: &Plan, pinning: Option<&Pinning>, policy: Option<MemoryPolicy>) -> String {

@@ -49,7 +49,7 @@ impl Lines {
     /// Writes a message, and before it what was kept.
     pub(super) fn say(&self, text: &str) {
         if let Some(mut file) = self.file.as_ref() {
-            // The run goes on where a line cannot be written, as with standard error.
+            // A line that cannot be written does not end the run, as with standard error.
             let _ = file.write_all((text.to_owned() + "\n").as_bytes());
         } else if self.are_kept() {
             self.kept.borrow_mut().push(text.to_owned());

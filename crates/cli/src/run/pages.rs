@@ -1,4 +1,4 @@
-//! Where a program's pages are to be: what it begins with, and what the user should know of it.
+//! The page options of a program: its memory policy at the start, and notes for the user.
 
 use crate::{page_mapping, run, sampling};
 use anyhow::{Context, Result};
@@ -44,7 +44,7 @@ pub(super) enum BalancingName {
     Off,
 }
 
-/// The page options of a launch, and what there is to be said of them. `initial` is where the ranks run at first, and
+/// The page options of a launch; `notes` gets what the user should know of them. `initial` is where the ranks run at first, and
 /// `initialisation` how long what they do says nothing of what they will do.
 pub(super) fn options(
     arguments: &run::Arguments,
@@ -96,7 +96,7 @@ pub(super) fn options(
     })
 }
 
-/// What automatic NUMA balancing, which is on, means for the program's pages; `None` where nobody asked for anything.
+/// The effect of automatic NUMA balancing, which is on, on the program's pages; `None` where the user set neither.
 fn about_balancing(mapping: Option<PageMapping>, balancing: Balancing, policy: Option<MemoryPolicy>) -> Option<String> {
     if mapping.is_none() && balancing == Balancing::Keep {
         return None;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_a_mapping_hears_what_balancing_does_to_it() {
+    fn a_user_of_a_mapping_is_warned_of_balancing() {
         assert_eq!(about(None, Balancing::Keep), None);
         let first_touch = about(Some(PageMapping::FirstTouch), Balancing::Keep).unwrap();
         assert!(first_touch.contains("--numa-balancing off"), "{first_touch}");

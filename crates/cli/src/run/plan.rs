@@ -1,5 +1,5 @@
-//! Arguments and environment become one resolved plan before any work starts: which PUs, which policy with which
-//! options, what is counted, what the program is given. Everything that can be wrong is found here.
+//! Arguments and environment become one resolved plan before any work starts: the PUs, the policy with its options, what
+//! is counted, the program's environment. All errors of arguments are found here.
 
 use super::place::Where;
 use super::policies::{Build, Built, Common, Program, Setting};
@@ -18,13 +18,13 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What is going to be done.
+/// A resolved run.
 pub(super) struct Plan {
     /// The machine, restricted to what this run may use.
     pub(super) topology: Topology,
-    /// What the user should know before the program starts.
+    /// Notes for the user, before the program starts.
     pub(super) notes: Vec<String>,
-    /// Why there is nothing to measure by but what the program itself reports, if so.
+    /// Why hardware counters cannot be used, so that only the program's own reports can be measured.
     pub(super) without_counters: Option<String>,
     common: Common,
     /// Makes the policy.
@@ -120,7 +120,7 @@ impl Plan {
         Ok(built)
     }
 
-    /// Has these counted too, where all of them can be. The machine shows later what it counts.
+    /// Counts these too, where all of them can be counted. The machine lists later what it counts.
     fn count_where_possible(&mut self, optional: &[Request]) {
         let mut requests = self.requests.clone();
         add(&mut requests, optional.to_vec());
@@ -129,12 +129,12 @@ impl Plan {
         }
     }
 
-    /// Where pages are to be; `None` where nobody said.
+    /// The page mapping; `None` where the user gave none.
     pub(super) fn pages(&self) -> Option<PageMapping> {
         self.pages
     }
 
-    /// Whether the machine has the metric that was asked for.
+    /// Whether the machine has the requested metric.
     pub(super) fn check_metric(&self, metrics: &[Metric]) -> Result<()> {
         Ok(self.common.metric.check(metrics)?)
     }
@@ -200,7 +200,7 @@ fn add(requests: &mut Vec<Request>, more: Vec<Request>) {
     }
 }
 
-/// What was given to `--metric` may have been meant for an event or for one of our own metrics.
+/// The value of `--metric` may have been meant for an event or for a metric of pinfold.
 fn explained(error: CounterError, given: &str) -> anyhow::Error {
     let CounterError::UnknownEvent { name, nearest } = &error else {
         return error.into();
@@ -231,10 +231,10 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
         let asked: PuSet = list.parse().context("--physcpubind")?;
         let lacking = asked.difference(topology.allowed_pus());
         if !lacking.is_empty() {
-            bail!("--physcpubind {list}: CPU {lacking} does not exist or is not ours; ours are {pus}");
+            bail!("--physcpubind {list}: CPU {lacking} does not exist or is not allowed; allowed are {pus}");
         }
         if asked.is_empty() {
-            bail!("--physcpubind `{list}` names no CPU; ours are {pus}");
+            bail!("--physcpubind `{list}` names no CPU; allowed are {pus}");
         }
         pus = pus.intersection(&asked);
     }
@@ -262,7 +262,7 @@ fn restricted(topology: Topology, arguments: &Arguments) -> Result<Topology> {
     }
     topology
         .restricted_to(&pus)
-        .context("--physcpubind and --cpunodebind leave nothing to run on; name CPUs or nodes that are ours")
+        .context("--physcpubind and --cpunodebind leave nothing to run on; name allowed CPUs or nodes")
 }
 
 /// The numbers of the NUMA nodes.
@@ -271,7 +271,7 @@ fn nodes(topology: &Topology) -> String {
     numbers.join(", ")
 }
 
-/// What must be counted for each task so that the metric can be had, and the metric's full name.
+/// The requests that count the metric, and the metric's full name.
 fn requested(arguments: &Arguments, metric: MetricRequest) -> Result<(Vec<Request>, MetricRequest)> {
     if !arguments.search.event.is_empty() {
         return Ok((

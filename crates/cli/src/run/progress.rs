@@ -75,7 +75,7 @@ fn style(template: &str) -> ProgressStyle {
         .with_key("times", |state: &ProgressState, line: &mut dyn fmt::Write| {
             let seconds = |milliseconds: u64| Duration::from_millis(milliseconds).as_secs_f64();
             let lasts = state.len().unwrap_or(0);
-            // Nobody can do anything about a line that cannot be drawn.
+            // A line that cannot be drawn does not matter to the run.
             let _ = write!(
                 line,
                 "{:.1} of {:.1} s",

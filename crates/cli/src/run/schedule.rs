@@ -42,22 +42,20 @@ pub(super) fn from_variable(value: &str, topology: &Topology) -> Result<Vec<Pinn
         .collect()
 }
 
-/// A pinning to PUs that exist and that we may use; the error names each that is not, and those that are.
+/// A pinning to PUs that exist and are allowed; the error names the PUs that are not, and the allowed ones.
 fn checked(pus: Vec<PuId>, given: &str, topology: &Topology) -> Result<Pinning> {
     let asked: PuSet = pus.iter().copied().collect();
     let present = &topology.object(topology.root()).pus;
     let allowed = topology.allowed_pus();
     let missing = asked.difference(present);
     if !missing.is_empty() {
-        bail!(
-            "{given}: CPU {missing} does not exist or is offline; this machine has {present}, of which ours are {allowed}"
-        );
+        bail!("{given}: CPU {missing} does not exist or is offline; this machine has {present}; allowed are {allowed}");
     }
     let forbidden = asked.difference(allowed);
     if !forbidden.is_empty() {
         bail!(
-            "{given}: CPU {forbidden} is not ours: an affinity mask (taskset), a cpuset, --physcpubind or --cpunodebind \
-             excludes it; ours are {allowed}; choose among these, or let pinfold have more"
+            "{given}: CPU {forbidden} is not allowed: an affinity mask (taskset), a cpuset, --physcpubind or --cpunodebind \
+             excludes it; allowed are {allowed}; choose among these, or let pinfold have more"
         );
     }
     Pinning::new(pus).ok_or_else(|| anyhow!("{given}: a candidate is empty; name at least one CPU, such as 0,1"))
@@ -69,7 +67,7 @@ mod tests {
     use pinfold_core::{ObjectKind, TopologyBuilder};
     use proptest::prelude::*;
 
-    /// CPUs 0 to 15, of which 0 to 11 are ours.
+    /// CPUs 0 to 15, of which 0 to 11 are allowed.
     fn topology() -> Topology {
         let mut builder = TopologyBuilder::new("sixteen");
         let package = builder.object(builder.root(), ObjectKind::Package, Some(0));
@@ -99,14 +97,17 @@ mod tests {
     fn a_cpu_that_does_not_exist_is_named_and_so_are_those_that_do() {
         let error = from_lists(&["0,77".to_owned()], &topology()).unwrap_err().to_string();
         assert!(error.contains("CPU 77 does not exist"), "{error}");
-        assert!(error.contains("has 0-15") && error.contains("ours are 0-11"), "{error}");
+        assert!(
+            error.contains("has 0-15") && error.contains("allowed are 0-11"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_cpu_that_is_not_ours_is_named_and_so_are_those_that_are() {
         let error = from_variable("0f", &topology()).unwrap_err().to_string();
         assert!(
-            error.contains("CPU 15 is not ours") && error.contains("ours are 0-11"),
+            error.contains("CPU 15 is not allowed") && error.contains("allowed are 0-11"),
             "{error}"
         );
     }

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What can be said of a run on a simulated machine.
+/// The options of a run on a simulated machine.
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct Arguments {
@@ -89,7 +89,7 @@ impl FromStr for Repetitions {
     }
 }
 
-/// What is only of use on a simulated machine must not be given elsewhere.
+/// Refuses options that are only for simulated machines.
 pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<()> {
     let simulated = &arguments.simulated;
     if let Some(recording) = simulated.recordings.first() {
@@ -114,7 +114,7 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
     }
 }
 
-/// Ends the program when the policy has told its first rate after the choice; does nothing without a switch.
+/// Ends the program when the policy has reported its first rate after the choice; does nothing without a switch.
 #[derive(Default)]
 pub(super) struct Ending(Option<EndSwitch>);
 
@@ -134,7 +134,7 @@ struct Part {
 }
 
 impl Part {
-    /// What its tasks are called: as the kernel keeps it, fifteen bytes.
+    /// The name of its tasks: fifteen characters, as the kernel keeps it.
     fn name(&self) -> String {
         let command = &self.recorded.recording.header().command;
         let name = command

@@ -42,12 +42,12 @@ fn style(resumed: u64) -> ProgressStyle {
     ProgressStyle::with_template("pinfold: {pos}/{len} configurations {wide_bar} {speed}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .with_key("speed", move |state: &ProgressState, line: &mut dyn fmt::Write| {
-            // Nobody can do anything about a bar that cannot be drawn.
+            // A bar that cannot be drawn does not matter to the sweep.
             let _ = line.write_str(&speed(state.pos() > resumed, state.per_sec(), state.eta()));
         })
 }
 
-/// How fast the sweep is and how long the rest takes, which nobody knows before `any` configuration is done.
+/// The speed of the sweep and the time that the rest takes; neither is known before `any` configuration is done.
 fn speed(any: bool, per_second: f64, left: Duration) -> String {
     if any {
         format!("{per_second:.1}/s, {:#} to go", HumanDuration(left))

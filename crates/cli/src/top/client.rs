@@ -32,7 +32,7 @@ pub(super) fn ask_text(socket: &Path) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Why nobody is there, and what to do.
+/// Why no daemon answers, and the remedy.
 fn explained(error: &io::Error, socket: &Path) -> anyhow::Error {
     let socket = socket.display();
     match error.kind() {
@@ -41,7 +41,7 @@ fn explained(error: &io::Error, socket: &Path) -> anyhow::Error {
              --socket"
         ),
         io::ErrorKind::PermissionDenied => anyhow::anyhow!(
-            "you may not ask the daemon at {socket}: run this as root, or let others ask with `mode` in [export] of its \
+            "this user may not ask the daemon at {socket}: run this as root, or let others ask with `mode` in [export] of its \
              configuration"
         ),
         _ => anyhow::anyhow!("{socket}: {error}"),

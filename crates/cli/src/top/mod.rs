@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "batch")]
     once: bool,
 
-    /// Print frames as text, one below the other, until a signal arrives or the reader is gone.
+    /// Print frames as text, one below the other, until a signal arrives or the reader ends.
     #[arg(long)]
     batch: bool,
 

@@ -1,4 +1,4 @@
-//! The curves of the machine at hand: which events, on which PUs, how often, and from runs of work to points.
+//! The curves of this machine: the events, the PUs, the number of repetitions, and the points of the measured runs.
 //!
 //! Each curve has counters of its own, for the few events that it needs, so that they seldom have to take turns. The
 //! sweep of rates is that of the simulated machines.
@@ -18,28 +18,29 @@ use pinfold_policy::sam::MapperEvents;
 use pinfold_sim::thresholds::{numbers_of_tasks, work};
 use std::time::Duration;
 
-/// What can be done where this machine cannot be measured.
+/// The remedy where this machine cannot be measured.
 const REMEDY: &str = "name a model of its kind with --machine (`pinfold machines` lists them), or measure one: \
                       `pinfold calibrate --model -o mine.toml`, then `pinfold calibrate --thresholds --machine \
                       mine.toml`";
 
-/// What else, where only counters are lacking.
+/// Another remedy where only counters are not available.
 const METRIC: &str = "let events of the kernel stand for SAM's activities, as with `pinfold run`: --metric \
                       inter_package_coherence=EVENT,memory_bandwidth=EVENT";
 
-/// So much of the copied arrays on other nodes is worth a word.
+/// A larger share of the copied arrays on other nodes is reported.
 const NOTEWORTHY: f64 = 0.05;
 
 /// How thoroughly to measure.
 struct Effort {
     sharing: SharingEffort,
-    /// Of the sweep of work between accesses, each so many-th.
+    /// The step in the sweep of work between accesses: 4 takes every fourth value.
     every: usize,
-    /// Whether only powers of two tasks copy at a time, and all.
+    /// Whether the numbers of tasks that copy at one time are only powers of two, and all.
     few_teams: bool,
-    /// How often tasks copy.
+    /// The number of copies.
     copies: usize,
-    /// The arrays of all tasks together, in sizes of the last-level caches over them, and at least so many bytes.
+    /// The size of the arrays of all tasks together: a multiple of the last-level caches of their PUs, and a least
+    /// number of bytes.
     caches: u64,
     least: u64,
 }
@@ -75,7 +76,7 @@ impl Effort {
         work().step_by(self.every).collect()
     }
 
-    /// How many tasks copy at a time.
+    /// The numbers of tasks that copy at one time.
     fn numbers_of_tasks(&self, cores: usize) -> Vec<usize> {
         let wanted = |tasks: &usize| !self.few_teams || tasks.is_power_of_two() || *tasks == cores;
         numbers_of_tasks(cores).filter(wanted).collect()
@@ -87,8 +88,8 @@ impl Effort {
     }
 }
 
-/// Measures this machine, with the events of its processor or those that `metric` names. `say` is told what is measured
-/// next.
+/// Measures this machine, with the events of its processor or those that `metric` names. `say` gets the
+/// name of each measurement before it begins.
 pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> Result<Curves> {
     let (set, events) = events(metric)?;
     let coherence = formula(&events, Activity::InterPackageCoherence)?;
@@ -96,7 +97,7 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     let topology = topology::read(&Source::Live)?;
     let places = Places::of(&topology).with_context(refusal)?;
     let effort = Effort::new(quick);
-    // All of it before anything is measured: what cannot be counted, or copied, is told at once.
+    // Checked before the first measurement: the counters and the memory.
     let (sharers, copiers) = (plan(&coherence)?, plan(&memory)?);
     calibrate::enough_memory(effort.footprint(&topology, &places.package)).with_context(refusal)?;
     announce(&places, say);
@@ -117,7 +118,7 @@ pub(super) fn measure(metric: Option<&str>, quick: bool, say: &dyn Fn(&str)) -> 
     })
 }
 
-/// Tells where it is measured, and what is missing there.
+/// Reports the CPUs of the measurement, and what they lack.
 fn announce(places: &Places, say: &dyn Fn(&str)) {
     say(&format!(
         "threads that share are together on CPUs {} and apart on CPUs {}, {}; tasks copy on CPUs {}",
@@ -240,7 +241,7 @@ mod tests {
     use pinfold_linux::counters::CounterError;
     use std::cell::RefCell;
 
-    /// Each thread has counted a hundred cycles and one event more whenever it looks.
+    /// At each reading a thread has counted a hundred cycles and one event more.
     struct Hundred;
 
     impl CountSource for Hundred {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn both_curves_are_measured_with_counts_from_anywhere() {
+    fn both_curves_are_measured_with_the_counts_of_any_source() {
         let topology = topology::read(&Source::Live).unwrap();
         let pus: Vec<_> = topology.allowed_pus().iter().take(2).collect();
         let Ok(pair) = <[_; 2]>::try_from(pus.clone()) else {
@@ -299,6 +300,6 @@ mod tests {
         let misses: Vec<f64> = points.iter().map(|point| point.low.misses_per_cycle.value).collect();
         assert_eq!(misses, [0.01, 0.02]);
         assert!(points.iter().all(|point| point.high.bytes_per_second.value > 0.0));
-        assert_eq!(said.into_inner().len(), 6, "each point is told");
+        assert_eq!(said.into_inner().len(), 6, "each point is reported");
     }
 }

@@ -1,4 +1,5 @@
-//! What keys can be: texts and numbers that are understood, or refused with the remedy, in the file and on the command line alike.
+//! The values of keys: text and numbers are parsed, or refused with the remedy, in the same way in the file and on the
+//! command line.
 
 use crate::activities;
 use crate::run::duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::daemon) struct Time(pub(in crate::daemon) Duration);
 
-/// What tells who shares with whom.
+/// The source of the rates at which tasks share data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon) enum MetricName {
     /// The processor's counters, by the event set of its microarchitecture.
@@ -155,8 +156,8 @@ impl FromStr for Loopback {
         match text.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(Self(address)),
             Ok(_) => Err(
-                "names of all programs would be told to the network: write an address of this machine, such as \
-                 127.0.0.1:9798, and put a proxy that asks who it is before it"
+                "the network would see the names of all programs: write an address of this machine, such as \
+                 127.0.0.1:9798, and put a proxy with authentication before it"
                     .to_owned(),
             ),
             Err(_) => Err("write an address and a port, such as 127.0.0.1:9798".to_owned()),

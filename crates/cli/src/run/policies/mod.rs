@@ -84,7 +84,7 @@ pub(super) trait PolicyEntry: Sync {
 
 /// What follows a policy's name after a colon.
 pub(super) struct Parameter {
-    /// How it is written, in words.
+    /// The form, as text.
     form: &'static str,
     check: fn(&str) -> Result<(), String>,
 }

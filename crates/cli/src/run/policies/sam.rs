@@ -87,7 +87,7 @@ impl PolicyEntry for Sam {
                 (Counted { events, thresholds }, vec![])
             }
             Where::Scripted(_) => bail!(
-                "a scripted machine has no events from which SAM could tell sharing from contention; name a model (`pinfold \
+                "a scripted machine has no events by which SAM could distinguish sharing from contention; name a model (`pinfold \
                  machines` lists them), or another policy"
             ),
         };
@@ -171,7 +171,7 @@ struct Moves;
 impl Listener for Moves {
     fn finding(&mut self, at: Duration, finding: &Finding, _record: &Record) -> Option<String> {
         let Finding::Moved(moved) = finding else { return None };
-        Some(told(at, moved))
+        Some(line(at, moved))
     }
 
     fn program_ended(&mut self, record: &Record) -> Option<String> {
@@ -187,8 +187,8 @@ impl Listener for Moves {
     }
 }
 
-/// One move of a task.
-fn told(at: Duration, moved: &TaskMove) -> String {
+/// One move of a task, as a line.
+fn line(at: Duration, moved: &TaskMove) -> String {
     let mut text = format!(
         "at {}: thread {} from CPU {} to CPU {}",
         findings::duration(at),
