@@ -9,10 +9,7 @@ use crate::learn;
 use anyhow::{Context, Result, bail};
 use pinfold_linux::child::dies_with_us;
 use pinfold_linux::output::Output;
-use pinfold_sim::sweep::MetricColumn;
-use pinfold_store::{Afterwards, LearnedRules, Program, SampleRow, Store};
-use pinfold_sweep::data_set::{DataSet, Row};
-use std::collections::BTreeMap;
+use pinfold_store::{Afterwards, LearnedRules, Program, Store, samples};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -86,70 +83,9 @@ fn beside(behaviour: &Arguments, extension: &str) -> Result<PathBuf> {
     Ok(behaviour.path()?.with_extension(extension))
 }
 
-/// Writes the samples as a data set, in which a row is a sample; how many.
+/// Writes the samples as a data set; the result is the number of its rows.
 pub(crate) fn export(programs: &[Program], file: &Path) -> Result<usize> {
-    let rows: Vec<(&Program, &SampleRow)> = programs.iter().flat_map(comparable).collect();
-    let mut units: BTreeMap<&str, &str> = BTreeMap::new();
-    for observed in rows.iter().flat_map(|(_, sample)| &sample.observed) {
-        if observed.name.starts_with("event:") || observed.name == "ipc" {
-            units.insert(&observed.name, &observed.unit);
-        }
-    }
-    let data_set = DataSet {
-        schema: "samples",
-        metrics: units
-            .iter()
-            .map(|(&name, &unit)| MetricColumn {
-                name: name.to_owned(),
-                unit: unit.to_owned(),
-            })
-            .collect(),
-        models: BTreeMap::new(),
-        rows: rows
-            .iter()
-            .filter_map(|(program, sample)| row(program, sample, &units))
-            .collect(),
-    };
+    let data_set = samples::data_set(programs);
     Output::open("--data", file)?.write_with(|file| data_set.write(file))?;
     Ok(data_set.rows.len())
-}
-
-/// A sample as a row, with these metrics; `None` for one without a rate.
-fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
-    let key = &program.key;
-    let value = |name: &&str| sample.observed.iter().find(|one| one.name == *name)?.value;
-    Some(Row {
-        machine: key.machine.name.clone(),
-        program: key.name.clone(),
-        region: None,
-        num_threads: sample.threads,
-        layout: None,
-        page_map: "first_touch".to_owned(),
-        prefetch: "0000".to_owned(),
-        time_s: 1.0 / sample.rate?,
-        pinning: sample.pus.clone(),
-        simulated: key.machine.simulated,
-        command: format!("{} {}", key.name, key.shape),
-        recording: key.identity.clone(),
-        metrics: metrics.keys().map(value).collect(),
-    })
-}
-
-/// A program's samples that can be compared with each other: those with a rate, of the metric that most of them have, and with
-/// a place.
-fn comparable(program: &Program) -> Vec<(&Program, &SampleRow)> {
-    let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0) && !sample.pus.is_empty();
-    let mut times: BTreeMap<Option<&str>, usize> = BTreeMap::new();
-    for sample in program.samples.iter().filter(rated) {
-        *times.entry(sample.metric.as_deref()).or_default() += 1;
-    }
-    let most = times
-        .into_iter()
-        .max_by_key(|&(_, times)| times)
-        .and_then(|(metric, _)| metric);
-    let samples = program.samples.iter().filter(rated);
-    samples
-        .filter(|sample| sample.metric.as_deref() == most)
-        .map(|sample| (program, sample))
-        .collect()
 }

@@ -10,10 +10,12 @@
 //! 3. `schema`: opening and making the file.
 //! 4. `store`: what is written and read.
 //! 5. `learner`: what a run of the policy `hints` adds and takes.
+//! 6. `samples`: the samples as a data set.
 
 mod learner;
 mod lock;
 mod program;
+pub mod samples;
 mod schema;
 mod store;
 

@@ -1,0 +1,72 @@
+//! The samples of the behaviour database as a data set, from which rules are learned.
+
+use crate::{Program, SampleRow};
+use pinfold_sim::sweep::MetricColumn;
+use pinfold_sweep::data_set::{DataSet, Row};
+use std::collections::BTreeMap;
+
+/// The comparable samples of programs as a data set, in which a row is a sample.
+pub fn data_set(programs: &[Program]) -> DataSet {
+    let rows: Vec<(&Program, &SampleRow)> = programs.iter().flat_map(comparable).collect();
+    let mut units: BTreeMap<&str, &str> = BTreeMap::new();
+    for observed in rows.iter().flat_map(|(_, sample)| &sample.observed) {
+        if observed.name.starts_with("event:") || observed.name == "ipc" {
+            units.insert(&observed.name, &observed.unit);
+        }
+    }
+    DataSet {
+        schema: "samples",
+        metrics: units
+            .iter()
+            .map(|(&name, &unit)| MetricColumn {
+                name: name.to_owned(),
+                unit: unit.to_owned(),
+            })
+            .collect(),
+        models: BTreeMap::new(),
+        rows: rows
+            .iter()
+            .filter_map(|(program, sample)| row(program, sample, &units))
+            .collect(),
+    }
+}
+
+/// A sample as a row, with these metrics; `None` for one without a rate.
+fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) -> Option<Row> {
+    let key = &program.key;
+    let value = |name: &&str| sample.observed.iter().find(|one| one.name == *name)?.value;
+    Some(Row {
+        machine: key.machine.name.clone(),
+        program: key.name.clone(),
+        region: None,
+        num_threads: sample.threads,
+        layout: None,
+        page_map: "first_touch".to_owned(),
+        prefetch: "0000".to_owned(),
+        time_s: 1.0 / sample.rate?,
+        pinning: sample.pus.clone(),
+        simulated: key.machine.simulated,
+        command: format!("{} {}", key.name, key.shape),
+        recording: key.identity.clone(),
+        metrics: metrics.keys().map(value).collect(),
+    })
+}
+
+/// The samples of a program that can be compared with each other: those with a rate, a place, and the metric that most of them
+/// have.
+fn comparable(program: &Program) -> Vec<(&Program, &SampleRow)> {
+    let rated = |sample: &&SampleRow| sample.rate.is_some_and(|rate| rate > 0.0) && !sample.pus.is_empty();
+    let mut times: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for sample in program.samples.iter().filter(rated) {
+        *times.entry(sample.metric.as_deref()).or_default() += 1;
+    }
+    let most = times
+        .into_iter()
+        .max_by_key(|&(_, times)| times)
+        .and_then(|(metric, _)| metric);
+    let samples = program.samples.iter().filter(rated);
+    samples
+        .filter(|sample| sample.metric.as_deref() == most)
+        .map(|sample| (program, sample))
+        .collect()
+}
