@@ -72,6 +72,7 @@ enum State {
     /// It is about threads of another PID or time namespace.
     Elsewhere,
     /// All its changes are rolled back, or would be.
+    #[serde(rename = "undone")]
     RolledBack,
     /// Some of its changes could not be rolled back.
     Failed,
