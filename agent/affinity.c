@@ -1,18 +1,18 @@
 /*
- * Answers a program that asks on how many PUs it may run as if pinfold had pinned nothing.
+ * Answers a program that reads its affinity mask as if pinfold had pinned nothing.
  *
- * Runtimes size their thread pools by the affinity mask of the thread that asks: OpenMP's omp_get_num_procs(), the
- * JVM, Python's os.sched_getaffinity(), Rust's available_parallelism(). A thread that pinfold has pinned to one PU
- * would be told of one, and the program would shrink. So the agent keeps the mask that the process began with, and
- * gives that to whoever asks for the mask of a thread that has exactly one PU of it.
+ * Runtimes size their thread pools by the affinity mask of the calling thread: OpenMP's omp_get_num_procs(), the JVM,
+ * Python's os.sched_getaffinity(), Rust's available_parallelism(). A thread that pinfold has pinned to one PU would
+ * read a mask of one PU, and the program would have one thread. So the agent stores the mask with which the process
+ * began, and returns it for a thread that has exactly one PU of it.
  *
  *   1. The mask is read before main(), when pinfold has not pinned the process's first thread yet.
- *   2. A process that sets a mask itself is told the truth from then on: it manages its own threads.
- *   3. LLVM's OpenMP runtime asks by a bare system call, which nobody can stand before. Before it begins
- *      (ompt_start_tool), its thread gets the mask that it would have without pinfold. pinfold pins it again when it
- *      looks at the masks the next time, as it does with any mask that a runtime has reset.
+ *   2. A process that sets a mask itself reads the real masks from then on: it manages its own threads.
+ *   3. LLVM's OpenMP runtime reads the mask by a direct system call, which a library cannot intercept. Before it begins
+ *      (ompt_start_tool), its thread gets its original mask. pinfold pins the thread again when it next reads the
+ *      masks, as after any runtime that has reset a mask.
  *
- * Known limit: other bare system calls are answered by the kernel.
+ * Known limit: the kernel answers other direct system calls.
  */
 #define _GNU_SOURCE
 #include "affinity.h"
@@ -30,10 +30,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* 65536 PUs, eight times what Linux can be built for. */
+/* 65536 PUs, eight times the limit of Linux. */
 #define MASK_BYTES 8192
 
-/* The mask that the process began with, and its length as the kernel told; 0 when it could not be read. */
+/* The mask with which the process began, and its length in the kernel; 0 when it could not be read. */
 static unsigned char initial[MASK_BYTES];
 static size_t initial_bytes;
 
@@ -63,7 +63,7 @@ static unsigned char initial_byte(size_t index)
     return index < initial_bytes ? initial[index] : 0;
 }
 
-/* Replaces a mask of exactly one PU, which is one of those that the process began with, by all of those. */
+/* Replaces a mask of exactly one PU, which is in the mask with which the process began, by that mask. */
 static void widen(size_t size, cpu_set_t *mask)
 {
     unsigned char *bytes = (unsigned char *)mask;
@@ -79,7 +79,7 @@ static void widen(size_t size, cpu_set_t *mask)
         return;
     for (size_t i = size; i < initial_bytes; i++)
         if (initial[i])
-            return; /* The caller has no room for the whole; glibc would have refused it. */
+            return; /* The caller's buffer is too short; glibc would have refused it. */
     for (size_t i = 0; i < size; i++)
         bytes[i] = initial_byte(i);
 }

@@ -1,8 +1,8 @@
-/* What the rest of the agent needs of affinity.c. */
+/* The interface of affinity.c for the rest of the agent. */
 #ifndef PINFOLD_AFFINITY_H
 #define PINFOLD_AFFINITY_H
 
-/* Gives the calling thread the mask that the process began with, if pinfold has pinned it to one PU. */
+/* Sets the calling thread's mask to the one with which the process began, if pinfold has pinned it to one PU. */
 void pinfold_unpin_this_thread(void);
 
 #endif

@@ -1,27 +1,27 @@
 /*
- * Counts the parallel regions and barriers of programs that use GCC's libgomp, by standing between the two.
+ * Counts the parallel regions and barriers of programs that use GCC's libgomp, as an interposer between the two.
  *
- * Code compiled by `gcc -fopenmp` calls GOMP_parallel, GOMP_barrier and their like. The agent is preloaded, so the
- * dynamic linker binds these calls to the functions here; each calls the real one and counts when that has returned.
- * Names, parameters and meaning are those that GCC's code generator emits (GOMP ABI 1.0 to 5.1); a name that is not
- * wrapped here goes to libgomp as ever.
+ * Code compiled by `gcc -fopenmp` calls GOMP_parallel, GOMP_barrier and similar functions. The agent is preloaded, so
+ * the dynamic linker binds these calls to the functions here; each calls the real one and counts when that has
+ * returned. Names, parameters and meaning are those that GCC's code generator emits (GOMP ABI 1.0 to 5.1); calls of
+ * other functions go to libgomp directly.
  *
- * The real one is not always the same. The linker looks for a symbol first in the global scope (the program and the
- * libraries that it is linked with), then among the caller's own dependencies; a Python process may well have loaded
- * two copies of libgomp, each private to one extension module. To hand a call to the wrong copy would break the
+ * The real function is not always the same. The linker looks for a symbol first in the global scope (the program and
+ * the libraries that it is linked with), then among the caller's own dependencies; a Python process may have loaded
+ * two copies of libgomp, each private to one extension module. Passing a call to the wrong copy would break the
  * program. So:
  *
- *   1. When the global scope has a libgomp, it serves every caller, as it would without the agent. This is settled
- *      before main(), so that ordinary programs never call the dynamic linker from here.
- *   2. Otherwise the caller is found by its return address, and its dependencies are searched. The answer is kept for
- *      all addresses of that object. It is a thread outside any region that asks first, for GOMP_parallel; its team's
- *      threads find the answer ready, so that none waits for the linker's lock while another holds it in dlopen().
- *   3. Failing that, the first loaded object that has the symbols serves: the caller has jumped here in place of its
- *      last call, and the return address is its caller's.
+ *   1. If the global scope has a libgomp, it serves all callers, as without the agent. This is decided before main(),
+ *      so that ordinary programs never call the dynamic linker from here.
+ *   2. Otherwise the caller is found by its return address, and its dependencies are searched. The result is stored for
+ *      all addresses of that object. The first search is in a thread outside any region, for GOMP_parallel. The threads
+ *      of its team find the result, so that none waits for the linker's lock while another holds it in dlopen().
+ *   3. If that fails, the first loaded object with the symbols serves: the caller has made a tail call, and the return
+ *      address is its caller's.
  *
  * LLVM's libomp has these entry points too, for programs that gcc compiled. Its regions are counted through OMPT
- * (ompt.c) and not here. Its barriers are counted here, as long as the tool is in force: OMPT reports the barriers of
- * these entry points among those that the runtime makes for its own purposes.
+ * (ompt.c) and not here. Its barriers are counted here while the tool is active: OMPT reports the barriers of these
+ * entry points among the internal ones of the runtime.
  *
  * Known limits: two private copies of libgomp can be confused in case 3 only, or when an object is unloaded and one
  * that uses another copy is loaded at its address.
@@ -42,7 +42,7 @@
 
 typedef void (*body)(void *);
 
-/* Every entry point that is wrapped: result, name after GOMP_, parameters. */
+/* The wrapped entry points: result, name after GOMP_, parameters. */
 #define ENTRY_POINTS(X)                                                                                               \
     X(void, parallel, (body, void *, unsigned, unsigned))                                                             \
     X(unsigned, parallel_reductions, (body, void *, unsigned, unsigned))                                              \
@@ -87,11 +87,11 @@ struct scope {
 };
 static struct scope *private_scopes;
 
-/* Fills in `runtime` with what `handle` leads to. Says whether there was one. */
+/* Sets `runtime` to the functions in `handle`. Returns whether there was a runtime. */
 static bool find_runtime(void *handle, struct runtime *runtime)
 {
     if (dlsym(handle, "GOMP_parallel") == NULL || dlsym(handle, "GOMP_parallel") == (void *)GOMP_parallel) {
-        dlerror(); /* The failure is ours; the program should not come upon it. */
+        dlerror(); /* The failure is the agent's; the program should not see it. */
         return false;
     }
 #define FIND(result, name, parameters) runtime->name = (result(*) parameters)dlsym(handle, "GOMP_" #name);
@@ -110,13 +110,13 @@ static bool find_runtime(void *handle, struct runtime *runtime)
     return true;
 }
 
-/* Looks into the global scope, and remembers a runtime that is there. */
+/* Searches the global scope, and stores a runtime that is there. */
 static bool find_global_runtime(void)
 {
     struct runtime found;
     if (!find_runtime(RTLD_NEXT, &found))
         return false;
-    /* Two threads may come here at once, after a dlopen() with RTLD_GLOBAL. Both write the same. */
+    /* Two threads may be here at once, after a dlopen() with RTLD_GLOBAL. Both write the same value. */
     global_runtime = found;
     __atomic_store_n(&global_runtime_known, true, __ATOMIC_RELEASE);
     return true;
@@ -127,9 +127,9 @@ __attribute__((constructor)) static void settle_global_scope(void)
     find_global_runtime();
 }
 
-/* A loaded object: asked for by an address inside it, or by its place in the list of loaded objects. */
+/* A loaded object: searched by an address inside it, or by its position in the list of loaded objects. */
 struct object {
-    uintptr_t address; /* 0: asked for by place */
+    uintptr_t address; /* 0: searched by position */
     unsigned place;
     uintptr_t begin, end;
     char path[PATH_MAX];
@@ -158,7 +158,7 @@ static int match_object(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
-/* Looks among an object's own dependencies. */
+/* Searches an object's own dependencies. */
 static bool find_private_runtime(const struct object *object, struct runtime *runtime)
 {
     void *handle = dlopen(object->path, RTLD_LAZY | RTLD_NOLOAD);
@@ -171,7 +171,7 @@ static bool find_private_runtime(const struct object *object, struct runtime *ru
     return found;
 }
 
-/* The runtime for a caller that has not been seen before; cases 1, 2 and 3 above. */
+/* The runtime for a new caller; cases 1, 2 and 3 above. */
 static const struct runtime *find_runtime_for(uintptr_t call_site)
 {
     if (find_global_runtime())
@@ -201,7 +201,7 @@ static const struct runtime *find_runtime_for(uintptr_t call_site)
 
 static const struct runtime *runtime_for(uintptr_t call_site)
 {
-    /* A caller keeps the runtime that it had before another one came into the global scope. */
+    /* A caller keeps its runtime after another one has entered the global scope. */
     for (struct scope *scope = __atomic_load_n(&private_scopes, __ATOMIC_ACQUIRE); scope != NULL; scope = scope->next)
         if (scope->begin <= call_site && call_site < scope->end)
             return &scope->runtime;
@@ -211,7 +211,7 @@ static const struct runtime *runtime_for(uintptr_t call_site)
 }
 #define RUNTIME runtime_for((uintptr_t)__builtin_return_address(0))
 
-/* A region has ended: every one counts, nested or not, and whatever the size of its team. */
+/* A region has ended: all regions count, nested or not, with a team of any size. */
 static void count_region(const struct runtime *runtime)
 {
     if (runtime->is_libomp)
@@ -247,8 +247,7 @@ static void run_marked(void *argument)
     pinfold_mark(PINFOLD_MARK_WORK_END, (const void *)marked->run, 0);
 }
 
-/* Whether it is here that the recording plugin is told of this runtime's regions and barriers. The OMPT tool tells it
- * of libomp's. */
+/* Whether the marks of this runtime's regions and barriers are made here. The OMPT tool makes those of libomp. */
 static bool marks_here(const struct runtime *runtime)
 {
     return pinfold_marks_wanted() && !(runtime->is_libomp && __atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED));

@@ -1,9 +1,9 @@
 /*
- * How the agent tells the recording plugin where parallel regions and barriers are.
+ * Marks, by which the agent reports parallel regions and barriers to the recording plugin.
  *
- * A program that is recorded runs under QEMU, where the plugin (crates/plugin) sees system calls. A mark is a system
- * call of a number that no kernel has: the plugin reads its arguments, and then it fails and changes nothing. Marks
- * are made only where the environment has PINFOLD_MARKS, which `pinfold record` sets.
+ * A recorded program runs under QEMU, where the plugin (crates/plugin) sees system calls. A mark is a system call with
+ * a number that no kernel has: the plugin reads its arguments, and then the call fails and changes nothing. Marks are
+ * made only if the environment has PINFOLD_MARKS, which `pinfold record` sets.
  *
  * crates/trace/src/shared.rs has the same numbers.
  */
@@ -20,7 +20,7 @@
 #define PINFOLD_MARK_MAGIC 0x0070696e666f6c64L
 
 enum pinfold_mark {
-    PINFOLD_MARK_REGION_BEGIN = 1, /* region, threads wanted (0: the runtime's choice): in the encountering thread */
+    PINFOLD_MARK_REGION_BEGIN = 1, /* region, requested threads (0: the runtime chooses): in the encountering thread */
     PINFOLD_MARK_REGION_END = 2,   /* region */
     PINFOLD_MARK_BARRIER_BEGIN = 3,
     PINFOLD_MARK_BARRIER_END = 4,
@@ -28,7 +28,7 @@ enum pinfold_mark {
     PINFOLD_MARK_WORK_END = 6,   /* region */
 };
 
-/* Whether somebody records. */
+/* Whether the program is recorded. */
 static inline bool pinfold_marks_wanted(void)
 {
     static int wanted; /* 0 before it is known */

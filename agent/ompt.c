@@ -1,13 +1,13 @@
 /*
  * Counts the parallel regions and barriers of programs that use LLVM's libomp, as an OMPT tool (OpenMP 5.0, chapter 4).
  *
- * libomp asks for a tool once: first the ompt_start_tool that the address space holds, and the agent's is there when
- * it was preloaded; then each library in OMP_TOOL_LIBRARIES, until one accepts. A tool of the user's goes before
- * ours: one that is linked into the program is found first by itself; for those in OMP_TOOL_LIBRARIES the agent
- * stands back when it is first asked, and is asked again at the end of that list, where pinfold has put it. With
- * OMP_TOOL=disabled nobody is asked.
+ * libomp searches for a tool once. First it calls the ompt_start_tool in the address space, which is the agent's if the
+ * agent was preloaded. Then it calls that of each library in OMP_TOOL_LIBRARIES, until one accepts. A tool of the user
+ * has priority: one that is linked into the program is found first. For tools in OMP_TOOL_LIBRARIES the agent declines
+ * the first call, and accepts the call at the end of that list, where pinfold has put it. With OMP_TOOL=disabled libomp
+ * calls no tool.
  *
- * The few declarations are written out after the specification, whose header not every compiler brings along.
+ * The few declarations are copied from the specification, since not all compilers have the header.
  */
 #define _GNU_SOURCE
 #include "affinity.h"
@@ -40,14 +40,14 @@ enum { SCOPE_BEGIN = 1, SCOPE_END = 2 };
 enum { INFO_AVAILABLE = 2 };
 enum { TASK_INITIAL = 0x1 };
 #define PARALLEL_TEAM 0x80000000u
-/* The kinds of ompt_sync_region_t that are barriers of the program's: not waits for tasks, and not barriers that the
- * runtime makes for its own purposes. */
+/* The kinds of ompt_sync_region_t that are barriers of the program: no waits for tasks, and no internal barriers of the
+ * runtime. */
 enum { BARRIER = 1, BARRIER_IMPLICIT = 2, BARRIER_EXPLICIT = 3, BARRIER_IMPLICIT_WORKSHARE = 8 };
 
 static ompt_get_task_info get_task_info;
 bool ompt_tool_in_force;
 
-/* A region begins. Where regions are marked, it is known by the address of its call. */
+/* A region begins. Where regions are marked, the address of its call identifies it. */
 static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt_data *parallel, unsigned threads,
                            int flags, const void *code)
 {
@@ -57,7 +57,7 @@ static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt
         pinfold_mark(PINFOLD_MARK_REGION_BEGIN, code, threads);
 }
 
-/* A thread of the team begins or has ended its share. At its end the region is gone already. */
+/* A thread of the team begins or has ended its share. At its end the region does not exist any more. */
 static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, unsigned threads, unsigned index,
                           int flags)
 {
@@ -83,14 +83,14 @@ static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int 
         __atomic_fetch_add(&slot->regions, 1, __ATOMIC_RELAXED);
 }
 
-/* A thread has come to a barrier or passed it. Thread 0 counts for its team. */
+/* A thread has reached a barrier or passed it. Thread 0 counts for its team. */
 static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *task, const void *code)
 {
     (void)task, (void)code;
     if (kind != BARRIER && kind != BARRIER_IMPLICIT && kind != BARRIER_EXPLICIT && kind != BARRIER_IMPLICIT_WORKSHARE)
         return;
     pinfold_mark(endpoint == SCOPE_BEGIN ? PINFOLD_MARK_BARRIER_BEGIN : PINFOLD_MARK_BARRIER_END, NULL, 0);
-    /* The barrier that ends a region has lost its region by the time it is passed. */
+    /* When the barrier that ends a region is passed, the region does not exist any more. */
     if (endpoint != SCOPE_END || parallel == NULL)
         return;
     int flags, thread_num;
@@ -137,9 +137,9 @@ struct ompt_start_tool_result *ompt_start_tool(unsigned omp_version, const char 
     (void)omp_version, (void)runtime_version;
     if (getenv("PINFOLD_CHANNEL") == NULL || (first && libraries != NULL && libraries[0] != '\0'))
         return NULL;
-    /* libomp is about to ask on how many PUs it may run. */
+    /* libomp is about to read the affinity mask. */
     pinfold_unpin_this_thread();
-    /* libomp's own tool, Archer, keeps ThreadSanitizer from false reports, and comes only where no other tool is. */
+    /* libomp's own tool, Archer, prevents false reports of ThreadSanitizer, and is used only without another tool. */
     if (dlsym(RTLD_DEFAULT, "__tsan_init") != NULL)
         return NULL;
     return &tool;

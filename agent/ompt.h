@@ -1,4 +1,4 @@
-/* What the interposer of gomp.c wants to know of the OMPT tool in ompt.c. */
+/* The state of the OMPT tool in ompt.c for the interposer in gomp.c. */
 #ifndef PINFOLD_OMPT_H
 #define PINFOLD_OMPT_H
 

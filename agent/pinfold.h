@@ -1,18 +1,17 @@
 /*
- * pinfold_heartbeat(): how a program tells pinfold that it has got one step further.
+ * pinfold_heartbeat(): a program's report to pinfold that one unit of work is done.
  *
- * This one header is all there is: C99 or C++11, GCC or Clang, Linux, nothing to link. Call pinfold_heartbeat() once
- * for each unit of work that is done (a time step, a request, a tile), from any thread. Under pinfold a call costs one
- * addition to memory that only its own thread uses; without pinfold it does nothing, and nobody is told.
+ * This header is complete: C99 or C++11, GCC or Clang, Linux, nothing to link. Call pinfold_heartbeat() once for each
+ * unit of work that is done (a time step, a request, a tile), from any thread. Under pinfold a call costs one addition
+ * to memory that only its own thread uses. Without pinfold it does nothing.
  *
  * How it works. pinfold creates one segment of shared memory, the channel, and names it in the environment variable
- * PINFOLD_CHANNEL as a path that can be opened. The first call in a process maps it. The segment holds nothing but
- * totals that grow: the program adds, pinfold reads, neither ever waits. Each thread takes a slot of its own, one
- * cache line; when all slots are taken, threads share them, and so does a child with its parent after fork(). Nothing
- * is lost by that because additions are atomic.
+ * PINFOLD_CHANNEL as a path. The first call in a process maps it. The segment has only totals that grow: the program
+ * adds, pinfold reads, and neither waits. Each thread takes its own slot, one cache line; when all slots are taken,
+ * threads share them, and so does a child with its parent after fork(). No count is lost, because additions are atomic.
  *
  * pinfold's own agent includes this header too, and crates/linux/src/channel.rs mirrors its structures: a test
- * compares the two. Whatever changes the layout changes PINFOLD_CHANNEL_VERSION.
+ * compares the two. A change of the layout requires a new PINFOLD_CHANNEL_VERSION.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -30,7 +29,7 @@
 
 #ifdef __cplusplus
 #pragma GCC diagnostic push
-/* The header is C as well. */
+/* C code includes this header too. */
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wzero-as-null-pointer-constant"
 #endif
@@ -39,7 +38,7 @@
 #define PINFOLD_CHANNEL_VERSION 1u
 #define PINFOLD_CHANNEL_SLOTS 1024u
 
-/* Who adds to the channel, so that a total of zero can be told from a total that nobody keeps. */
+/* The sources of counts, so that a total of zero differs from a total without a source. */
 enum pinfold_source {
     PINFOLD_SOURCE_HEARTBEAT, /* pinfold_heartbeat() */
     PINFOLD_SOURCE_GOMP,      /* the agent, between a program and GCC's libgomp */
@@ -51,7 +50,7 @@ enum pinfold_source {
 struct pinfold_slot {
     uint64_t heartbeats; /* calls of pinfold_heartbeat() */
     uint64_t regions;    /* parallel regions that have ended */
-    uint64_t barriers;   /* barriers passed inside parallel regions, once a team */
+    uint64_t barriers;   /* barriers passed inside parallel regions, one per team */
     uint64_t unused[5];
 };
 
@@ -59,14 +58,14 @@ struct pinfold_slot {
 struct pinfold_channel {
     uint64_t magic;
     uint32_t version;
-    uint32_t slots_taken;               /* grows past PINFOLD_CHANNEL_SLOTS when slots are taken again */
-    uint32_t attached[PINFOLD_SOURCES]; /* how many times each source has mapped the segment */
+    uint32_t slots_taken;               /* exceeds PINFOLD_CHANNEL_SLOTS when slots are shared */
+    uint32_t attached[PINFOLD_SOURCES]; /* the number of times that each source has mapped the segment */
     uint32_t unused[9];
     struct pinfold_slot slots[PINFOLD_CHANNEL_SLOTS];
 };
 
 /* Maps the channel that the environment names. MAP_FAILED when there is none, or none of this version, or the program
- * runs with privileges that its caller lacks (setuid): then the environment is not to be trusted. */
+ * runs with privileges that its caller lacks (setuid): then the environment is not trusted. */
 static inline struct pinfold_channel *pinfold_map_channel(void)
 {
     const char *path = getauxval(AT_SECURE) ? NULL : getenv("PINFOLD_CHANNEL");
@@ -100,7 +99,7 @@ static inline struct pinfold_channel *pinfold_map_channel(void)
  * and spares the header a library. Each stays with one source. */
 static inline struct pinfold_channel *pinfold_get_channel(enum pinfold_source source)
 {
-    static struct pinfold_channel *mapped; /* NULL before the first attempt, MAP_FAILED after one in vain */
+    static struct pinfold_channel *mapped; /* NULL before the first attempt, MAP_FAILED after a failure */
     struct pinfold_channel *channel = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
     if (channel == NULL) {
         struct pinfold_channel *fresh = pinfold_map_channel();

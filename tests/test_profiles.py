@@ -130,7 +130,7 @@ def test_a_recording_of_the_format_before_is_read_and_refused_as_a_profile(
     assert "it is of an older format version" in info.stdout
     run = pages(binary, str(running), "--page-map", "balance", "--profile", before)
     assert run.returncode == FAILURE
-    assert "does not tell what was mapped where: record the program again" in run.stderr
+    assert "has no mappings: record the program again" in run.stderr
 
 
 def test_trace_info_prints_the_mappings(binary: Path, recording: Path, owners: Path) -> None:

@@ -1,17 +1,17 @@
 //! The plugin of qemu-user that records a program's data accesses. `pinfold record` loads it.
 //!
-//! QEMU calls, in the thread that runs the recorded code: at each translation block's beginning, at each data access,
-//! before and after each system call; and where a block is translated, where a thread is created, and at the end.
-//! A thread is told by its vcpu index. An index is used again when its thread has gone, so a thread's state is made
-//! anew when QEMU says that a vcpu begins; that call comes in the thread that creates it. QEMU 7.2 does not say when
+//! QEMU calls the plugin in the thread that runs the recorded code: at the beginning of each translation block, at each
+//! data access, and before and after each system call. It also calls it when a block is translated, when a thread is
+//! created, and at the end. A thread is identified by its vcpu index. QEMU reuses an index after its thread has ended,
+//! so a thread's state is created again when QEMU reports that a vcpu begins; that call comes in the thread that
+//! creates it. QEMU 7.2 does not report the end of a thread: the system call `exit` shows it.
 //! a thread ends: the system call `exit` does.
-//!
+//! Threads share no state on the path of an access, and take no lock there.
 //! No state is shared between threads on the path of an access, and no lock is taken there.
 //!
-//! Known limits: what the kernel itself reads and writes for a system call is not recorded, but for the pages that `read`,
-//! `pread64` and `recvfrom` touch first. A process that the program
-//! forks is not recorded, nor is a program that takes the process's place by `exec`. Memory that is attached by `shmat` is in no
-//! mapping.
+//! Known limits: memory that the kernel reads and writes for a system call is not recorded, except for the pages that
+//! `read`, `pread64` and `recvfrom` touch first. Child processes of the program are not recorded, nor is a program that
+//! replaces the process by `exec`. Memory that is attached by `shmat` is in no mapping.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -42,7 +42,7 @@ pub static qemu_plugin_version: c_int = qemu::VERSION;
 
 /// The thread of each vcpu index.
 static STATES: [AtomicPtr<Thread>; shared::SLOTS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; shared::SLOTS];
-/// Held by a thread in a callback outside translated code, and by the end of the process.
+/// Held by a thread in a callback outside translated code, and at the end of the process.
 static BUSY: [AtomicBool; shared::SLOTS] = [const { AtomicBool::new(false) }; shared::SLOTS];
 
 /// QEMU's name for this plugin.
@@ -55,13 +55,13 @@ thread_local! {
     static CREATING: Cell<Option<Creating>> = const { Cell::new(None) };
 }
 
-/// A thread in the making.
+/// A thread that is being created.
 #[derive(Clone, Copy)]
 struct Creating {
     parent: u32,
     /// The word that the kernel clears when it ends.
     clear_at_end: u64,
-    /// Its number, when QEMU has told of it.
+    /// Its number, once QEMU has reported it.
     child: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ mod syscall {
 ///
 /// # Safety
 ///
-/// As QEMU promises: `info` and `count` strings in `arguments` are there.
+/// As in QEMU's documentation: `info` and `count` strings in `arguments` are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: qemu::Id,
@@ -138,7 +138,7 @@ fn register_calls_outside_code(id: qemu::Id) {
     }
 }
 
-/// Writes a message to standard error. Where nobody can read it, the program runs on without a recording.
+/// Writes a message to standard error. If that fails, the program continues without a recording.
 fn say(message: impl Display) {
     let _ = io::stderr().write_all(format!("pinfold: {message}\n").as_bytes());
 }
@@ -147,9 +147,9 @@ fn say(message: impl Display) {
 ///
 /// # Safety
 ///
-/// The caller is a callback of this vcpu, in its thread, and drops the reference before it returns or calls this again: so
-/// nobody else has a reference to the state. It is there until the thread has gone. The end of the process, which also
-/// looks, stops translated code first and waits for BUSY.
+/// The caller is a callback of this vcpu, in its thread, and drops the reference before it returns or calls this again.
+/// So there is no other reference to the state. The state exists until the thread has ended. The end of the process
+/// also reads it, but stops translated code first and waits for BUSY.
 #[inline]
 unsafe fn state<'callback>(vcpu: c_uint) -> Option<&'callback mut Thread> {
     let state = STATES.get(vcpu as usize)?.load(Ordering::Relaxed);
@@ -157,7 +157,7 @@ unsafe fn state<'callback>(vcpu: c_uint) -> Option<&'callback mut Thread> {
     unsafe { state.as_mut() }
 }
 
-/// A vcpu begins. We are in the thread that creates it.
+/// A vcpu begins. This runs in the thread that creates it.
 #[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of pages")]
 extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     if recorder::stopped() {
@@ -198,7 +198,7 @@ extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     }
 }
 
-/// What is told of an instruction with each access: its number, and its index in its block.
+/// The data of an instruction for each access: its number, and its index in its block.
 const INDEX_BITS: u32 = 16;
 
 extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
@@ -233,8 +233,8 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
     }
 }
 
-/// Whether an x86-64 instruction that accesses memory does so atomically: it has a `lock` prefix, or is an `xchg`, which
-/// needs none (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, section on bus locking).
+/// Whether an x86-64 instruction that accesses memory is atomic: it has a `lock` prefix, or is an `xchg`, which needs
+/// none (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, section on bus locking).
 fn is_atomic(bytes: &[u8]) -> bool {
     for byte in bytes {
         match byte {
@@ -279,8 +279,8 @@ fn look(thread: &mut Thread, begun: u64) {
     }
 }
 
-/// The last window has ended, and QEMU has removed all callbacks: from here on the program runs without instrumentation. Events
-/// that come from system calls are still recorded.
+/// The last window has ended, and QEMU has removed all callbacks: the program continues without instrumentation. Events
+/// of system calls are still recorded.
 extern "C" fn on_removed(id: qemu::Id) {
     let window = WINDOW.load(Ordering::Relaxed);
     for vcpu in 0..shared::SLOTS {
@@ -303,8 +303,9 @@ extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, datum: *mut c_voi
     on_known_access(thread, u32::from(kind), address, datum as u64);
 }
 
-/// What QEMU's descriptions of accesses mean: the size in bytes, times two, plus one for a write; 0 where it has not been
-/// asked. Asking it twice an access takes longer than all else that is done with one, and QEMU 7.2 has descriptions below this.
+/// The meaning of QEMU's descriptions of accesses: the size in bytes, times two, plus one for a write; 0 where QEMU was
+/// not asked yet. Two queries per access would take longer than the rest of an access. In QEMU 7.2 descriptions are
+/// below this number.
 static KINDS: [AtomicU8; 1 << 18] = [const { AtomicU8::new(0) }; 1 << 18];
 
 #[inline]
@@ -331,7 +332,7 @@ fn on_unknown_access(thread: &mut Thread, info: u32, address: u64, datum: u64) {
     on_known_access(thread, kind, address, datum);
 }
 
-/// Does something with the calling thread's state that must not fall together with the end of the process.
+/// Runs `act` with the calling thread's state, and not at the same time as the end of the process.
 fn outside_code(vcpu: c_uint, act: impl FnOnce(&mut Thread)) {
     let Some(busy) = BUSY.get(vcpu as usize) else { return };
     while busy.swap(true, Ordering::Acquire) {
@@ -365,7 +366,7 @@ const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 const MADV_DONTNEED: u64 = 4;
 const MAP_FIXED: u64 = 0x10;
 
-/// Whether a call of `clone` makes a thread. QEMU treats `vfork` as `fork`.
+/// Whether a call of `clone` creates a thread. QEMU treats `vfork` as `fork`.
 fn makes_thread(flags: u64) -> bool {
     flags & CLONE_VM != 0 && flags & CLONE_VFORK == 0
 }
@@ -442,7 +443,7 @@ fn unmap(thread: &mut Thread, address: u64, length: u64) {
     touches::forget(address, length);
 }
 
-/// What of the arguments of a system call that changes mappings or memory is needed when it is over; `None` for other calls.
+/// The arguments of a system call that changes mappings or memory that are needed after it; `None` for other calls.
 fn memory_call(number: i64, arguments: [u64; 6]) -> Option<MemoryCall> {
     let [address, length, protection, flags, descriptor, offset] = arguments;
     Some(match number {
@@ -469,7 +470,7 @@ fn memory_call(number: i64, arguments: [u64; 6]) -> Option<MemoryCall> {
     })
 }
 
-/// The agent tells something. The kinds are in agent/marks.h.
+/// The agent has made a mark. The kinds are in agent/marks.h.
 fn mark(thread: &mut Thread, kind: u64, identity: u64, threads: u64) {
     match kind {
         1 => {
@@ -495,7 +496,7 @@ extern "C" fn on_syscall_return(_: qemu::Id, vcpu: c_uint, number: i64, result: 
     let creating = CREATING.take();
     let forks = matches!(number, syscall::FORK | syscall::VFORK) || (number == syscall::CLONE && creating.is_none());
     if forks && result == 0 {
-        // We are the new process. Its threads' states are copies, but its blocks lie in the memory that is shared.
+        // This is the new process. Its threads' states are copies, but its blocks are in the shared memory.
         recorder::stop();
         for state in &STATES {
             state.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -533,7 +534,7 @@ extern "C" fn on_syscall_return(_: qemu::Id, vcpu: c_uint, number: i64, result: 
     });
 }
 
-/// The process ends in an orderly way. QEMU has stopped translated code and thrown away all that calls us.
+/// The process ends normally. QEMU has stopped translated code and removed all callbacks.
 extern "C" fn on_exit(_: qemu::Id, _: *mut c_void) {
     if recorder::stopped() {
         return;

@@ -1,5 +1,5 @@
-//! What the recorded program maps: at its begin from this process's own memory map, since QEMU maps its files, and from then
-//! on from its system calls.
+//! The mappings of the recorded program: the initial ones from this process's memory map, since QEMU maps the program's
+//! files, and later ones from its system calls.
 
 use crate::place::{self, MapsLine};
 use crate::recorder;
@@ -17,15 +17,15 @@ const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
-/// The files that were mapped, by their numbers.
+/// The mapped files, by their numbers.
 static FILES: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
 /// The address of the program's first access; 0 until there is one.
 static FIRST_ACCESS: AtomicU64 = AtomicU64::new(0);
-/// The end of the heap, as the last `brk` gave it; 0 until there is one.
+/// The end of the heap from the last `brk`; 0 before the first.
 static HEAP_END: AtomicU64 = AtomicU64::new(0);
 static TOLD_STACK: AtomicBool = AtomicBool::new(false);
 
-/// A system call that changes mappings, while the kernel works on it.
+/// A system call that changes mappings, until it returns.
 #[derive(Clone, Copy)]
 pub(crate) enum MemoryCall {
     Map {
@@ -52,7 +52,7 @@ pub(crate) enum MemoryCall {
     },
 }
 
-/// What the program begins with. Its first access comes later.
+/// The initial mappings. The first access comes later.
 pub(crate) fn tell_begin(thread: &mut Thread) {
     for line in place::maps() {
         let MapsLine { start, end, .. } = line;
@@ -67,13 +67,13 @@ pub(crate) fn tell_begin(thread: &mut Thread) {
     }
 }
 
-/// The program accesses memory in a way that is new. Its very first access is to its stack: that is where the kernel leaves what a
-/// program needs to begin (System V ABI for AMD64, section 3.4.1).
+/// The program makes an access by a new instruction. The first access of all is to its stack, which has the initial
+/// data of a program (System V ABI for AMD64, section 3.4.1).
 pub(crate) fn note_access(address: u64) {
     let _ = FIRST_ACCESS.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Tells once where the stack is, when that is known.
+/// Reports once where the stack is, when that is known.
 pub(crate) fn tell_stack(thread: &mut Thread) {
     let address = FIRST_ACCESS.load(Ordering::Relaxed);
     if address != 0 && !TOLD_STACK.swap(true, Ordering::Relaxed) {
@@ -81,7 +81,7 @@ pub(crate) fn tell_stack(thread: &mut Thread) {
     }
 }
 
-/// A system call on mappings has given `result`.
+/// A system call on mappings has returned `result`.
 pub(crate) fn tell_result(thread: &mut Thread, call: MemoryCall, result: i64) {
     let Ok(address) = u64::try_from(result) else { return };
     tell_touches(thread, call, address);
@@ -144,8 +144,8 @@ fn tell_touches(thread: &mut Thread, call: MemoryCall, result: u64) {
     }
 }
 
-/// Memory moves to another address. Its pages count as touched by the thread that moves them, which is nearly always the one
-/// that has filled them.
+/// Memory moves to another address. Its pages count as touched by the thread that moves them, which in nearly all cases
+/// has filled them.
 fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
     if from == to {
         return;
@@ -156,7 +156,7 @@ fn move_touches(thread: &mut Thread, from: u64, length: u64, to: u64) {
     touches::forget(from, length);
 }
 
-/// The number by which mappings of a file name it. The recording is told of a file that is new. `None` where that is no file.
+/// The number of a file in mappings. A new file is added to the recording. `None` where it is no file.
 fn file(name: &Path) -> Option<u64> {
     let metadata = fs::metadata(name).ok().filter(fs::Metadata::is_file)?;
     let mut files = recorder::lock(&FILES);

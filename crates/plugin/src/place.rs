@@ -1,32 +1,32 @@
-//! In which file an address of the recorded program lies, from this process's own memory map: QEMU maps the program's
-//! files as the program asks for it, at its addresses plus a constant.
+//! The file of an address of the recorded program, from this process's memory map: QEMU maps the program's files as the
+//! program requests, at its addresses plus a constant.
 
 use pinfold_trace::RegionPlace;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
-/// What is added to the program's addresses: 0 for all programs that fit in beside QEMU.
+/// The constant that QEMU adds to the program's addresses: 0 for all programs that fit beside QEMU.
 static GUEST_BASE: OnceLock<u64> = OnceLock::new();
 
-/// Tells where an instruction is, in our memory and in the program's.
+/// Sets the constant from the address of an instruction in this process and in the program.
 pub(crate) fn set_guest_base(host: u64, guest: u64) {
     GUEST_BASE.get_or_init(|| host.wrapping_sub(guest));
 }
 
-/// A line of our own memory map, at the program's addresses.
+/// A line of this process's memory map, at the program's addresses.
 pub(crate) struct MapsLine {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// What may be done there: 1 read, 2 write, 4 execute.
+    /// The permissions: 1 read, 2 write, 4 execute.
     pub(crate) protection: u64,
     pub(crate) offset: u64,
-    /// The file's name; what stands in its place, or nothing, where there is none.
+    /// The file's name, or the text in its place; empty without either.
     pub(crate) file: String,
 }
 
 impl MapsLine {
-    /// `proc_pid_maps(5)`: from-to, permissions, offset, device, inode, file; the file's name may hold spaces.
+    /// `proc_pid_maps(5)`: from-to, permissions, offset, device, inode, file; the file's name may contain spaces.
     fn parse(line: &str, guest_base: u64) -> Option<Self> {
         let mut fields = line.splitn(6, ' ');
         let (from, to) = fields.next()?.split_once('-')?;
@@ -46,7 +46,7 @@ impl MapsLine {
     }
 }
 
-/// What is mapped now, QEMU's own memory included.
+/// The present mappings, including QEMU's memory.
 pub(crate) fn maps() -> Vec<MapsLine> {
     let Some(&guest_base) = GUEST_BASE.get() else {
         return vec![];

@@ -1,15 +1,15 @@
-//! The part of QEMU's plugin interface, version 1, that we use, as QEMU 7.2 has it (include/qemu/qemu-plugin.h; Debian
-//! packages no header). QEMU exports the functions; they are found when it loads the plugin.
+//! The part of QEMU's plugin interface, version 1, that the plugin uses, from QEMU 7.2 (include/qemu/qemu-plugin.h;
+//! Debian packages no header). QEMU exports the functions; they are resolved when it loads the plugin.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// The version of the interface.
 pub(crate) const VERSION: c_int = 1;
 
-/// What QEMU calls a plugin by.
+/// QEMU's identifier of a plugin.
 pub type Id = u64;
 
-/// A translation block, of which only QEMU knows what is in it.
+/// A translation block; its content is private to QEMU.
 #[repr(C)]
 pub(crate) struct TranslationBlock([u8; 0]);
 /// An instruction of a translation block.
@@ -27,7 +27,7 @@ pub struct Info {
 
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not look at registers.
 pub(crate) const NO_REGISTERS: c_int = 0;
-/// `QEMU_PLUGIN_MEM_RW`. A filter for reads or writes alone lets some of the others through in 7.2.
+/// `QEMU_PLUGIN_MEM_RW`. In 7.2 a filter for only reads or only writes is not exact.
 pub(crate) const READS_AND_WRITES: c_int = 3;
 
 pub(crate) type OnVcpu = extern "C" fn(Id, c_uint);
@@ -58,7 +58,7 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_register_vcpu_syscall_cb(id: Id, callback: OnSyscall);
     pub(crate) fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, callback: OnSyscallReturn);
     pub(crate) fn qemu_plugin_register_atexit_cb(id: Id, callback: OnExit, user_data: *mut c_void);
-    /// Removes all callbacks, also from code that is translated, and then calls `callback`, while all threads are outside
+    /// Removes all callbacks, also from translated code, and then calls `callback`, while all threads are outside
     /// translated code.
     pub(crate) fn qemu_plugin_reset(id: Id, callback: OnReset);
     pub(crate) fn qemu_plugin_tb_n_insns(block: *const TranslationBlock) -> usize;

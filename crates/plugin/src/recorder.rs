@@ -1,7 +1,7 @@
-//! What the threads of the recorded program share: the memory shared with pinfold, the order of events, the numbers of
-//! instructions, the window, the file.
+//! The shared data of the recorded program's threads: the memory shared with pinfold, the order of events, the numbers
+//! of instructions, the window, the file.
 //!
-//! Nothing here is on the path of an access: threads meet at events, at translations, when a block is full, and every
+//! None of this is on the path of an access: threads use it at events, at translations, when a block is full, and every
 //! [`LOOK`] instructions when there is a window.
 
 #![expect(
@@ -19,7 +19,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Instructions of a thread between two looks at the window's bounds: how exact `--from` and `--for` are.
+/// Instructions of a thread between two checks of the window's bounds: the precision of `--from` and `--for`.
 pub(crate) const LOOK: u64 = 1000;
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -28,11 +28,11 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicU32 = AtomicU32::new(0);
 /// Odd while accesses are recorded. It grows by one with every change.
 pub(crate) static WINDOW: AtomicU64 = AtomicU64::new(0);
-/// Instructions of all threads together, kept where the window is one of instructions.
+/// Instructions of all threads together, counted where the window is in instructions.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
-/// Set when no further window can begin.
+/// Whether no further window can begin.
 static LAST_WINDOW_ENDED: AtomicBool = AtomicBool::new(false);
-/// Set in a process that the recorded one forked: what it does is not recorded.
+/// Whether the recorded process has forked this one, which is not recorded.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 static FILE: Mutex<()> = Mutex::new(());
 static REGIONS: Mutex<Regions> = Mutex::new(Regions {
@@ -43,12 +43,12 @@ static REGIONS: Mutex<Regions> = Mutex::new(Regions {
 static INSTRUCTION_NUMBERS: Mutex<Option<HashMap<u64, u32>>> = Mutex::new(None);
 static PCS: Mutex<Vec<Pc>> = Mutex::new(vec![]);
 
-/// A panic never unwinds into QEMU, so a poisoned lock is one whose data are as good as they can be.
+/// A panic never unwinds into QEMU, so the data of a poisoned lock are used as they are.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maps the shared memory, which is the file of this name, and reads the settings.
+/// Maps the shared memory, the file with this name, and reads the settings.
 pub(crate) fn start(file: &str) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(file)?;
     // SAFETY: a new mapping of SIZE bytes at an address of the kernel's choice; no memory of ours is touched.
@@ -82,7 +82,7 @@ pub(crate) fn start(file: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The memory in which the thread with this vcpu index makes its blocks.
+/// The memory for the blocks of the thread with this vcpu index.
 pub(crate) fn slot(index: usize) -> Option<*mut u8> {
     let memory = MEMORY.load(Ordering::Acquire);
     // SAFETY: SLOTS slots lie inside the mapping.
@@ -117,12 +117,12 @@ pub(crate) fn sequence() -> u64 {
     SEQUENCE.load(Ordering::Relaxed)
 }
 
-/// The number of a thread that is born.
+/// The number of a new thread.
 pub(crate) fn next_thread() -> u32 {
     THREADS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Records nothing more, in this process.
+/// Stops recording in this process.
 pub(crate) fn stop() {
     STOPPED.store(true, Ordering::Relaxed);
 }
@@ -131,7 +131,7 @@ pub(crate) fn stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
 }
 
-/// Instructions by their address: numbers are dense, and the same when QEMU translates an instruction again.
+/// Instructions by their address: numbers are consecutive, and do not change when QEMU translates an instruction again.
 #[derive(Clone, Copy)]
 pub(crate) struct Pc {
     pub(crate) address: u64,
@@ -157,16 +157,16 @@ impl Pc {
 }
 
 struct Regions {
-    /// Their identities in the order of their first beginnings, and whether the window is about them.
+    /// Their identities in the order of their first beginnings, and whether the window is for them.
     known: Vec<(u64, bool)>,
-    /// Executions of the region that the window is about.
+    /// Executions of the region of the window.
     executions: u64,
-    /// How often it is open inside an execution that is recorded.
+    /// The depth of the region within a recorded execution.
     recorded_depth: u64,
 }
 
-/// A parallel region begins (`true`) or has ended: the window may open or close. Of one that begins for the first time
-/// the recording gets its place.
+/// A parallel region begins (`true`) or has ended: the window may open or close. At the first beginning of a region its
+/// place is added to the recording.
 pub(crate) fn region(identity: u64, begins: bool) {
     let window = SETTINGS.get().and_then(|settings| settings.window.as_ref());
     let mut regions = lock(&REGIONS);
@@ -213,7 +213,7 @@ pub(crate) fn region(identity: u64, begins: bool) {
     }
 }
 
-/// Whether a part of the run is recorded and not all of it.
+/// Whether only a part of the run is recorded.
 pub(crate) fn windowed() -> bool {
     SETTINGS.get().is_some_and(|settings| settings.window.is_some())
 }
@@ -223,7 +223,7 @@ pub(crate) fn last_window_ended() -> bool {
     LAST_WINDOW_ENDED.load(Ordering::Relaxed)
 }
 
-/// Whether the window has bounds at which threads must look as they run.
+/// Whether the window has bounds that threads must check as they run.
 pub(crate) fn window_is_of_instructions() -> bool {
     matches!(
         SETTINGS.get().and_then(|settings| settings.window.as_ref()),
@@ -231,7 +231,7 @@ pub(crate) fn window_is_of_instructions() -> bool {
     )
 }
 
-/// So many more instructions were begun: the window may open or close.
+/// This many more instructions have begun: the window may open or close.
 pub(crate) fn add_instructions(more: u64) {
     let Some(Window::Instructions { from, length, every }) =
         SETTINGS.get().and_then(|settings| settings.window.as_ref())
@@ -250,7 +250,7 @@ pub(crate) fn add_instructions(more: u64) {
     });
     let window = WINDOW.load(Ordering::Relaxed);
     if (window % 2 == 1) != inside {
-        // Where another thread was quicker, it has done what was to be done.
+        // If another thread was first, it has done this.
         let _ = WINDOW.compare_exchange(window, window + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -260,8 +260,8 @@ pub(crate) fn append_block(block: &Finished<'_>) {
     append(Writer::block(block));
 }
 
-/// Appends a frame to the file. The file is opened by its name each time, so that the recorded program can close
-/// every descriptor that it finds.
+/// Appends a frame to the file. The file is opened by its name each time, so that the recorded program can close all
+/// its descriptors.
 pub(crate) fn append(frame: io::Result<Vec<u8>>) {
     if stopped() {
         return;

@@ -1,12 +1,13 @@
-//! One thread of the recorded program: counts its instructions, joins the pieces of an access, and hands both to the
+//! One thread of the recorded program: counts its instructions, joins the parts of an access, and passes both to the
 //! encoder.
 //!
-//! QEMU calls once a translation block and once a piece of an access. An instruction's position is that of its block,
-//! which the block's callback keeps, and its index in the block, which comes with the access. A block counts whole,
-//! also where a fault ends it early; each repetition of a `rep` string instruction counts as an instruction.
+//! QEMU calls the plugin once per translation block and once per part of an access. An instruction's position is that
+//! of its block, which the block's callback stores, plus its index in the block, which comes with the access. A block
+//! counts as a whole, also where a fault ends it early; each repetition of a `rep` string instruction counts as an
+//! instruction.
 //!
-//! QEMU splits what is wider than 8 bytes: a 16-byte load is two of 8. Pieces of one instruction that adjoin are joined
-//! again, up to 64 bytes; what is then no power of two (the 10 bytes of x87) is cut into the largest ones.
+//! QEMU splits accesses of more than 8 bytes: a 16-byte load is two of 8. Adjacent parts of one instruction are joined
+//! again, up to 64 bytes. A size that is no power of two (the 10 bytes of x87) is split into the largest ones.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -21,13 +22,13 @@ use pinfold_trace::{Encoder, Event, EventKind, Output, Site};
 /// The widest access, in bytes.
 const WIDEST: u64 = 64;
 
-/// An access that may still grow.
+/// An access that may still be joined with a next part.
 struct Pending {
     /// The recorder's number of the instruction, times two, plus one for a write.
     site: u32,
     size: u32,
     address: u64,
-    /// The instructions that the thread had begun, this one included.
+    /// The instructions that the thread has begun, including this one.
     position: u64,
 }
 
@@ -39,13 +40,13 @@ pub(crate) struct Thread {
     /// The instructions that the thread had begun before the present translation block.
     block_begin: u64,
     block_length: u64,
-    /// The position of what the encoder got last.
+    /// The position of the last access or event of the encoder.
     encoded: u64,
-    /// When to look at the window's bounds again.
+    /// The position of the next check of the window's bounds.
     pub(crate) next_look: u64,
     /// The instructions that were added to the sum over all threads.
     pub(crate) published: u64,
-    /// The recorder's window when this thread last looked.
+    /// The recorder's window at this thread's last check.
     pub(crate) window: u64,
     encoder: Encoder<'static>,
     /// The pages that it touches first while accesses are not recorded.
@@ -58,12 +59,12 @@ pub(crate) struct Thread {
     pub(crate) waits_for: Option<u64>,
     /// The system call on mappings that the thread is in.
     pub(crate) memory_call: Option<MemoryCall>,
-    /// Whether it has asked to end.
+    /// Whether it has called `exit`.
     pub(crate) ended: bool,
 }
 
 impl Thread {
-    /// A thread whose blocks are made in `output`.
+    /// A thread whose blocks are written to `output`.
     pub(crate) fn new(number: u32, output: &'static mut Output, window: u64, active: bool) -> Self {
         Self {
             active,
@@ -89,7 +90,7 @@ impl Thread {
         }
     }
 
-    /// A translation block of so many instructions begins. Gives the instructions that the thread has begun before.
+    /// A translation block of this many instructions begins. Returns the instructions that the thread has begun before.
     #[inline]
     pub(crate) fn begin_block(&mut self, length: u64) -> u64 {
         self.block_begin += self.block_length;
@@ -99,8 +100,8 @@ impl Thread {
 
     /// The instruction of this index in the present block accesses memory.
     ///
-    /// Nearly always the access before is complete and came as predicted. That way is kept so short that nothing needs to be
-    /// saved on the stack.
+    /// In nearly all cases the access before is complete and was predicted. This path is short, so that it saves
+    /// nothing on the stack.
     #[inline]
     pub(crate) fn access(&mut self, site: u32, index: u64, address: u64, size: u32) {
         let position = self.block_begin + index + 1;
@@ -157,7 +158,7 @@ impl Thread {
 
     fn put_touches(&mut self, touches: Touches) {
         self.flush_pending();
-        // An access or event earlier in this block may already be counted.
+        // An earlier access or event of this block may already be counted.
         let position = self.block_begin.max(self.encoded);
         self.put_event(
             position,
@@ -180,7 +181,7 @@ impl Thread {
         self.event_at(self.block_begin + self.block_length, kind);
     }
 
-    /// Something happened before the present translation block, which has accessed nothing yet.
+    /// An event before the present translation block, which has not accessed anything yet.
     pub(crate) fn event_before_block(&mut self, kind: EventKind) {
         self.event_at(self.block_begin, kind);
     }
@@ -216,7 +217,7 @@ impl Thread {
         self.active = active;
     }
 
-    /// Hands everything over.
+    /// Passes all remaining data to the encoder.
     pub(crate) fn flush(&mut self) {
         self.end_touches();
         self.flush_pending();
@@ -247,7 +248,7 @@ impl Thread {
     #[inline]
     fn encode(&mut self, address: u64, size: u32) {
         let Pending { site, position, .. } = self.pending;
-        // After an event, or where a fault cut a block, the encoder may be ahead of the instruction.
+        // After an event, or where a fault ended a block, the encoder may be ahead of the instruction.
         let mut instructions = position.saturating_sub(self.encoded);
         self.encoded = self.encoded.max(position);
         if instructions > u64::from(u32::MAX) {

@@ -8,9 +8,9 @@
 //!
 //! A thread collects adjacent pages into one range, and the range becomes one event.
 //!
-//! Inside windows the bitmap is not changed: accesses are recorded there, and whoever reads the recording sees the first
+//! Inside windows the bitmap is not changed: accesses are recorded there, and a reader of the recording sees the first
 //! touch. A page that was first touched in a window is reported again when it is touched after the window; the position
-//! of the event says which was first.
+//! of the event shows which came first.
 
 use std::ops::Range;
 use std::sync::OnceLock;

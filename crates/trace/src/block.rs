@@ -1,8 +1,8 @@
-//! What one access is, and the code words that encoder and decoder share.
+//! The data of an access, and the code words of encoder and decoder.
 //!
-//! A block holds consecutive accesses and events of one thread. It is a sequence of tokens, each a varint
-//! `run * 4 + kind`: `run` accesses came as predicted ([`crate::predictor`]), and then something that did not, given
-//! by `kind`. Every block starts with empty predictions, so that it can be read without those before it.
+//! A block holds consecutive accesses and events of one thread. It is a sequence of tokens, each a varint `run * 4 +
+//! kind`: `run` predicted accesses ([`crate::predictor`]), and then one thing that was not predicted, whose kind is
+//! `kind`. Each block starts with empty predictions, so that it can be read without the earlier blocks.
 
 /// One data access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,19 +11,19 @@ pub struct Access {
     pub address: u64,
     /// The instruction that made it, by its virtual address.
     pub pc: u64,
-    /// Instructions that the thread began since its access or event before this one: 0 for a further access of the
-    /// same instruction, 1 for one of the next.
+    /// Instructions that the thread began since its last access or event: 0 for a further access of the same
+    /// instruction, 1 for one of the next.
     pub instructions: u32,
     /// Bytes: a power of two from 1 to 64.
     pub size: u8,
     /// Whether it writes.
     pub write: bool,
-    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. QEMU tells its read and its write as two
-    /// accesses or, of a program with several threads, as one that writes.
+    /// Whether its instruction is atomic: it has a `lock` prefix, or is an `xchg`. QEMU reports its read and its write
+    /// as two accesses or, in a program with several threads, as one write.
     pub locked: bool,
 }
 
-/// What is the same for all accesses that an instruction makes of one kind.
+/// The common properties of all accesses of one kind that an instruction makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The instruction's virtual address.
@@ -38,21 +38,21 @@ pub struct Site {
 
 /// An event follows.
 pub(crate) const KIND_EVENT: u64 = 0;
-/// The bit of a token that says: the site and the instructions before it follow.
+/// The bit of a token for: the site and the instructions before it follow.
 pub(crate) const SITE_MISSED: u64 = 1;
-/// The bit of a token that says: the address follows.
+/// The bit of a token for: the address follows.
 pub(crate) const ADDRESS_MISSED: u64 = 2;
 
 /// The greatest size of an access, in bytes.
 pub(crate) const GREATEST_SIZE: u8 = 64;
 
-/// The bit of a site's byte that says: it writes.
+/// The bit of a site's byte for a write.
 const WRITE_BIT: u8 = 0x80;
-/// The bit of a site's byte that says: its instruction is atomic.
+/// The bit of a site's byte for an atomic instruction.
 const LOCKED_BIT: u8 = 0x40;
 
 impl Site {
-    /// All but the instruction's address in a byte: the size's logarithm and two bits.
+    /// The site without its address, in a byte: the size's logarithm and two bits.
     pub(crate) fn byte(self) -> u8 {
         debug_assert!(self.size.is_power_of_two() && self.size <= GREATEST_SIZE);
         let bit = |bit: u8, set: bool| if set { bit } else { 0 };
@@ -61,7 +61,7 @@ impl Site {
         logarithm | bit(WRITE_BIT, self.write) | bit(LOCKED_BIT, self.locked)
     }
 
-    /// The site at `pc` of which `byte` tells the rest; `None` where it tells no size.
+    /// The site at `pc` with the rest in `byte`; `None` where its size is not valid.
     pub(crate) fn from_byte(pc: u64, byte: u8) -> Option<Self> {
         let size = 1u8.checked_shl(u32::from(byte & !(WRITE_BIT | LOCKED_BIT)))?;
         (size <= GREATEST_SIZE).then_some(Self {

@@ -1,4 +1,4 @@
-//! Variable-length integers: seven bits a byte, the least significant first, the top bit set in all but the last
+//! Variable-length integers: seven bits per byte, the least significant first, the top bit set in all but the last
 //! (LEB128). Signed differences are folded first (0, -1, 1, -2 become 0, 1, 2, 3).
 
 #![expect(clippy::cast_possible_truncation, reason = "a byte takes the lowest bits")]
@@ -6,7 +6,7 @@
 /// The longest variable-length integer, in bytes.
 pub(crate) const LONGEST: usize = 10;
 
-/// Writes `value` at `bytes[at]` and gives the place after it.
+/// Writes `value` at `bytes[at]` and returns the position after it.
 #[inline]
 pub(crate) fn put(bytes: &mut [u8], mut at: usize, mut value: u64) -> usize {
     while value >= 0x80 {
@@ -18,7 +18,7 @@ pub(crate) fn put(bytes: &mut [u8], mut at: usize, mut value: u64) -> usize {
     at + 1
 }
 
-/// Reads an integer at `bytes[*at]` and moves `at` past it. `None` where it is cut off or does not fit 64 bits.
+/// Reads an integer at `bytes[*at]` and moves `at` past it. `None` where it is truncated or does not fit 64 bits.
 #[inline]
 pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
@@ -47,7 +47,7 @@ pub(crate) fn fold(difference: u64) -> u64 {
     (difference << 1) ^ (difference.cast_signed() >> 63).cast_unsigned()
 }
 
-/// The difference that was folded.
+/// Reverses `fold`.
 #[inline]
 pub(crate) fn unfold(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
@@ -69,7 +69,7 @@ mod tests {
         }
 
         #[test]
-        fn an_integer_that_is_cut_off_is_none(value in 128..u64::MAX) {
+        fn a_truncated_integer_is_none(value in 128..u64::MAX) {
             let mut bytes = [0; LONGEST];
             let end = put(&mut bytes, 0, value);
             prop_assert_eq!(get(&bytes[..end - 1], &mut 0), None);

@@ -1,5 +1,4 @@
-//! From a block of bytes to accesses and events. The inverse of [`crate::encoder`], and as trusting as a reader of
-//! files may be: not at all.
+//! Decodes a block of bytes into accesses and events. It is the inverse of [`crate::encoder`], and trusts no input.
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers of sites are below BLOCK_SITES")]
 
@@ -9,15 +8,15 @@ use crate::encoder::{BLOCK_ACCESSES, BLOCK_INSTRUCTIONS, BLOCK_SITES, END};
 use crate::event::{Event, EventKind};
 use crate::predictor::{NO_SITE, Predictor};
 
-/// Accesses a batch: a few times less than the first cache holds.
+/// Accesses per batch: a few times fewer than the first cache holds.
 const BATCH: usize = 1024;
 
-/// What a reader wants of an access.
+/// The form in which a reader gets an access.
 pub trait FromAccess: Copy {
     /// Of this access.
     fn from_access(access: &Access) -> Self;
 
-    /// Of an access that differs only in its address.
+    /// From an access that differs only in its address.
     fn at(self, address: u64) -> Self;
 }
 
@@ -36,9 +35,9 @@ impl FromAccess for Access {
 /// Consecutive accesses and events of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<A = Access> {
-    /// The accesses, or what was made of them.
+    /// The accesses, in the reader's form.
     pub accesses: Vec<A>,
-    /// The events, each with the number of this batch's accesses that come before it.
+    /// The events, each with the number of accesses in this batch before it.
     pub events: Vec<(usize, Event)>,
     /// Instructions after the last access or event, at the end of a block.
     pub instructions: u64,
@@ -71,7 +70,8 @@ impl<A> Batch<A> {
     }
 }
 
-/// Predicted accesses that are decoded one by one before a loop is looked for, and the longest that is found.
+/// The number of predicted accesses that are decoded one by one before a loop is searched, and the longest loop that is
+/// found.
 const LOOP: usize = 16;
 
 struct State {
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// How much a block may hold. Reading ends there, whatever its bytes say: ten bytes can stand for 2^62 accesses.
+/// The limits of a block. Reading ends there for any bytes: ten bytes can encode 2^62 accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) accesses: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Of any block.
+    /// The limits of all blocks.
     pub(crate) const BLOCK: Self = Self {
         accesses: BLOCK_ACCESSES,
         events: u32::MAX,
@@ -115,10 +115,10 @@ impl Limits {
     };
 }
 
-/// Reads one block.
+/// Decodes one block.
 #[derive(Default)]
 pub(crate) struct Decoder {
-    /// What is left of them.
+    /// The remaining limits.
     limits: Limits,
     bytes: Vec<u8>,
     at: usize,
@@ -127,14 +127,14 @@ pub(crate) struct Decoder {
     previous_address: u64,
     previous_pc: u64,
     previous_sequence: u64,
-    /// Predicted accesses before what `kind` tells of.
+    /// Predicted accesses before the one of `kind`.
     run: u64,
     kind: u64,
     ended: bool,
 }
 
 impl Decoder {
-    /// A decoder of `bytes`, which hold no more than `limits`.
+    /// A decoder of `bytes`, which must stay within `limits`.
     pub(crate) fn new(bytes: Vec<u8>, limits: Limits) -> Self {
         Self {
             limits,
@@ -155,12 +155,12 @@ impl Decoder {
         self.ended
     }
 
-    /// By how many accesses the block, when it has ended, fell short of its limit.
+    /// The number of accesses that the block, when it has ended, had less than its limit.
     pub(crate) fn missing_accesses(&self) -> u64 {
         self.limits.accesses
     }
 
-    /// Replaces what is in `batch` by what comes next. Says what is wrong with the block, if anything.
+    /// Replaces the content of `batch` by the next one. Returns the error of the block, if it has one.
     pub(crate) fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<(), &'static str> {
         batch.clear();
         while !self.ended && batch.accesses.len() < BATCH && batch.events.len() < BATCH {
@@ -190,8 +190,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// The accesses that came as predicted, as many as fit. The first ones lead into a loop, if there is one, of which whole
-    /// rounds are made at once.
+    /// The predicted accesses, as many as fit. If the first ones lead into a loop, its whole rounds are decoded at
+    /// once.
     #[inline]
     fn take_run<A: FromAccess>(&mut self, accesses: &mut Vec<A>) -> Result<(), &'static str> {
         let count = self.run.min((BATCH - accesses.len()) as u64) as usize;
@@ -207,7 +207,7 @@ impl Decoder {
         self.take_predicted(count - LOOP - taken, accesses)
     }
 
-    /// So many predicted accesses, one after the other.
+    /// This many predicted accesses, one after the other.
     fn take_predicted<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>) -> Result<(), &'static str> {
         let mut current = self.previous_site as usize;
         let Some(mut next) = self.sites.get(current).map(|state| state.predictor.following()) else {
@@ -228,8 +228,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// At most so many predicted accesses, in whole rounds of the loop that the last one is in; how many. In a loop every site
-    /// is followed by another, the last by the first, and nothing needs to be looked up from round to round.
+    /// At most this many predicted accesses, in whole rounds of the loop that contains the last one; returns the
+    /// number. In a loop each site is followed by another, the last by the first, so no look-ups are needed from round
+    /// to round.
     fn take_rounds<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>) -> usize {
         let Some((length, first)) = self.loop_from(self.previous_site) else {
             return 0;
@@ -255,7 +256,8 @@ impl Decoder {
         rounds * length
     }
 
-    /// The length of the loop that goes from a site back to it, and the access that it begins with; `None` where it is longer
+    /// The length of the loop from a site back to it, and its first access; `None` where it is longer than `LOOP` or
+    /// there is none.
     /// than `LOOP` or none.
     fn loop_from(&self, begin: u32) -> Option<(usize, Access)> {
         let mut site = begin;
@@ -309,7 +311,7 @@ impl Decoder {
         Ok(state.access(address, instructions))
     }
 
-    /// A new site. Its first address is told as the difference from the access before, whatever its site.
+    /// A new site. Its first address is coded as the difference from the last access of any site.
     fn define(&mut self) -> Result<(), &'static str> {
         if self.sites.len() == BLOCK_SITES as usize || self.kind & ADDRESS_MISSED == 0 {
             return Err("a site that cannot be");
@@ -359,7 +361,7 @@ impl Decoder {
     }
 }
 
-/// No token has been read of which something is left to do.
+/// No token is read whose work is not complete.
 const FETCH: u64 = u64::MAX;
 const CUT_OFF: &str = "a block ends too early";
 

@@ -1,11 +1,11 @@
-//! From accesses and events to a block of bytes.
+//! Encodes accesses and events into a block of bytes.
 //!
-//! The encoder is called once an access, by the program that is being recorded, so it does little: it looks up the
-//! site, compares with the predictions, and in most cases adds one to a counter.
+//! The recorded program calls the encoder once per access, so it does little: it looks up the site, compares with the
+//! predictions, and in most cases adds one to a counter.
 //!
-//! What it has written lies in an [`Output`], which the recorder keeps in memory shared with `pinfold record`: when
-//! the recorded program is killed, pinfold finishes the block (`Output::finished`). So the output's state is one
-//! number that is stored at once.
+//! It writes to an [`Output`], which the recorder keeps in memory shared with `pinfold record`: when the recorded
+//! program is killed, pinfold completes the block (`Output::finished`). So the output's state is one number that is
+//! stored at once.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -19,20 +19,21 @@ use crate::predictor::{NO_SITE, Predictor};
 
 /// The most accesses in a block.
 pub const BLOCK_ACCESSES: u64 = 1 << 18;
-/// The most instructions in a block: no thread runs for the three days that QEMU takes for these without an access or event.
+/// The most instructions in a block: QEMU takes three days for these, and no thread runs so long without an access or
+/// event.
 pub(crate) const BLOCK_INSTRUCTIONS: u64 = 1 << 48;
 /// The most bytes in a block before compression.
 pub const BLOCK_CAPACITY: usize = 256 << 10;
-/// The most sites in a block, which bounds the tables of a reader.
+/// The most sites in a block, which limits the tables of a reader.
 pub(crate) const BLOCK_SITES: u32 = 1 << 16;
-/// The most bytes that one access or event adds, the end of the block included: the token, the end's token, and the
+/// The most bytes that one access or event adds, including the end of the block: the token, the end's token, and the
 /// longer of an event and a new site with its address.
 const MARGIN: usize = 3 * bytes::LONGEST + 1 + Event::LONGEST;
 
-/// The code of the end of a block, among those of events.
+/// The code of the end of a block, one of those of events.
 pub(crate) const END: u8 = 0;
 
-/// A block in the making.
+/// An unfinished block.
 #[repr(C)]
 pub struct Output {
     /// The recording's number of the thread.
@@ -59,7 +60,7 @@ impl Output {
         })
     }
 
-    /// The thread, the instructions before, and the finished bytes, of a block whose encoder was stopped anywhere.
+    /// The thread, the instructions before, and the finished bytes of a block whose encoder was stopped at any point.
     /// `None` if it is empty. The instructions after the last access or event are lost.
     pub fn salvaged(&self) -> Option<(u32, u64, Vec<u8>)> {
         if self.progress == 0 {
@@ -73,7 +74,7 @@ impl Output {
         Some((u32::try_from(self.thread).ok()?, self.first_instruction, block))
     }
 
-    /// A block as it lies in memory, in this machine's byte order: `SLOT` bytes or more. `None` if they are fewer.
+    /// A block in memory, in this machine's byte order: `SLOT` bytes or more. `None` if they are fewer.
     pub fn from_memory(memory: &[u8]) -> Option<Box<Self>> {
         let word = |at: usize| Some(u64::from_ne_bytes(memory.get(at..at + 8)?.try_into().ok()?));
         let mut output = Self::boxed();
@@ -89,10 +90,10 @@ fn put_end(block: &mut [u8], at: usize, run: u64, instructions: u64) -> usize {
     bytes::put(block, at + 1, instructions)
 }
 
-/// What the encoder knows of a site that its caller has numbered.
+/// The encoder's data of a site with a number of the caller's.
 #[derive(Clone, Copy)]
 struct State {
-    /// The block in which the site has `local` and its predictions.
+    /// The block in which `local` and the predictions of the site are valid.
     block: u64,
     predictor: Predictor,
     local: u32,
@@ -123,7 +124,7 @@ pub struct Encoder<'output> {
     instructions: u64,
 }
 
-/// A block that is full or was ended.
+/// Whether the block is full or was ended.
 pub struct Finished<'encoder> {
     pub(crate) thread: u32,
     pub(crate) first_instruction: u64,
@@ -158,8 +159,8 @@ impl<'output> Encoder<'output> {
         self.accesses == 0 && self.events == 0
     }
 
-    /// Adds an access if it came as predicted and does not fill the block; whether it was added. That is what most accesses do,
-    /// and what recording costs is mostly this.
+    /// Adds an access if it was predicted and does not fill the block; returns whether it was added. Most accesses take
+    /// this path, and most of the cost of recording is here.
     #[inline]
     pub fn predicted(&mut self, number: u32, size: u8, address: u64, instructions: u64) -> bool {
         let Some(previous) = self.sites.get(self.previous_site as usize) else {
@@ -186,9 +187,9 @@ impl<'output> Encoder<'output> {
         true
     }
 
-    /// Adds an access of `size` bytes. `number` is the caller's number of the site's instruction and whether it
-    /// writes, dense from 0; `site` is asked where the block has not seen the site yet. Says whether the block is
-    /// full: the next call must be `finish`.
+    /// Adds an access of `size` bytes. `number` is the caller's number of the site's instruction and whether it writes,
+    /// consecutive from 0; `site` is called if the block has no such site yet. Returns whether the block is full: the
+    /// next call must be `finish`.
     #[inline]
     pub fn access(
         &mut self,
@@ -258,7 +259,7 @@ impl<'output> Encoder<'output> {
         if index >= self.sites.len() {
             self.sites.resize((index + 1).next_power_of_two(), UNKNOWN);
         }
-        // Before the new site takes its place: an instruction whose accesses differ in size follows upon itself.
+        // Before the new site is stored: an instruction whose accesses differ in size follows itself.
         if let Some(previous) = self.sites.get_mut(self.previous_site as usize) {
             previous.predictor.next = self.locals;
             previous.predictor.next_instructions = instructions;
@@ -273,7 +274,7 @@ impl<'output> Encoder<'output> {
         self.locals += 1;
     }
 
-    /// Adds an event. Says whether the block is full: the next call must be `finish`.
+    /// Adds an event. Returns whether the block is full: the next call must be `finish`.
     pub fn event(&mut self, event: &Event) -> bool {
         let mut at = self.put_token(KIND_EVENT);
         let output = &mut self.output.bytes;
@@ -322,7 +323,7 @@ impl<'output> Encoder<'output> {
         self.instructions = 0;
     }
 
-    /// Of the access before in this block; 0 for the first.
+    /// The address of the last access in this block; 0 for the first.
     fn previous_address(&self) -> u64 {
         let previous = self.sites.get(self.previous_site as usize);
         previous.map_or(0, |state| state.predictor.last())
@@ -339,7 +340,7 @@ impl<'output> Encoder<'output> {
         bytes::put(&mut self.output.bytes, at, run << 2 | kind)
     }
 
-    /// The bytes up to `length` count from now on.
+    /// The bytes up to `length` are valid from now on.
     fn commit(&mut self, length: usize) {
         self.output.progress = (length as u64) << 32;
     }

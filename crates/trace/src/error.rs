@@ -9,51 +9,51 @@ pub enum TraceError {
     /// The file cannot be opened, read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is something else.
     #[error("{} is no recording: it does not begin with the mark of one", path.display())]
     NotARecording {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// The file is of a version that this reader does not know.
+    /// This reader does not know the version of the file.
     #[error("{} is a recording of format version {found}; this pinfold reads versions {} and {}: record the program again, or use the pinfold that recorded it", path.display(), crate::file::OLDEST_VERSION, crate::FORMAT_VERSION)]
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
     },
-    /// It does not tell what was mapped where.
-    #[error("{} is a recording of format version {version}, which does not tell what was mapped where: record the program again", path.display())]
+    /// It has no mappings.
+    #[error("{} is a recording of format version {version}, which has no mappings: record the program again", path.display())]
     NoMappings {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         version: u32,
     },
-    /// There are more threads than pairs of them can be counted of.
-    #[error("{} holds {threads} threads; who communicates with whom can be counted of {most} at most", path.display())]
+    /// There are too many threads for counts of all pairs.
+    #[error("{} holds {threads} threads; the communication of threads can be counted for at most {most}", path.display())]
     TooManyThreads {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its threads.
         threads: usize,
-        /// The most that there may be.
+        /// The largest number of threads.
         most: usize,
     },
-    /// The file is damaged or cut off.
-    #[error("{} is damaged at byte {offset}: {what}; what precedes can still be read with --salvage", path.display())]
+    /// The file is damaged or truncated.
+    #[error("{} is damaged at byte {offset}: {what}; --salvage reads what precedes the damage", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where the part that is damaged begins, in bytes from the file's beginning.
+        /// The offset of the damaged part, in bytes from the file's beginning.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What orders threads, and what changes what memory is.
+//! Events that order threads, or change the address space.
 
 use crate::bytes;
 
@@ -10,22 +10,22 @@ pub const NO_PARENT: u32 = u32::MAX;
 pub struct Event {
     /// Position in the order of all events of all threads.
     pub sequence: u64,
-    /// Instructions that the thread began since its access or event before this one.
+    /// Instructions that the thread began since its last access or event.
     pub instructions: u64,
-    /// What happened.
+    /// The event.
     pub kind: EventKind,
 }
 
 macro_rules! event_kinds {
     ($($(#[$documentation:meta])* $name:ident = $code:literal { $($(#[$field_documentation:meta])* $field:ident),* })*) => {
-        /// What can happen.
+        /// The kinds of events.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EventKind {
             $($(#[$documentation])* $name { $($(#[$field_documentation])* $field: u64),* },)*
         }
 
         impl EventKind {
-            /// The number by which a recording names this kind.
+            /// The number of this kind in a recording.
             pub(crate) fn code(&self) -> u8 {
                 match self { $(Self::$name { .. } => $code,)* }
             }
@@ -59,7 +59,8 @@ event_kinds! {
     }
     /// The thread ends.
     ThreadEnd = 2 {
-        /// The word that is set to 0, and whose waiters are woken, when the thread is gone; 0 if there is none.
+        /// The word that the kernel sets to 0, and whose waiters it wakes, when the thread has ended; 0 if there is
+        /// none.
         futex
     }
     /// The thread has created another.
@@ -76,30 +77,30 @@ event_kinds! {
     FutexWaitEnd = 5 {
         /// The futex word.
         address,
-        /// 0 if the thread was woken, else the error number: it did not wait at all (EAGAIN, 11), it waited for as
-        /// long as it wanted (ETIMEDOUT, 110), or a signal came (EINTR, 4).
+        /// 0 if the thread was woken, else the error number: it did not wait at all (EAGAIN, 11), its time limit ended
+        /// (ETIMEDOUT, 110), or a signal came (EINTR, 4).
         error
     }
     /// The thread is about to wake threads that wait for a futex.
     FutexWake = 6 {
         /// The futex word.
         address,
-        /// The greatest number of threads to be woken.
+        /// The largest number of threads to wake.
         limit
     }
-    /// A parallel region begins, in the thread that came upon it.
+    /// A parallel region begins, in the encountering thread.
     RegionBegin = 7 {
-        /// Which region: the address of the function that the compiler made of its body, or of the call.
+        /// The region: the address of the function that the compiler made of its body, or of the call.
         region,
-        /// The threads that were asked for; 0 where the runtime chooses.
+        /// The requested number of threads; 0 where the runtime chooses.
         threads
     }
-    /// A parallel region has ended, in the thread that came upon it.
+    /// A parallel region has ended, in the encountering thread.
     RegionEnd = 8 {
-        /// Which region.
+        /// The region.
         region
     }
-    /// The thread has come to a barrier of its team.
+    /// The thread has reached a barrier of its team.
     BarrierBegin = 9 {}
     /// The thread has left a barrier of its team.
     BarrierEnd = 10 {}
@@ -107,24 +108,24 @@ event_kinds! {
     WindowBegin = 11 {}
     /// From here on accesses are not recorded; instructions and events are.
     WindowEnd = 12 {}
-    /// Pages are gone: memory that appears at these addresses later is new. In recordings of version 2 they may still be
-    /// mapped.
+    /// Pages are unmapped: memory that appears at these addresses later is new. In recordings of version 2 they may
+    /// still be mapped.
     Unmap = 13 {
         /// The first byte.
         address,
         /// Bytes.
         length
     }
-    /// Nothing but instructions, more of them than an access can tell.
+    /// Only instructions, more than an access can encode.
     Compute = 14 {}
     /// The thread begins its share of a parallel region.
     WorkBegin = 15 {
-        /// Which region.
+        /// The region.
         region
     }
     /// The thread has ended its share of a parallel region.
     WorkEnd = 16 {
-        /// Which region.
+        /// The region.
         region
     }
     /// Pages are discarded and stay mapped: they are new when they are touched again.
@@ -134,26 +135,26 @@ event_kinds! {
         /// Bytes.
         length
     }
-    /// Something is mapped, in place of what was there.
+    /// A mapping, which replaces earlier ones at these addresses.
     Map = 18 {
         /// The first byte.
         address,
         /// Bytes.
         length,
-        /// What may be done there: 1 read, 2 write, 4 execute.
+        /// The permissions: 1 read, 2 write, 4 execute.
         protection,
         /// What backs it: a [`Backing`](crate::Backing) by its number.
         backing,
-        /// The place in the file, in bytes; 0 where there is none.
+        /// The offset in the file, in bytes; 0 where there is none.
         offset
     }
-    /// What may be done with pages changes.
+    /// The permissions of pages change.
     Protect = 19 {
         /// The first byte.
         address,
         /// Bytes.
         length,
-        /// As of a mapping.
+        /// The permissions.
         protection
     }
     /// A mapping moves, or becomes longer or shorter (`mremap`).
@@ -167,12 +168,12 @@ event_kinds! {
         /// Its bytes now.
         length
     }
-    /// The end of the heap (`brk`); the first such event tells the heap's begin as well.
+    /// The end of the heap (`brk`); the first such event is also the heap's begin.
     Break = 21 {
-        /// The byte after the heap's last.
+        /// The byte after the heap's last one.
         address
     }
-    /// Where the first thread's stack is.
+    /// The place of the first thread's stack.
     Stack = 22 {
         /// A byte in it.
         address
@@ -190,7 +191,7 @@ event_kinds! {
 }
 
 impl Event {
-    /// The most bytes that an event takes: its code, and the variable-length integers, of which five are values.
+    /// The most bytes of an event: its code, and the variable-length integers, of which five are values.
     pub(crate) const LONGEST: usize = 1 + 7 * bytes::LONGEST;
 }
 

@@ -1,6 +1,6 @@
-//! What a recording's file is made of: a header, then frames. docs/formats.md describes it for other readers.
+//! The parts of a recording's file: a header, then frames. docs/formats.md describes it for other readers.
 //!
-//! All numbers are little-endian. Each part carries its length and a checksum, so that a file can be walked from its
+//! All numbers are little-endian. Each part has its length and a checksum, so that a file can be read from its
 //! beginning to the first damage.
 
 use crate::place::Functions;
@@ -19,7 +19,7 @@ pub(crate) const VERSION_WITH_FIRST_TOUCHES: u32 = 4;
 
 /// The first bytes of every recording.
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"PINFTRC\n";
-/// What precedes the header's text: magic, version, length, checksum of the text.
+/// The bytes before the header's text: magic, version, length, checksum of the text.
 pub(crate) const PREFIX: usize = 20;
 /// The longest header text, in bytes.
 pub(crate) const LONGEST_HEADER: u32 = 16 << 20;
@@ -29,36 +29,36 @@ pub(crate) const FRAME: usize = 56;
 /// What was recorded, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Who made the recording: `pinfold 0.1.0`.
+    /// The program that made the recording: `pinfold 0.1.0`.
     pub recorder: String,
     /// The program's instruction set: `x86_64`.
     pub architecture: String,
     /// The bytes of a page.
     pub page_size: u64,
-    /// The command, as it was given.
+    /// The command as given.
     pub command: Vec<String>,
-    /// The file that was run for it: the command's program, or its interpreter where it is a script.
+    /// The executed file: the command's program, or its interpreter where it is a script.
     pub program: String,
-    /// Which part of the run was recorded; `None` for all of it.
+    /// The recorded part of the run; `None` for all of it.
     pub window: Option<Window>,
 }
 
-/// Which part of a run is recorded.
+/// The recorded part of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
-    /// A stretch of instructions, counted over all threads together.
+    /// A range of instructions, counted over all threads together.
     Instructions {
         /// Instructions that pass before it.
         from: u64,
         /// Its length; `None`: to the end.
         length: Option<u64>,
-        /// From the beginning of one stretch to that of the next; `None`: there is one.
+        /// From the beginning of one range to that of the next; `None`: there is one.
         every: Option<u64>,
     },
     /// Executions of a parallel region.
     Region {
-        /// Which region.
+        /// The region.
         region: Region,
         /// One in this number of its executions, the first among them.
         every: u64,
@@ -81,7 +81,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// Which parallel region.
+/// The identification of a parallel region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Region {
@@ -89,7 +89,7 @@ pub enum Region {
     Number(u64),
     /// By the address of its function.
     Address(u64),
-    /// By the functions that it is in. These may be several regions.
+    /// By the functions that contain it. These may have several regions.
     Functions(Functions),
 }
 
@@ -105,18 +105,18 @@ impl fmt::Display for Region {
     }
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
     /// Accesses and events of a thread, compressed.
     Block,
-    /// That there is a thread, its kernel id and its parent.
+    /// A thread, with its kernel id and its parent.
     Thread,
-    /// Where the code of a parallel region lies.
+    /// The place of a parallel region's code.
     Region,
     /// A file that was mapped.
     File,
-    /// That the recording is complete.
+    /// The end mark of a complete recording.
     End,
 }
 
@@ -168,7 +168,7 @@ impl Frame {
         bytes
     }
 
-    /// The frame that these bytes begin with; `None` if it is of no known kind.
+    /// The frame that these bytes begin with; `None` if its kind is unknown.
     pub(crate) fn from_bytes(bytes: &[u8; FRAME]) -> Option<Self> {
         let kinds = [
             FrameKind::Block,
@@ -194,7 +194,7 @@ impl Frame {
     }
 }
 
-/// Where a block lies in its file, and what it holds.
+/// The place of a block in its file, and its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEntry {
     /// Bytes from the file's beginning to the block's frame.

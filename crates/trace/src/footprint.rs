@@ -1,18 +1,18 @@
-//! Which lines, or pages, which threads have read and written, in bounded memory.
+//! The lines or pages that each thread has read and written, in bounded memory.
 //!
-//! Up to a limit all lines are kept, and counts are exact. Beyond it a line is kept if its hash is below a threshold,
-//! which is halved, and the lines above it are dropped, whenever the table is full again (the fixed-size sampling of
-//! Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015, section 3.2). Counts are then scaled up:
-//! with 100,000 lines kept, the error of a share of them is well below a percent.
+//! Up to a limit all lines are stored, and counts are exact. Beyond it a line is stored only if its hash is below a
+//! threshold. Whenever the table is full, the threshold is halved and the lines above it are removed (the fixed-size
+//! sampling of Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015, section 3.2). Counts are then
+//! scaled up: with 100,000 lines stored, the error of a share of them is well below a percent.
 
 #![expect(clippy::cast_possible_truncation, reason = "there are fewer lines than MOST_WORDS")]
 
 use std::collections::HashMap;
 
-/// The most words of thread sets that are kept: 128 MiB.
+/// The most words of thread sets: 128 MiB.
 const MOST_WORDS: usize = 1 << 24;
 
-/// A hash whose upper bits are as good as random: the finaliser of splitmix64 (Steele et al., OOPSLA 2014).
+/// A hash whose upper bits are nearly random: the finaliser of splitmix64 (Steele et al., OOPSLA 2014).
 pub(crate) fn hash(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -23,20 +23,20 @@ pub(crate) fn hash(value: u64) -> u64 {
 pub(crate) struct Footprint {
     /// The binary logarithm of a line's bytes.
     shift: u32,
-    /// Of each line, its place in `sets`.
+    /// The position of each line in `sets`.
     lines: HashMap<u64, u32>,
-    /// Of each line, the threads that have read it and the threads that have written it, one bit a thread.
+    /// For each line, the threads that have read it and the threads that have written it, one bit per thread.
     sets: Vec<u64>,
     words: usize,
-    /// One line in `2^halvings` is kept.
+    /// One line in `2^halvings` is stored.
     halvings: u32,
     most_words: usize,
-    /// The line and thread seen last, with the bits that were set: most accesses go where the one before went.
+    /// The last line and thread, with the bits that were set: most accesses are to the same line as the one before.
     last: (u64, usize, u64),
 }
 
 impl Footprint {
-    /// Nothing is touched yet by any of `threads` threads. A line has `1 << shift` bytes.
+    /// No touched lines, for `threads` threads. A line has `1 << shift` bytes.
     pub(crate) fn new(shift: u32, threads: usize) -> Self {
         Self {
             shift,
@@ -49,7 +49,7 @@ impl Footprint {
         }
     }
 
-    /// A thread, by its place among the threads, touches `size` bytes.
+    /// A thread, by its position among the threads, touches `size` bytes.
     #[inline]
     pub(crate) fn touch(&mut self, thread: usize, address: u64, size: u8, write: bool) {
         let first = address >> self.shift;
@@ -102,7 +102,7 @@ impl Footprint {
         }
     }
 
-    /// Whether counts are exact, and not estimates.
+    /// Whether counts are exact, not estimates.
     pub(crate) fn is_exact(&self) -> bool {
         self.halvings == 0
     }
@@ -134,7 +134,7 @@ impl Footprint {
         counts.into_iter().map(|count| self.scaled(count)).collect()
     }
 
-    /// The lines that two threads or more have touched, and those among them that one has written.
+    /// The lines that two threads or more have touched, and the number of those that one has written.
     pub(crate) fn shared(&self) -> (u64, u64) {
         let (mut shared, mut written_and_shared) = (0, 0);
         for (readers, writers) in self.each() {
@@ -149,8 +149,8 @@ impl Footprint {
         (self.scaled(shared), self.scaled(written_and_shared))
     }
 
-    /// For each writer (row) and reader (column) the lines that the one has written and the other, not the same, has
-    /// read.
+    /// For each writer (row) and another thread as reader (column), the lines that the one has written and the other
+    /// has read.
     pub(crate) fn communication(&self, threads: usize) -> Vec<Vec<u64>> {
         let mut counts = vec![vec![0_usize; threads]; threads];
         for (readers, writers) in self.each() {

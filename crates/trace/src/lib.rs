@@ -1,13 +1,13 @@
-//! Recordings: the data accesses of a program's threads, and what orders the threads.
+//! Recordings: the data accesses of a program's threads, and the events that order the threads.
 //!
-//! A recording is made by the plugin in `crates/plugin` while the program runs under qemu-user, and read by the
-//! simulator and by `pinfold trace`. docs/formats.md describes the file. In the order in which data flow:
+//! The plugin in `crates/plugin` makes a recording while the program runs under qemu-user. The simulator and `pinfold
+//! trace` read it. docs/formats.md describes the file. In the order of the data flow:
 //!
-//! - [`Encoder`] turns one thread's accesses and events into a block of bytes, predicting each from those before;
-//! - [`Writer`] compresses blocks, guards them with a checksum and appends them to a file;
-//! - [`Recording`] opens a file, strictly or saving what precedes a damage, and hands out a [`ThreadReader`] for each
-//!   thread, which gives the accesses back in batches;
-//! - [`Summary`], [`Metrics`] and [`Mappings`] are what can be said about a recording without any machine.
+//! - [`Encoder`] encodes one thread's accesses and events into a block of bytes, and predicts each from those before;
+//! - [`Writer`] compresses blocks, adds a checksum and appends them to a file;
+//! - [`Recording`] opens a file, either completely or up to a damage, and has a [`ThreadReader`] for each thread, which
+//!   returns the accesses in batches;
+//! - [`Summary`], [`Metrics`] and [`Mappings`] are properties of a recording that do not depend on a machine.
 
 mod block;
 mod bytes;

@@ -1,20 +1,20 @@
-//! What was mapped where in the recorded program, and which thread accessed which page how often.
+//! The mappings of the recorded program, and the accesses of each thread by page.
 //!
-//! 1. The events that change the address space are collected from all threads and put in their order.
+//! 1. The events that change the address space are collected from all threads and put in order.
 //! 2. Accesses are counted by page and thread.
-//! 3. The address space is taken at the moment at which what is mapped has the most accesses of the whole recording: a
-//!    program gives its memory back before it ends.
+//! 3. The result is the address space at the time when its mappings have the most accesses of the whole recording: a
+//!    program unmaps its memory before it ends.
 //!
-//! Known limits: time is not told apart in the counts: where a program maps the same addresses anew, accesses count together. qemu-user
-//! maps ever higher addresses, so that this takes a program that says where, or the heap. Memory that was attached by `shmat`
-//! belongs to no area.
+//! Known limits: the counts do not distinguish times. If a program maps the same addresses again, the accesses of both
+//! mappings are added. qemu-user maps ever higher addresses, so this happens only with addresses that the program
+//! chooses, or in the heap. Memory that was attached by `shmat` belongs to no area.
 
 use crate::{Batch, Event, EventKind, MappedFile, Recording, TraceError};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-/// Bytes of a page: those of x86-64, which is what is recorded.
+/// Bytes of a page: those of x86-64, the recorded architecture.
 const PAGE: u64 = 4096;
 
 const WRITE: u64 = 2;
@@ -22,33 +22,34 @@ const WRITE: u64 = 2;
 /// What backs a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backing {
-    /// Private memory, where the kernel put it.
+    /// Private memory, at an address that the kernel chose.
     Anonymous,
     /// Private memory, at an address that the program chose.
     AnonymousFixed,
     /// Memory without a file that processes share.
     Shared,
-    /// Memory without a file that was there when the program began: QEMU's own, as far as nothing else is known of it.
+    /// Memory without a file that existed when the program began: QEMU's own, unless more is known of it.
     Found,
     /// The first thread's stack.
     Stack,
     /// The heap (`brk`).
     Heap,
-    /// Private memory that adjoins the last mapping of a file and belongs to it: what is zero when the program begins.
+    /// Private memory that is adjacent to the last mapping of a file and belongs to it: the data that are zero when the
+    /// program begins.
     BehindFile(PathBuf),
     /// A file.
     File(PathBuf),
 }
 
 impl Backing {
-    /// The number in `EventKind::Map` of memory without a file; of a file, `FILES` and its own number.
+    /// The number in `EventKind::Map` of memory without a file; for a file, `FILES` plus its own number.
     const NUMBERED: [Self; 4] = [Self::Anonymous, Self::AnonymousFixed, Self::Shared, Self::Found];
-    /// The number of memory that was there when the program began.
+    /// The number of memory that existed when the program began.
     pub const FOUND: u64 = 3;
     /// The number of the first file.
     pub const FILES: u64 = Self::NUMBERED.len() as u64;
 
-    /// The number of memory without a file, which is shared or private, and at an address of the program's choice or not.
+    /// The number of memory without a file: shared or private, at a chosen address or not.
     pub fn number(shared: bool, fixed: bool) -> u64 {
         match (shared, fixed) {
             (false, false) => 0,
@@ -66,7 +67,7 @@ impl Backing {
     }
 }
 
-/// In words, as in `/proc/PID/maps` where that has any.
+/// As text, as in `/proc/PID/maps` where that has one.
 impl std::fmt::Display for Backing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -92,17 +93,17 @@ impl Serialize for Backing {
 pub struct Area {
     /// Its first byte.
     pub start: u64,
-    /// The byte after its last.
+    /// The byte after its last one.
     pub end: u64,
     /// What backs it.
     pub backing: Backing,
-    /// Its place in the file, or in the anonymous mapping that it is a part of, in bytes.
+    /// Its offset in the file, or in the anonymous mapping that it is a part of, in bytes.
     pub offset: u64,
     /// Whether it may be written.
     pub writable: bool,
-    /// Whether anything may be done with it.
+    /// Whether it is accessible.
     pub accessible: bool,
-    /// Its place in the order in which mappings were made; parts of one mapping have the same.
+    /// Its position in the order in which mappings were made; parts of one mapping have the same.
     pub order: u64,
     /// The accesses of all threads.
     pub accesses: u64,
@@ -120,7 +121,7 @@ pub struct PageAccesses {
 /// The address space of the recorded program, and its accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mappings {
-    /// By address, none twice.
+    /// By address, without overlap.
     pub areas: Vec<Area>,
     /// The pages with accesses, by address.
     pub pages: Vec<PageAccesses>,
@@ -147,13 +148,13 @@ impl Mappings {
     }
 }
 
-/// Makes `Mappings` of accesses and events.
+/// Collects `Mappings` from accesses and events.
 #[derive(Default)]
 pub(crate) struct Mapper {
     changes: Vec<(u64, EventKind)>,
     pages: HashMap<u64, Vec<(u32, u64)>>,
-    /// The thread and page of the last accesses, and how many of them are not in `pages` yet: most go where the one before
-    /// went.
+    /// The thread and page of the last accesses, and the number of them that are not in `pages` yet: most accesses are
+    /// to the same page as the one before.
     run: (u32, u64, u64),
 }
 
@@ -182,7 +183,7 @@ impl Mapper {
         }
     }
 
-    /// Something happens.
+    /// An event happens.
     pub(crate) fn event(&mut self, event: &Event) {
         if matches!(
             event.kind,
@@ -197,7 +198,7 @@ impl Mapper {
         }
     }
 
-    /// What all of that comes to.
+    /// The result.
     pub(crate) fn finish(mut self, files: &[MappedFile]) -> Mappings {
         self.end_run();
         self.changes.sort_unstable_by_key(|&(sequence, _)| sequence);
@@ -227,7 +228,7 @@ impl Mapper {
         let (mut best, mut most, mut at) = (0, 0, 0);
         replayed(&self.changes, &mut |accesses| {
             at += 1;
-            // Of equal moments the last: what was set up without accesses is there, too.
+            // The last one of equal times: it also has mappings without accesses.
             if accesses >= most {
                 (best, most) = (at, accesses);
             }
@@ -241,7 +242,7 @@ impl Mapper {
     }
 }
 
-/// How many accesses there are below each page.
+/// The number of accesses below each page.
 struct Sums {
     addresses: Vec<u64>,
     before: Vec<u64>,
@@ -285,7 +286,7 @@ struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Gives by how much the accesses to what is mapped become more.
+    /// Returns by how much the accesses to mapped memory grow.
     fn change(&mut self, order: u64, change: EventKind, files: &[MappedFile], sums: &Sums) -> i128 {
         match change {
             EventKind::Map {
@@ -366,7 +367,7 @@ impl AddressSpace {
         i128::from(accesses)
     }
 
-    /// Takes out what lies between two addresses; gives that, and its accesses.
+    /// Removes the mappings between two addresses; returns them and their accesses.
     fn cut(&mut self, start: u64, end: u64, sums: &Sums) -> (Vec<(u64, Part)>, i128) {
         if start >= end {
             return (vec![], 0);
@@ -386,7 +387,7 @@ impl AddressSpace {
         (taken, i128::from(accesses))
     }
 
-    /// Makes two of the part around an address.
+    /// Splits the part that contains an address.
     fn split(&mut self, at: u64) {
         let Some((&start, part)) = self.parts.range_mut(..at).next_back() else {
             return;

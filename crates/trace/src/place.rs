@@ -1,5 +1,5 @@
-//! Where the code of a parallel region lies: in which file, and where in it. So a region has a name wherever the
-//! loader put the file.
+//! The place of a parallel region's code: the file, and the offset in it. So a region has a name at any address where
+//! the loader puts the file.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -9,23 +9,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the code of a parallel region lies.
+/// The place of a parallel region's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionPlace {
-    /// The region's identity, as events have it.
+    /// The region's identity, as in events.
     pub identity: u64,
     /// The file that the program had mapped there.
     pub file: PathBuf,
-    /// The identity's place in the file, in bytes.
+    /// The identity's offset in the file, in bytes.
     pub offset: u64,
-    /// The file's size then, in bytes.
+    /// The file's size when it was recorded, in bytes.
     pub file_size: u64,
-    /// When the file had been changed last, in seconds since 1970.
+    /// The time of its last change, in seconds since 1970.
     pub file_modified: i64,
 }
 
 impl RegionPlace {
-    /// Whether this is still the file that was recorded, as far as size and time tell.
+    /// Whether the file is still the recorded one, by its size and time.
     pub fn is_of(&self, file: &Metadata) -> bool {
         (file.size(), file.mtime()) == (self.file_size, self.file_modified)
     }
@@ -55,18 +55,18 @@ impl RegionPlace {
 /// A file that the program mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedFile {
-    /// The number by which mappings name it.
+    /// Its number in mappings.
     pub number: u64,
     /// Its name.
     pub file: PathBuf,
-    /// Its size then, in bytes.
+    /// Its size when it was recorded, in bytes.
     pub size: u64,
-    /// When it had been changed last, in seconds since 1970.
+    /// The time of its last change, in seconds since 1970.
     pub modified: i64,
 }
 
 impl MappedFile {
-    /// Whether this is still the file that was recorded, as far as size and time tell.
+    /// Whether the file is still the recorded one, by its size and time.
     pub fn is_of(&self, file: &Metadata) -> bool {
         (file.size(), file.mtime()) == (self.size, self.modified)
     }
@@ -86,7 +86,7 @@ impl MappedFile {
     }
 }
 
-/// Numbers, and behind them a file's name.
+/// Numbers, followed by a file's name.
 fn to_bytes<const N: usize>(numbers: [u64; N], file: &Path) -> Vec<u8> {
     let name = file.as_os_str().as_bytes();
     let numbers = numbers.into_iter().flat_map(u64::to_le_bytes);
@@ -99,19 +99,19 @@ fn from_bytes<const N: usize>(bytes: &[u8]) -> Option<([u64; N], PathBuf)> {
     Some((std::array::from_fn(number), OsString::from_vec(name.to_vec()).into()))
 }
 
-/// The code of functions, by its place in a file.
+/// The code of functions, by its offsets in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Functions {
-    /// What the user called them.
+    /// The name that the user gave.
     pub name: String,
     /// The file, without symbolic links.
     pub file: PathBuf,
-    /// Where in the file their code lies, in bytes.
+    /// The parts of the file with their code, in bytes.
     pub ranges: Vec<Range<u64>>,
 }
 
 impl Functions {
-    /// Whether a region's code is in them.
+    /// Whether they contain a region's code.
     pub fn hold(&self, place: &RegionPlace) -> bool {
         place.file == self.file && self.ranges.iter().any(|range| range.contains(&place.offset))
     }
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_comes_back_and_what_is_cut_off_does_not() {
+    fn a_place_is_read_back_and_a_truncated_one_is_not() {
         let bytes = place(0x1234).to_bytes();
         assert_eq!(RegionPlace::from_bytes(&bytes), Some(place(0x1234)));
         assert_eq!(RegionPlace::from_bytes(&bytes[..31]), None);
     }
 
     #[test]
-    fn a_mapped_file_comes_back_and_what_is_cut_off_does_not() {
+    fn a_mapped_file_is_read_back_and_a_truncated_one_is_not() {
         let file = MappedFile {
             number: 3,
             file: "/lib/a library".into(),

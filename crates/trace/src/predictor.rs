@@ -1,11 +1,12 @@
-//! What the next access will be: encoder and decoder make the same guess, and only what it misses is written.
+//! Predicts the next access: encoder and decoder make the same prediction, and only mispredictions are written.
 //!
-//! 1. After an access of one site comes the site that followed it the last time, as many instructions later.
+//! 1. After an access of one site, the site that followed it the last time is predicted, after the same number of
+//!    instructions.
 //! 2. A site's next address is its last one plus its stride. The stride is the last difference of two addresses that
-//!    was seen twice running; a site's first difference counts at once. So one jump, such as the start of the next row
-//!    of a matrix, costs one miss and not two.
+//!    occurred twice in a row; a site's first difference counts at once. So one jump, such as the start of the next row
+//!    of a matrix, costs one misprediction and not two.
 //!
-//! Known limits: the first guess fails where two paths through the code alternate, the second for pointers and
+//! Known limits: the first prediction fails where two paths through the code alternate, the second for pointers and
 //! computed indices.
 
 /// The predictions of one site.
@@ -43,32 +44,32 @@ impl Predictor {
         self.last
     }
 
-    /// The address to come.
+    /// The predicted address.
     #[inline]
     pub(crate) fn address(&self) -> u64 {
         self.last.wrapping_add(self.stride)
     }
 
-    /// What is added to an address to get the next.
+    /// The difference from an address to the next.
     #[inline]
     pub(crate) fn stride(&self) -> u64 {
         self.stride
     }
 
-    /// The site to come, and the instructions between.
+    /// The predicted site, and the instructions between.
     #[inline]
     pub(crate) fn following(&self) -> (u32, u32) {
         (self.next, self.next_instructions)
     }
 
-    /// This number of addresses came, one at least, each as predicted.
+    /// Updates with this number of predicted addresses, at least one.
     #[inline]
     pub(crate) fn observe_predicted(&mut self, times: u64) {
         self.last = self.last.wrapping_add(self.stride.wrapping_mul(times));
         self.difference = self.stride;
     }
 
-    /// The address that came.
+    /// Updates with the actual address.
     #[inline]
     pub(crate) fn observe(&mut self, address: u64) {
         let difference = address.wrapping_sub(self.last);

@@ -1,8 +1,8 @@
-//! From a file to the accesses of each thread.
+//! Reads the accesses of each thread from a file.
 //!
-//! Opening walks the whole file once, from frame to frame, and checks every checksum: a file that opens can be read
-//! to its end, and a damage shows before an hour of simulation and not after. What is left of a damaged file can be
-//! read when that is asked for.
+//! Opening reads the whole file once, from frame to frame, and checks each checksum. So a file that opens can be read
+//! to its end, and a damage is reported before an hour of simulation. The valid part of a damaged file can be read on
+//! request.
 
 use crate::decoder::{Batch, Decoder, FromAccess, Limits};
 use crate::encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, BLOCK_INSTRUCTIONS};
@@ -34,9 +34,9 @@ pub struct Recording {
 /// One thread of a recording.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// The recording's number of it: threads are numbered as they are born, from 0.
+    /// The recording's number of it: threads are numbered in the order of their creation, from 0.
     pub number: u32,
-    /// The kernel's id of it; `None` if the recording was cut off before it was known.
+    /// The kernel's id of it; `None` if the recording was truncated before it was known.
     pub kernel_id: Option<u32>,
     /// The number of the thread that created it; `None` for the first.
     pub parent: Option<u32>,
@@ -50,15 +50,15 @@ impl Thread {
         self.blocks.iter().map(|block| block.accesses).sum()
     }
 
-    /// All instructions, those outside the window included.
+    /// All instructions, including those outside the window.
     pub fn instructions(&self) -> u64 {
         self.blocks.iter().map(|block| block.instructions).sum()
     }
 }
 
 impl Recording {
-    /// Opens a recording that is whole. Errors: it cannot be read, is no recording, is of another version, is damaged
-    /// or cut off.
+    /// Opens a complete recording. Errors: it cannot be read, is no recording, has another version, is damaged or
+    /// truncated.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         match Self::salvage(path)? {
             (recording, None) => Ok(recording),
@@ -66,8 +66,8 @@ impl Recording {
         }
     }
 
-    /// Opens what precedes the first damage of a recording, and says what the damage is. Errors: it cannot be read,
-    /// is no recording, is of another version, or the damage is in the header.
+    /// Opens the part before the first damage of a recording, and returns the damage. Errors: it cannot be read, is no
+    /// recording, has another version, or the damage is in the header.
     pub fn salvage(path: &Path) -> Result<(Self, Option<TraceError>), TraceError> {
         let with_path = |source| TraceError::File {
             path: path.to_owned(),
@@ -160,12 +160,12 @@ impl Recording {
         &self.header
     }
 
-    /// The threads, in the order of their births.
+    /// The threads, in the order of their creation.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// Where the code of the parallel regions lies that have begun, as far as it lies in files.
+    /// The places of the code of the parallel regions that have begun, if they are in files.
     pub fn regions(&self) -> &[RegionPlace] {
         &self.regions
     }
@@ -175,7 +175,7 @@ impl Recording {
         &self.mapped_files
     }
 
-    /// That it tells what was mapped where. Errors: it is of a version that does not.
+    /// Checks that it has mappings. Errors: its version has none.
     pub(crate) fn check_mappings(&self) -> Result<(), TraceError> {
         if self.version < VERSION_WITH_MAPPINGS {
             return Err(TraceError::NoMappings {
@@ -223,13 +223,13 @@ struct Walk<R> {
     threads: BTreeMap<u32, Found>,
     regions: Vec<RegionPlace>,
     mapped_files: Vec<MappedFile>,
-    /// Of all blocks together.
+    /// The totals of all blocks.
     instructions: u64,
 }
 
-/// The most instructions in a recording: what is added up from here on fits 64 bits.
+/// The most instructions in a recording, so that sums fit 64 bits.
 const MOST_INSTRUCTIONS: u64 = 1 << 60;
-/// The most threads of a recording, those that ended before others were born included.
+/// The most threads of a recording, including those that have ended.
 const MOST_THREADS: usize = 1 << 16;
 
 enum Step {
@@ -249,7 +249,7 @@ impl<R: Read> Walk<R> {
         let Some(frame) = Frame::from_bytes(&head) else {
             return Ok(Step::Damage("there is no frame where one should begin"));
         };
-        // zstd makes what it cannot compress longer by far less than this.
+        // zstd makes incompressible data longer by far less than this.
         if frame.raw as usize > BLOCK_CAPACITY || frame.stored as usize > 2 * BLOCK_CAPACITY {
             return Ok(Step::Damage("a frame's length cannot be"));
         }
@@ -327,7 +327,7 @@ impl<R: Read> Walk<R> {
     }
 }
 
-/// Fills the buffer as far as there is something. Gives the bytes read.
+/// Fills the buffer as far as there are data. Returns the number of bytes.
 fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
@@ -358,7 +358,7 @@ impl ThreadReader {
         self.decoder = None;
     }
 
-    /// Replaces what is in `batch` by what comes next. False at the thread's end. A batch may hold no access.
+    /// Replaces the content of `batch` by the next one. False at the thread's end. A batch may have no access.
     pub fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<bool, TraceError> {
         if self.decoder.as_ref().is_none_or(Decoder::ended) {
             let Some(block) = self.blocks.get(self.next_block).copied() else {

@@ -1,16 +1,16 @@
-//! Reuse distances: how many other lines a thread touches between two uses of a line. A cache of that many lines or
-//! fewer, fully associative and with LRU replacement, misses (Mattson et al., IBM Systems Journal 9(2), 1970).
+//! Reuse distances: the number of other lines that a thread touches between two uses of a line. A fully associative
+//! cache with LRU replacement and at most this many lines misses (Mattson et al., IBM Systems Journal 9(2), 1970).
 //!
-//! Time is counted in uses. A Fenwick tree holds a one at the time of each line's last use, so the distance is the sum
-//! over the times since. When time reaches the tree's end, the lines' times are renumbered. Beyond a number of
-//! lines only a sample is followed, and distances are scaled up (SHARDS, FAST 2015; see `footprint.rs`).
+//! Time is counted in uses. A Fenwick tree has a one at the time of each line's last use, so the distance is the sum
+//! over the times since. When time reaches the tree's end, the lines' times are renumbered. Beyond a number of lines
+//! only a sample is used, and distances are scaled up (SHARDS, FAST 2015; see `footprint.rs`).
 
 #![expect(clippy::cast_possible_truncation, reason = "times are at most TIMES")]
 
 use crate::footprint::hash;
 use std::collections::HashMap;
 
-/// The most lines that are followed.
+/// The most lines in the tree.
 const MOST_LINES: usize = 1 << 15;
 /// The tree's size.
 const TIMES: usize = 4 * MOST_LINES;
@@ -30,7 +30,7 @@ pub(crate) struct ReuseDistances {
 }
 
 impl ReuseDistances {
-    /// Nothing is used yet.
+    /// No uses.
     pub(crate) fn new() -> Self {
         Self {
             last_use: HashMap::new(),
@@ -56,7 +56,7 @@ impl ReuseDistances {
         }
     }
 
-    /// The histogram without the empty buckets at its end, and the uses of lines that were not used before.
+    /// The histogram without the empty buckets at its end, and the first uses of lines.
     pub(crate) fn finish(mut self) -> (Vec<u64>, u64) {
         while self.counts.last() == Some(&0) {
             self.counts.pop();
@@ -88,7 +88,7 @@ impl ReuseDistances {
         }
     }
 
-    /// Gives the lines' last uses the times from 1 on, in their order.
+    /// Renumbers the lines' last uses from 1 on, in their order.
     fn renumber(&mut self) {
         let mut uses: Vec<(u32, u64)> = self.last_use.iter().map(|(line, time)| (*time, *line)).collect();
         uses.sort_unstable();
@@ -108,7 +108,7 @@ impl ReuseDistances {
         }
     }
 
-    /// Lines whose last use was at `time` or before.
+    /// The number of lines whose last use was at `time` or before.
     fn sum(&self, mut time: usize) -> u32 {
         let mut sum = 0;
         while time > 0 {

@@ -1,5 +1,5 @@
-//! The memory that `pinfold record` shares with the plugin: what to do, what became of it, and the blocks in the
-//! making. When the recorded program has ended, by itself or by a kill, pinfold finds them here.
+//! The memory that `pinfold record` shares with the plugin: the settings, the status, and the unfinished blocks. When
+//! the recorded program has ended, also by a kill, pinfold reads them here.
 //!
 //! | bytes from | what |
 //! |---|---|
@@ -14,33 +14,32 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where the status begins.
+/// The offset of the status.
 pub const STATUS: usize = 64 << 10;
-/// Where the first slot begins.
+/// The offset of the first slot.
 pub const SLOTS_BEGIN: usize = 68 << 10;
-/// From one slot to the next: an `Output`, rounded up to pages.
+/// The distance of two slots: an `Output`, rounded up to pages.
 pub const SLOT: usize = size_of::<Output>().next_multiple_of(4096);
-/// Threads that can live at one time.
+/// The most threads at one time.
 pub const SLOTS: usize = 4096;
-/// All of it. Pages that are never written take no memory.
+/// The size. Pages that are never written take no memory.
 pub const SIZE: usize = SLOTS_BEGIN + SLOTS * SLOT;
 
-/// The mark that the agent makes for the plugin: a system call of this number, which no kernel has, so that it does
-/// nothing but fail.
+/// The system call by which the agent makes a mark for the plugin: no kernel has this number, so the call only fails.
 pub const MARK_SYSCALL: i64 = 0x7069_6e66;
 /// Its first argument.
 pub const MARK_MAGIC: u64 = 0x0070_696e_666f_6c64;
 
-/// What the plugin is to do.
+/// The plugin's task.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// The recording. Its header is written; frames are appended.
+    /// The recording. Its header exists; frames are appended.
     pub output: PathBuf,
-    /// Which part of the run.
+    /// The part of the run to record.
     pub window: Option<Window>,
 }
 
-/// What became of it. The words are 0 until something happens.
+/// The status of the recording. The words are 0 at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The system's error number when the recording could not be written.
@@ -51,14 +50,14 @@ pub enum Status {
     Exec = 2,
     /// Processes that the program forked.
     Forks = 3,
-    /// Threads that found no slot.
+    /// Threads for which there was no slot.
     Unrecorded = 4,
-    /// 1 when the plugin was started at all.
+    /// 1 when the plugin was started.
     Started = 5,
 }
 
 impl Status {
-    /// Where its word lies.
+    /// The offset of its word.
     pub fn offset(self) -> usize {
         STATUS + 8 * self as usize
     }
@@ -69,7 +68,7 @@ impl Status {
 pub struct Memory(File);
 
 impl Memory {
-    /// Lays the memory out in an empty file, with the settings.
+    /// Initialises the memory in an empty file, with the settings.
     pub fn create(file: File, settings: &Settings) -> io::Result<Self> {
         file.set_len(SIZE as u64)?;
         let text = serde_json::to_vec(settings)?;
@@ -90,8 +89,8 @@ impl Memory {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    /// Completes the recording of a program that was ended while it was recorded: appends the blocks that the program left
-    /// unfinished, and the end mark.
+    /// Completes the recording of a program that was ended during the recording: appends the unfinished blocks and the
+    /// end mark.
     pub fn complete(&self, output: &Path) -> Result<(), TraceError> {
         let (recording, _) = Recording::salvage(output)?;
         self.append_blocks(&recording, output)
@@ -103,7 +102,7 @@ impl Memory {
 
     fn append_blocks(&self, recording: &Recording, output: &Path) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).open(output)?;
-        // Removes a frame that was cut off in the middle.
+        // Removes an incomplete frame.
         file.set_len(recording.file_size())?;
         let mut slot = vec![0; SLOT];
         for index in 0..SLOTS {

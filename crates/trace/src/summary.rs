@@ -1,5 +1,5 @@
-//! What a recording holds: threads, regions, accesses, footprint, sharing; and what can be said of a program's memory
-//! behaviour without a machine.
+//! The content of a recording: threads, regions, accesses, footprint, sharing; and metrics of a program's memory
+//! behaviour that do not depend on a machine.
 
 use crate::footprint::Footprint;
 use crate::mappings::Mapper;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 /// The bytes of a cache line, for the footprint: those of all x86-64 processors.
 const LINE_SHIFT: u32 = 6;
 const PAGE_SHIFT: u32 = 12;
-/// The most threads of which each pair is counted: 128 MiB of counts.
+/// The most threads for counts of all pairs: 128 MiB of counts.
 const MOST_COMMUNICATING: usize = 4096;
 
-/// What one thread did.
+/// The counts of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadSummary {
-    /// The recording's number of it, in the order of births.
+    /// The recording's number of it, in the order of creation.
     pub number: u32,
     /// The kernel's id of it.
     pub kernel_id: Option<u32>,
@@ -26,13 +26,13 @@ pub struct ThreadSummary {
     pub parent: Option<u32>,
     /// Data accesses.
     pub accesses: u64,
-    /// Those that read.
+    /// Reads.
     pub reads: u64,
-    /// Those that write.
+    /// Writes.
     pub writes: u64,
-    /// Bytes that they moved.
+    /// Bytes of its accesses.
     pub bytes: u64,
-    /// Instructions, those outside the window included.
+    /// Instructions, including those outside the window.
     pub instructions: u64,
     /// 64-byte lines that it touched.
     pub lines: u64,
@@ -53,20 +53,20 @@ pub struct RegionSummary {
     pub number: usize,
     /// The address of its function.
     pub address: u64,
-    /// The file that its code lies in; `None` where it lies in none.
+    /// The file with its code; `None` where it is in none.
     pub file: Option<PathBuf>,
-    /// The name of the function that it is or is in. The recording holds no names: who can read the file sets this.
+    /// The name of its function. A recording has no names: a caller that can read the file sets this.
     pub function: Option<String>,
-    /// How often it was executed.
+    /// The number of its executions.
     pub executions: u64,
-    /// The greatest team that it asked for; `None` where it left that to the runtime.
+    /// The largest team that it requested; `None` where the runtime chose.
     pub threads: Option<u64>,
 }
 
-/// What a recording holds.
+/// The content of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The threads, in the order of their births.
+    /// The threads, in the order of their creation.
     pub threads: Vec<ThreadSummary>,
     /// The parallel regions, in the order of their first beginnings.
     pub regions: Vec<RegionSummary>,
@@ -78,28 +78,28 @@ pub struct Summary {
     pub shared_lines: u64,
     /// Lines that one thread wrote and another touched.
     pub written_shared_lines: u64,
-    /// Whether numbers of lines and pages are exact; estimates where the footprint is very large.
+    /// Whether numbers of lines and pages are exact; they are estimates where the footprint is very large.
     pub exact_footprint: bool,
-    /// The parts of the address space that were accessed, by address, at the moment at which what is mapped has the most
-    /// accesses; `None` where the recording is of a version that does not tell what was mapped where.
+    /// The parts of the address space that were accessed, by address, at the time when its mappings have the most
+    /// accesses; `None` where the recording's version has no mappings.
     pub areas: Option<Vec<Area>>,
     /// Bytes of the file.
     pub stored: u64,
 }
 
-/// A program's memory behaviour, as far as it does not depend on a machine.
+/// The memory behaviour of a program, independent of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metrics {
-    /// Reads per write; `None` where nothing is written.
+    /// Reads per write; `None` without writes.
     pub reads_per_write: Option<f64>,
-    /// Data accesses per instruction; `None` where there is no instruction.
+    /// Data accesses per instruction; `None` without instructions.
     pub accesses_per_instruction: Option<f64>,
-    /// Uses of lines by how many other lines the same thread used since it used this one: `[0]` none, `[i]` from
+    /// Uses of lines by the number of other lines that the same thread used since the last use: `[0]` none, `[i]` from
     /// `2^(i-1)` to below `2^i`. Estimates where a thread touches more than 32,768 lines.
     pub reuse_distances: Vec<u64>,
-    /// Uses of a line that the thread had not used.
+    /// First uses of a line by the thread.
     pub first_uses: u64,
-    /// Accesses by the distance in bytes from what the same instruction of the same thread accessed before: `[0]` the
+    /// Accesses by the distance in bytes from the last access of the same instruction of the same thread: `[0]` the
     /// same address, `[i]` from `2^(i-1)` to below `2^i`, forwards or backwards.
     pub strides: Vec<u64>,
     /// Row: writer, column: reader, by thread number. Lines that the one has written and the other has read.
@@ -114,7 +114,7 @@ impl Summary {
         let count = recording.threads().len();
         let mut lines = Footprint::new(LINE_SHIFT, count);
         let mut pages = Footprint::new(PAGE_SHIFT, count);
-        // By the sequence number of the first beginning, so that threads can be read one after the other.
+        // By the position of the first beginning, so that threads can be read one after the other.
         let mut regions: HashMap<u64, (u64, RegionSummary)> = HashMap::new();
         let place_of = |region: u64| recording.regions().iter().find(|place| place.identity == region);
         let mut threads = vec![];
@@ -208,7 +208,7 @@ fn begin(thread: &Thread) -> ThreadSummary {
 }
 
 impl Metrics {
-    /// Reads a whole recording. Errors: the file cannot be read, or a table of who communicates with whom would not fit the
+    /// Reads a whole recording. Errors: the file cannot be read, or the counts of all pairs of threads do not fit the
     /// memory.
     pub fn of(recording: &Recording) -> Result<Self, TraceError> {
         let count = recording.threads().len();

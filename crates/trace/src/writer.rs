@@ -1,4 +1,4 @@
-//! From blocks to a file.
+//! Encodes blocks as frames of a file.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -11,11 +11,11 @@ use crate::file::{FILE_MAGIC, FORMAT_VERSION, Frame, FrameKind, Header};
 use crate::{Batch, MappedFile, RegionPlace};
 use std::io::{self, Write};
 
-/// The zstd level. Predicted accesses cost nothing already; what is left is worth little time.
+/// The zstd level. Predicted accesses cost nothing already, so a higher level gains little.
 const LEVEL: i32 = 1;
 
-/// Writes the parts of a recording. It holds no file: frames may come from several threads and are appended to the
-/// file in any order, as long as each comes whole and a thread's blocks keep theirs.
+/// Writes the parts of a recording. It has no file: frames may come from several threads and are appended to the file
+/// in any order, as long as each is complete and a thread's blocks keep their order.
 pub struct Writer;
 
 impl Writer {
@@ -29,20 +29,20 @@ impl Writer {
         file.write_all(&text)
     }
 
-    /// The frame that says that there is a thread: the recording's number of it, the kernel's, and its parent
-    /// (`NO_PARENT` for the first thread).
+    /// The frame of a thread: the recording's number of it, the kernel's, and its parent (`NO_PARENT` for the first
+    /// thread).
     pub fn thread(thread: u32, kernel_id: u32, parent: u32) -> Vec<u8> {
         let payload = [kernel_id.to_le_bytes(), parent.to_le_bytes()].concat();
         frame(FrameKind::Thread, thread, &payload).to_bytes(&payload)
     }
 
-    /// The frame that says where a region's code lies.
+    /// The frame of the place of a region's code.
     pub fn region(place: &RegionPlace) -> Vec<u8> {
         let payload = place.to_bytes();
         frame(FrameKind::Region, 0, &payload).to_bytes(&payload)
     }
 
-    /// The frame that says which file mappings mean by a number.
+    /// The frame of a file with its number in mappings.
     pub fn file(file: &MappedFile) -> Vec<u8> {
         let payload = file.to_bytes();
         frame(FrameKind::File, 0, &payload).to_bytes(&payload)
@@ -62,8 +62,8 @@ impl Writer {
         .to_bytes(&payload))
     }
 
-    /// The frame of a block that its encoder could not finish (`Output::salvage`). An error if it does not make
-    /// sense, as when its encoder was stopped between two instructions that belong together.
+    /// The frame of a block that its encoder could not finish (`Output::salvage`). An error if it is not valid, because
+    /// its encoder was stopped between two instructions that belong together.
     pub fn salvaged_block(thread: u32, first_instruction: u64, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut decoder = Decoder::new(bytes.to_vec(), Limits::BLOCK);
         let mut batch: Batch = Batch::default();

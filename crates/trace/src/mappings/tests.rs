@@ -39,7 +39,7 @@ fn mapped(changes: &[EventKind], accesses: &[(u32, u64)]) -> Mappings {
     mapper.finish(&[file(0, "/bin/program"), file(1, "/lib/library")])
 }
 
-/// Where areas are, and what backs them from where.
+/// The areas, and their backings with offsets.
 fn shown(mappings: &Mappings) -> Vec<(u64, u64, String, u64)> {
     let area_of = |area: &Area| (area.start, area.end, area.backing.to_string(), area.offset);
     mappings.areas.iter().map(area_of).collect()
@@ -168,7 +168,7 @@ fn memory_that_was_given_back_at_the_end_is_there() {
 }
 
 proptest! {
-    /// Whatever is mapped, unmapped and protected, areas never overlap, and an area's accesses are those within it.
+    /// For any mappings, unmappings and protections, areas never overlap, and an area's accesses are those within it.
     #[test]
     fn areas_lie_beside_each_other(
         changes in proptest::collection::vec((0u8..5, 0u64..40, 1u64..12, 0u64..40), 0..60),
