@@ -1,18 +1,18 @@
-# The commands of the project. Each starts from a bare clone and sets up what it needs.
+# The commands of the project. Each works in a bare clone and installs what it needs.
 
 .DEFAULT_GOAL := help
 
-# rustup puts cargo there, and a shell that was open before does not know.
+# rustup installs cargo there. A shell that was started before does not have it in PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-# The build's results have fixed places, whatever the caller's environment says.
+# The build's results have fixed paths, independent of the caller's environment.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 PYTHON := .venv/bin/python
 SKIPPED := $(CURDIR)/target/skipped
 
-# The binary is linked statically, so that it can be copied to a server as it is. The linker takes a shared library before a
-# static one of the same folder, so the static ones get a folder of their own. (`cargo build` and `pip install .` link to
-# shared libraries.)
+# The binary is linked statically, so that it can be copied to a server. The linker prefers a shared library to a static one
+# of the same folder, so the static libraries get a separate folder. (`cargo build` and `pip install .` link to shared
+# libraries.)
 host = $(shell rustc -vV | sed -n 's/^host: //p')
 static := $(addprefix target/static/lib,$(addsuffix .a,hwloc pfm sqlite3 udev))
 static_flags := -C target-feature=+crt-static -L native=target/static
@@ -41,7 +41,7 @@ check: setup ## formats, lints and types
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 
-build: setup $(static) ## the binary target/release/pinfold, which carries agent and recorder, the workloads and the Python package
+build: setup $(static) ## the binary target/release/pinfold, which contains agent and recorder, the workloads and the Python package
 	cargo build --release --package pinfold-plugin
 	PINFOLD_RECORDER=$(CURDIR)/target/release/libpinfold_record.so RUSTFLAGS="$(static_flags)" \
 		cargo build --release --target $(host) --package pinfold-cli
@@ -60,11 +60,11 @@ target/static/lib%.a: | setup
 	mkdir -p $(@D)
 	ln -sf $$($(CC) -print-file-name=lib$*.a) $@
 
-# setup.py would build the module too, but all of the Rust programs with it, once more.
+# setup.py would also build the module, but together with all Rust programs.
 include_path := import sysconfig; print(sysconfig.get_path("include"))
 module_suffix := import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))
 
-bench: build ## the costs that the project promises, as ratios; also in target/bench.json
+bench: build ## the promised costs, as ratios; also in target/bench.json
 	cargo run --release --package pinfold-bench
 
 evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in evaluation/
@@ -73,13 +73,13 @@ evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in eva
 evaluation-quick: bench ## a reduced set of them, in minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation --quick
 
-setup: ## what Debian, Rust and Python must provide; the others do this first
+setup: ## install what Debian, Rust and Python must provide; the other commands do this first
 	scripts/setup
 
-fuzz: setup ## explore the parsers with inputs that no test has, FUZZ_SECONDS (60) for each
+fuzz: setup ## test the parsers with generated inputs, FUZZ_SECONDS (60) for each
 	scripts/fuzz
 
-clean: ## remove everything that was built, and the Python environment
+clean: ## remove all results of builds, and the Python environment
 	rm -rf target .venv
 
 help: ## this list

@@ -1,4 +1,4 @@
-//! What `pinfold daemon` costs.
+//! The costs of `pinfold daemon`.
 
 use anyhow::{Context, Result, bail, ensure};
 use pinfold_linux::counters::{Plan, Request};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::measure::median;
 
-/// The tasks that the paper's machine has CPUs for.
+/// The number of tasks: the paper's machine has this number of CPUs.
 const TASKS: usize = 40;
 
-/// A child that ends with us.
+/// A child that is killed when this value is dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
@@ -22,7 +22,7 @@ impl Drop for Ending {
     }
 }
 
-/// What of the daemon's state is looked at.
+/// The used parts of the daemon's state.
 #[derive(Deserialize)]
 struct State {
     /// In seconds.
@@ -36,10 +36,10 @@ struct Totals {
     processor_seconds: f64,
 }
 
-/// The share of one core, in percent, that the daemon takes for watching 40 tasks that work, ten times a second: each with its
-/// processor time, its mask, its PU, and a group of one software event. Nothing is moved.
+/// The share of one core, in percent, that the daemon needs to watch 40 working tasks ten times a second. For each task
+/// it reads the processor time, the mask, the PU, and a group of one software event. No task is moved.
 pub(crate) fn watching(root: &Path) -> Result<f64> {
-    /// The shares of several stretches, of which the median counts.
+    /// The number of measured intervals; the median of their shares counts.
     const STRETCHES: usize = 5;
     const STRETCH: Duration = Duration::from_secs(2);
     let threads = TASKS.to_string();
@@ -64,7 +64,7 @@ pub(crate) fn watching(root: &Path) -> Result<f64> {
         match state(root) {
             Ok(state) if state.totals.working >= TASKS => break state,
             _ if begin.elapsed() > Duration::from_secs(60) => {
-                bail!("the daemon does not see {TASKS} tasks work within a minute")
+                bail!("the daemon did not find {TASKS} working tasks within a minute")
             }
             _ => std::thread::sleep(Duration::from_millis(50)),
         }
@@ -102,7 +102,8 @@ fn state(root: &Path) -> Result<State> {
     Ok(serde_json::from_slice(&top.stdout)?)
 }
 
-/// Reading one task's group, of as many software events as Ivy Bridge has programmable counters, in microseconds.
+/// The time of reading one task's group with as many software events as Ivy Bridge has programmable counters, in
+/// microseconds.
 pub(crate) fn reading_a_group() -> Result<f64> {
     let events = ["task-clock", "page-faults", "context-switches", "cpu-migrations"];
     let requests: Vec<Request> = events.iter().map(|&name| Request::Event(name.to_owned())).collect();

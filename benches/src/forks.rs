@@ -1,4 +1,4 @@
-//! What it costs a task that it is pinned by the daemon when it begins processes.
+//! The cost for a pinned task of the daemon when it starts processes.
 
 use crate::measure::{Missing, median};
 use anyhow::{Context, Result, bail, ensure};
@@ -13,10 +13,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Begins programs one after the other, as many as each line says.
+/// Starts programs one after the other; each input line has the number.
 const SCRIPT: &str = "while read n; do while [ $n -gt 0 ]; do /bin/true; n=$((n-1)); done; echo done; done";
 
-/// A shell that begins programs.
+/// A shell that starts programs.
 struct Shell {
     child: Child,
     to: ChildStdin,
@@ -40,7 +40,7 @@ impl Shell {
         Ok(Self { child, to, from })
     }
 
-    /// The seconds in which it begins this number of programs.
+    /// Starts this number of programs. Returns the seconds.
     fn begin(&mut self, programs: u32) -> Result<f64> {
         let start = Instant::now();
         writeln!(self.to, "{programs}")?;
@@ -58,12 +58,12 @@ impl Drop for Shell {
     }
 }
 
-/// The time that a shell takes to begin a program and wait for it when the daemon has pinned the shell and frees its children
-/// before they run, over the time of a shell that nobody watches.
+/// The time in which a shell starts a program and waits for it, relative to an unwatched shell. The daemon has pinned
+/// the shell and restores the masks of its children before they run.
 pub(crate) fn of_a_pinned_task(root: &Path) -> Result<f64> {
-    // In a thread of its own: the watcher's signals stay blocked for whoever has taken them.
+    // In a separate thread, because the watcher blocks signals in the thread that creates it.
     let measured = thread::scope(|scope| scope.spawn(|| measure(root)).join());
-    measured.unwrap_or_else(|_| bail!("measuring has panicked"))
+    measured.unwrap_or_else(|_| bail!("the measurement has panicked"))
 }
 
 fn measure(root: &Path) -> Result<f64> {
@@ -88,7 +88,9 @@ fn measure(root: &Path) -> Result<f64> {
     let started = watcher.free_children_at_birth(events);
     started.map_err(|error| Missing(error.to_string()))?;
     watcher.observe();
-    let shell = watcher.task_of(process).context("the shell is not seen")?;
+    let shell = watcher
+        .task_of(process)
+        .context("the watcher does not find the shell")?;
     let pu = pus.first().context("there is no PU")?;
     match watcher.place(shell, pu) {
         Placed::Done => {}

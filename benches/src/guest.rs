@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What the script says.
+/// The output of the script.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 enum Said {
@@ -28,12 +28,12 @@ struct Sampling {
     slow_down: f64,
 }
 
-/// Pages a second that pinfold moves over those of one `migrate_pages` call.
+/// Pages per second that pinfold moves, relative to one `migrate_pages` call.
 pub(crate) fn migration(root: &Path) -> Result<f64> {
     Ok(costs(root)?.migration)
 }
 
-/// How many times as long a streaming program in `pages`, `small` or `huge` ones, takes while its accesses are sampled.
+/// The time of a streaming program in `pages`, `small` or `huge` ones, with sampled accesses, relative to that without.
 pub(crate) fn sampling(root: &Path, pages: &str, period_ms: u32) -> Result<f64> {
     let costs = costs(root)?;
     let wanted = |one: &&Sampling| one.pages == pages && one.period_ms == period_ms;
@@ -43,7 +43,7 @@ pub(crate) fn sampling(root: &Path, pages: &str, period_ms: u32) -> Result<f64> 
         .with_context(|| format!("the guest did not measure {period_ms} ms, {pages} pages"))
 }
 
-/// All of it, measured once.
+/// All costs, measured once.
 fn costs(root: &Path) -> Result<Costs> {
     static SAID: OnceLock<Said> = OnceLock::new();
     if SAID.get().is_none() {
@@ -65,5 +65,5 @@ fn measure(root: &Path) -> Result<Said> {
     if !output.status.success() {
         bail!("tests/guest_costs.py ended with {}", output.status);
     }
-    serde_json::from_slice(&output.stdout).context("tests/guest_costs.py does not say what it measured")
+    serde_json::from_slice(&output.stdout).context("the output of tests/guest_costs.py is not valid")
 }

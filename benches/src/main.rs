@@ -1,9 +1,9 @@
-//! The costs that pinfold promises, each measured as a ratio or a difference within one run, so that a slow or busy
+//! The promised costs of pinfold. Each is measured as a ratio or a difference within one run, so that a slow or busy
 //! machine slows both sides.
 //!
-//! Prints a table, writes `target/bench.json` and ends with status 1 where a promise is broken. Run by `make bench`,
-//! after `make build`. With words as arguments, only the costs that have one of them in their names are measured, and
-//! no file is written.
+//! Prints a table, writes `target/bench.json` and ends with status 1 where a promise is broken. `make bench` runs it
+//! after `make build`. With words as arguments, it measures only the costs whose names contain one of them, and writes
+//! no file.
 
 #![expect(clippy::disallowed_macros, reason = "a program that prints a table")]
 
@@ -21,16 +21,16 @@ use promises::Bound;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// One cost and what was measured.
+/// One cost and its measurement.
 #[derive(Serialize)]
 struct Measurement {
     name: &'static str,
     /// `null` where it could not be measured here.
     value: Option<f64>,
     unit: &'static str,
-    /// The value that keeps the promise; `null` where nothing is promised.
+    /// The promised limit; `null` where nothing is promised.
     promise: Option<f64>,
-    /// Whether the promise is of no more than that, or of no less.
+    /// Whether the limit is an upper or a lower one.
     bound: Option<&'static str>,
     /// `null` where nothing is promised, or nothing could be measured.
     held: Option<bool>,

@@ -1,5 +1,5 @@
-//! What one decision of SAM's mapper costs, on machines with a busy task on every CPU. The best of some turns counts:
-//! what else runs on the host can only slow them.
+//! The cost of one decision of SAM's mapper, on machines with a busy task on every CPU. The best of several turns
+//! counts, because other programs on the host can only make them slower.
 
 use anyhow::Result;
 use pinfold_core::{PuSet, TaskId, Topology};
@@ -9,21 +9,21 @@ use std::hint;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Decisions of one turn, and turns.
+/// The number of decisions in a turn, and of turns.
 const DECISIONS: u32 = 200;
 const TURNS: usize = 20;
 
-/// What is on the CPUs.
+/// The tasks on the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// Tasks of all kinds, whose rates say that each is where it belongs.
+    /// Tasks of all kinds, whose rates show that each is in its place.
     Settled,
-    /// Tasks of two programs, all of which share and of which each is spread over all packages, so that decisions move
-    /// many.
+    /// Tasks of two programs. All of them share data, and each program is spread over all packages, so decisions move
+    /// many tasks.
     Moving,
 }
 
-/// Microseconds that a decision takes with so many CPUs: 40 are the paper's machine, others are packages of 64.
+/// Microseconds of a decision with this number of CPUs: 40 are the paper's machine, others are packages of 64.
 pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
     let machine = if cpus == 40 {
         "pack:2 [numa] l3:1 core:10 pu:2".to_owned()
@@ -32,8 +32,9 @@ pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
     };
     let topology = topology::read(&Source::Synthetic(machine))?;
     let tasks = tasks(&topology, load);
-    // The paper's rules alone move the same tasks again when they are not where they were moved to: the worst case, and
-    // the only one that can be measured many times. What is beyond the paper is on where nothing moves.
+    // With the paper's rules alone, the mapper moves the same tasks again if they are not where it moved them. This is
+    // the worst case, and the only one that can be measured many times. The extensions beyond the paper are on where
+    // nothing moves.
     let options = match load {
         Load::Settled => MapperOptions::default(),
         Load::Moving => MapperOptions {
@@ -53,12 +54,12 @@ pub(crate) fn decision(cpus: u32, load: Load) -> Result<f64> {
     let moves = mapper.decide(&tasks).len();
     anyhow::ensure!(
         (moves > 0) == (load == Load::Moving),
-        "{moves} moves: the decisions are not those that were to be measured"
+        "{moves} moves: these are not the decisions of this measurement"
     );
     Ok(best)
 }
 
-/// How the time of a decision grows from 128 to 512 CPUs, relative to linear growth.
+/// The growth of a decision's time from 128 to 512 CPUs, relative to linear growth.
 pub(crate) fn growth(load: Load) -> Result<f64> {
     Ok(decision(512, load)? / decision(128, load)? / 4.0)
 }

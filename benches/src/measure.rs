@@ -1,4 +1,4 @@
-//! Running a command and taking its times.
+//! Runs a command and measures its times.
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// This machine lacks what it takes to measure something: why. It breaks no promise.
+/// The reason why something cannot be measured on this machine. It breaks no promise.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Missing(pub(crate) String);
 
-/// What one run of a command took, its descendants included.
+/// The times of one run of a command, including its descendants.
 pub(crate) struct Times {
     /// From before the fork to after the wait.
     pub(crate) wall: Duration,
@@ -21,7 +21,8 @@ pub(crate) struct Times {
     pub(crate) output: String,
 }
 
-/// Runs `words` in `directory`, quietly, and takes its times. A command that fails is an error: its times say nothing.
+/// Runs `words` in `directory`, without output, and measures its times. A failed command is an error: its times have no
+/// meaning.
 pub(crate) fn time(directory: &Path, words: &[&str]) -> Result<Times> {
     let before = processor_time_of_children()?;
     let start = Instant::now();
@@ -47,7 +48,7 @@ pub(crate) fn time(directory: &Path, words: &[&str]) -> Result<Times> {
     })
 }
 
-/// The middle value; of an even number of values, the upper one of the two in the middle.
+/// The median; of an even number of values, the upper one of the two in the middle.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

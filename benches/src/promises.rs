@@ -1,4 +1,4 @@
-//! The promised costs, and how each is measured.
+//! The promised costs, and the measurement of each.
 
 use crate::daemon;
 use crate::forks;
@@ -20,18 +20,18 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// What is promised of a cost.
+/// The promised limit of a cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
-    /// It is no more.
+    /// It is at most this.
     AtMost(f64),
-    /// It is no less.
+    /// It is at least this.
     AtLeast(f64),
-    /// Nothing: it stands there for comparison.
+    /// No limit: the cost is for comparison.
     None,
 }
 
-/// A cost, what is promised of it, and how it is measured in the project's root.
+/// A cost, its limit, and its measurement in the project's root.
 pub(crate) struct Promise {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
@@ -272,17 +272,17 @@ pub(crate) const ALL: &[Promise] = &[
 ];
 
 const PINFOLD: &str = "target/release/pinfold";
-/// What people record accesses with that have nothing else. It is so slow that its loop is small.
+/// The usual recorder of accesses without pinfold. It is so slow that its loop is small.
 const LACKEY: &[&str] = &["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-file=/dev/null"];
 
-/// What a two-thread program takes under `pinfold run`, as ratios of what it takes alone.
+/// The times of a two-thread program under `pinfold run`, relative to those alone.
 struct Overhead {
     processor: f64,
     wall: f64,
 }
 
 /// The same two-thread program alone and under `pinfold run`, which reads its metric every 100 ms. The two take turns,
-/// and the least time of each is compared: whatever else a machine does only ever adds. Measured once.
+/// and the least time of each is compared: other programs on the machine only add time. Measured once.
 fn overhead(root: &Path) -> Result<&'static Overhead> {
     const TURNS: usize = 50;
     static MEASURED: OnceLock<Overhead> = OnceLock::new();
@@ -314,24 +314,24 @@ fn overhead(root: &Path) -> Result<&'static Overhead> {
     }))
 }
 
-/// How long a workload has worked by its own clock, in seconds: what pinfold adds to its start is a promise of its own.
+/// The seconds for which a workload has worked, by its own clock. The cost of its start is a separate promise.
 fn work(times: &Times) -> Result<f64> {
     let seconds = times
         .output
         .split_once(", time ")
         .and_then(|(_, rest)| rest.split_once(" s,"));
-    let (seconds, _) = seconds.with_context(|| format!("the workload tells no time: {}", times.output))?;
+    let (seconds, _) = seconds.with_context(|| format!("the workload printed no time: {}", times.output))?;
     Ok(seconds.parse()?)
 }
 
 const RECORDER: &[&str] = &[PINFOLD, "record", "-o", "target/bench.pft", "--"];
 
-/// Arrays that no cache holds, so that the loop streams from memory: the workload's own size.
+/// Arrays that no cache holds, so that the loop streams from memory: the workload's default size.
 const STREAMING: &str = "192M";
 
-/// How many times as long each iteration of a streaming loop of two threads takes when `recorder` records it. Two runs of
-/// different lengths are subtracted, so that start-up and initialisation, which both have, do not count; the longer ones have
-/// so many iterations `more`, alone and recorded.
+/// The time of an iteration of a streaming loop of two threads, recorded by `recorder`, relative to that without. The
+/// times of two runs of different lengths are subtracted, so that start-up and initialisation do not count. The longer
+/// run has `more` iterations, without and with the recorder.
 fn slow_down(root: &Path, size: &str, more: (u32, u32), recorder: &[&str]) -> Result<f64> {
     const PAIRS: usize = 3;
     let wall = |recorder: &[&str], iterations: u32| -> Result<f64> {
@@ -349,7 +349,7 @@ fn slow_down(root: &Path, size: &str, more: (u32, u32), recorder: &[&str]) -> Re
     Ok(median(ratios))
 }
 
-/// How much of all processors' time a sweep leaves unused, in percent, by the sweep's own account.
+/// The share of all processors' time that a sweep leaves idle, in percent, as the sweep reports it.
 fn idle_in_a_sweep(root: &Path) -> Result<f64> {
     const RECORDING: &str = "target/bench-sweep.pft";
     const SUMMARY: &str = "target/bench-sweep.json";
@@ -379,11 +379,11 @@ fn idle_in_a_sweep(root: &Path) -> Result<f64> {
     let summary: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(root.join(SUMMARY))?)?;
     let busy = summary["busy"]
         .as_f64()
-        .context("the sweep does not tell how busy it was")?;
+        .context("the sweep did not report how busy it was")?;
     Ok((1.0 - busy) * 100.0)
 }
 
-/// What `pinfold run` adds to the wall time of a program that does nothing, in milliseconds.
+/// The wall time that `pinfold run` adds to a program that does nothing, in milliseconds.
 fn start_up(root: &Path) -> Result<f64> {
     let mut added = vec![];
     for _ in 0..21 {
@@ -394,8 +394,8 @@ fn start_up(root: &Path) -> Result<f64> {
     Ok(median(added))
 }
 
-/// One `Machine::observe` of a running program, divided by its tasks, in microseconds: processor time, four events of
-/// the kernel, and the channel.
+/// The time of one `Machine::observe` of a running program, divided by its tasks, in microseconds: processor time, four
+/// kernel events, and the channel.
 fn reading() -> Result<f64> {
     let events = ["task-clock", "page-faults", "context-switches", "cpu-migrations"];
     let requests: Vec<Request> = events.iter().map(|&name| Request::Event(name.to_owned())).collect();
@@ -431,7 +431,7 @@ fn reading() -> Result<f64> {
     Ok(median(batches.collect()))
 }
 
-/// Milliseconds until the slowest of the affinity hints has its placement, the median of some turns each.
+/// Milliseconds until the slowest affinity hint has its placement; the median of several turns for each hint.
 fn hint(_root: &Path) -> Result<f64> {
     const TURNS: usize = 21;
     let model = builtin("epyc-9654x2").context("there is no such model")?;

@@ -1,5 +1,6 @@
-//! What simulating in detail costs: recorded workloads of eight threads, run on a model, with the reading of the recording,
-//! on one core of the host. The best of some turns counts: what else runs on the host can only slow them.
+//! The cost of detailed simulation: recorded workloads of eight threads, run on a model, with the reading of the
+//! recording, on one core of the host. The best of several turns counts, because other programs on the host can only
+//! make them slower.
 
 use crate::measure::time;
 use anyhow::{Context, Result};
@@ -27,12 +28,12 @@ const WORKLOADS: [(&str, &[&str]); 8] = [
 /// How often a window is simulated.
 const TURNS: usize = 3;
 
-/// What simulating all of them took.
+/// The speed of the simulation of all workloads.
 #[derive(Clone, Copy)]
 pub(crate) struct Speed {
-    /// Data accesses a second, in millions, of all of them together.
+    /// Data accesses per second, in millions, of all workloads together.
     pub(crate) together: f64,
-    /// Of the slowest of them.
+    /// Those of the slowest workload.
     pub(crate) slowest: f64,
 }
 
@@ -46,7 +47,7 @@ pub(crate) fn speed_on_opterons(root: &Path) -> Result<Speed> {
     Ok(*MEASURED.get_or_init(|| measured))
 }
 
-/// Simulates every workload with 8 threads on `machine`, as far apart as its cores are.
+/// Simulates every workload with 8 threads on `machine`, on cores as far apart as possible.
 pub(crate) fn speed(root: &Path, machine: &str) -> Result<Speed> {
     let (mut accesses, mut seconds, mut slowest) = (0.0, 0.0, f64::INFINITY);
     for (workload, arguments) in WORKLOADS {
@@ -61,7 +62,7 @@ pub(crate) fn speed(root: &Path, machine: &str) -> Result<Speed> {
     })
 }
 
-/// Millions of data accesses a second of the streaming workload with so many threads.
+/// Millions of data accesses per second of the streaming workload with this number of threads.
 pub(crate) fn speed_of_threads(root: &Path, machine: &str, threads: usize) -> Result<f64> {
     let (name, arguments) = WORKLOADS[0];
     let (accesses, seconds) = window(machine, &recorded(root, name, threads, arguments)?)?;
@@ -72,18 +73,18 @@ pub(crate) fn speed_of_threads(root: &Path, machine: &str, threads: usize) -> Re
 pub(crate) fn memory(root: &Path) -> Result<f64> {
     let (name, arguments) = WORKLOADS[0];
     let recording = recorded(root, name, 48, arguments)?;
-    // Lets the peak begin anew (proc_pid_clear_refs(5)).
-    std::fs::write("/proc/self/clear_refs", "5").context("the peak of the memory cannot be set back")?;
+    // Resets the peak (proc_pid_clear_refs(5)).
+    std::fs::write("/proc/self/clear_refs", "5").context("the peak of the memory cannot be reset")?;
     window("opteron-6164x4", &recording)?;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"))
-        .context("the kernel does not tell VmHWM")?;
+        .context("the kernel does not report VmHWM")?;
     Ok(peak.trim().parse::<f64>()? * 1024.0 / 1e6)
 }
 
-/// Records a workload, unless this run has done so.
+/// Records a workload, unless the recording of this run exists.
 fn recorded(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> Result<RecordedProgram> {
     static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let directory = root.join("target/bench");
@@ -93,7 +94,7 @@ fn recorded(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> 
     if done.contains(&file) {
         return Ok(RecordedProgram::new(Recording::open(&file)?)?);
     }
-    let shown = file.to_str().context("the path is no text")?;
+    let shown = file.to_str().context("the path is not valid UTF-8")?;
     let program = format!("target/workloads/{workload}");
     let count = threads.to_string();
     let mut words = vec![
@@ -113,7 +114,7 @@ fn recorded(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> 
     Ok(program)
 }
 
-/// Data accesses of a program's run on a model, and the processor time that it took to simulate, in seconds.
+/// The number of data accesses of a program on a model, and the processor time of their simulation, in seconds.
 fn window(machine: &str, program: &RecordedProgram) -> Result<(f64, f64)> {
     let model = builtin(machine).with_context(|| format!("there is no model {machine}"))?;
     let (threads, cores) = (program.threads(), model.cores());

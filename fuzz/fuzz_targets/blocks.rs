@@ -1,4 +1,4 @@
-//! Blocks of a recording behind right checksums: the first eight bytes are what the frame says, the rest is the block.
+//! Blocks of a recording with valid checksums: the first eight bytes are the frame's data, the rest is the block.
 
 #![no_main]
 

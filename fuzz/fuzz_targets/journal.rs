@@ -1,4 +1,4 @@
-//! Journals: as they are, and with the right checksum before each line.
+//! Journals: unchanged, and with the valid checksum before each line.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The words of a configuration: lists of PUs and nodes, page mappings, prefetchers, and tasks to leave alone. What is accepted
-//! reads back as it is printed.
+//! The words of a configuration: lists of PUs and nodes, page mappings, prefetchers, and skipped tasks. The printed
+//! form of an accepted word is parsed to the same value.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Models of machines; what is accepted has a topology and routes.
+//! Machine models. An accepted model has a topology and routes.
 
 #![no_main]
 

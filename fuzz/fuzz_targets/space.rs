@@ -1,4 +1,4 @@
-//! Spaces of a sweep; what is accepted is enumerated on a model.
+//! Spaces of a sweep. An accepted space is enumerated on a model.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Answers of the process that reads a description of a machine; what is accepted can be asked and reads back.
+//! Answers of the process that reads a machine's description. An accepted answer can be queried, and its printed form
+//! is read back.
 
 #![no_main]
 
