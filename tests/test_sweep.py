@@ -26,13 +26,22 @@ COLUMNS = {
     "simulated": "bool",
     "command": "string",
     "recording": "string",
+    "window_bytes": "double",
+    "footprint_bytes": "double",
+    "llc_bytes": "double",
+    "window_covers": "bool",
 }
 
 #: A sweep that is long enough to be interrupted.
 LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 
+<<<<<<< HEAD
 #: The columns whose values may be missing.
 NULLABLE = {"region", "thread_map"}
+=======
+#: Those that may be missing.
+NULLABLE = {"region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"}
+>>>>>>> f88f455 (Flag the rows of windows that access too little of their program's memory)
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,33 @@ def test_a_configuration_has_a_row_for_the_program_and_one_for_each_region(sweep
         assert all(row["region"].startswith("0x") for row in mine[1:])
         assert all(0 < row["time_s"] < mine[0]["time_s"] for row in mine[1:])
         assert sum(row["time_s"] for row in mine[1:]) < mine[0]["time_s"]
+
+
+def test_a_window_that_accesses_little_of_the_memory_is_flagged(
+    binary: Path, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    whole, part = tmp_path / "whole.pft", tmp_path / "part.pft"
+
+    def record(file: Path, *window: str) -> None:
+        program = [workload("random_access"), "--threads", "1", "--size", "16M", "--iterations", "1"]
+        command = [binary, "record", "-o", file, *window, "--", *program]
+        subprocess.run(list(map(str, command)), env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+
+    record(whole)
+    info = subprocess.run([binary, "trace", "info", "--json", whole], check=True, capture_output=True, timeout=PATIENCE)
+    instructions = sum(thread["instructions"] for thread in json.loads(info.stdout)["threads"])
+    # At nine tenths, the table is filled and the random accesses are not over.
+    record(part, "--from", str(instructions * 9 // 10), "--for", "100k")
+    sweep = Sweep(binary, whole, tmp_path)
+    said = sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "1", whole, part)
+    rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
+    (flagged,) = [row for row in rows if not row["window_covers"]]
+    (covered,) = [row for row in rows if row["window_covers"]]
+    assert flagged["window_bytes"] < 8 << 20 < 16 << 20 <= flagged["footprint_bytes"]
+    assert covered["window_bytes"] >= 15 << 20
+    assert flagged["llc_bytes"] == 8 * 5 << 20
+    assert f"{part}, `random_access`: the recorded window accesses" in said
+    assert str(whole) not in said
 
 
 def test_machines_with_other_events_leave_theirs_empty(sweep: Sweep) -> None:

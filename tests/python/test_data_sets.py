@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 import pytest
 
 from pinfold.learn.hints import LlcDomains
 from pinfold.learn.judging import cases
-from pinfold.learn.observations import KEY, behaviour_metrics, read_observations, read_table
+from pinfold.learn.observations import KEY, behaviour_metrics, covered, read_observations, read_table
 
 Row = dict[str, Any]
 
@@ -63,7 +64,10 @@ def rows() -> list[Row]:
 def write(file: Path, of: list[Row]) -> Path:
     """Write rows as `pinfold sweep` does: a column exists where a row has it."""
     columns = list(dict.fromkeys(name for row in of for name in row))
-    types = {name: pyarrow.string() for name in (*KEY, "program")} | {"num_threads": pyarrow.int32()}
+    types = {name: pyarrow.string() for name in (*KEY, "program")} | {
+        "num_threads": pyarrow.int32(),
+        "window_covers": pyarrow.bool_(),
+    }
     arrays = {
         name: pyarrow.array([row.get(name) for row in of], types.get(name, pyarrow.float64())) for name in columns
     }
@@ -86,6 +90,14 @@ def test_the_same_rows_say_the_same_however_they_are_split_into_files(tmp_path: 
     assert metrics == ["event:common", "event:often_common", "event:only_four", "event:only_two", "ipc"]
     assert behaviour_metrics(split) == metrics
     assert repr(read_observations(split, metrics, DOMAINS)) == repr(read_observations(whole, metrics, DOMAINS))
+
+
+def test_rows_whose_window_does_not_stand_for_the_program_are_left_out(tmp_path: Path) -> None:
+    flagged = [row | {"window_covers": {"a": True, "b": False, "c": None}[row["program"]]} for row in rows()]
+    table = read_table([write(tmp_path / "flagged.parquet", flagged)])
+    assert set(covered(table)["program"].to_pylist()) == {"a", "c"}
+    with pytest.raises(ValueError, match=r"access too little of their programs' memory \(b\): record longer windows"):
+        covered(table.filter(pyarrow.compute.equal(table["program"], "b")))
 
 
 def test_a_metric_with_two_units_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ pub mod window;
 
 pub use events::{EventDefinition, EventSet, MetricDefinition};
 pub use machine::{EndSwitch, NamedProgram, ProgramProgress, Repeat, Run, SimulatedMachine};
-pub use recorded::RecordedProgram;
+pub use recorded::{Coverage, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
 pub use timeline::{Counter, Energy, Program};

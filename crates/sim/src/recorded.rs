@@ -10,14 +10,18 @@
 //!
 //! In a recording with windows, the parts between the windows take no time.
 
+mod footprint;
 mod order;
 mod owners;
 mod synchronisation;
 
+pub use footprint::Coverage;
+
+use crate::model::LINE_BYTES;
 use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
 use order::{Orders, ThreadEvents};
-use owners::owners;
+use owners::{Touched, touched};
 use pinfold_trace::{Access, EventKind as RecordedKind, FromAccess, Recording, ThreadReader, TraceError};
 use std::sync::{Mutex, PoisonError};
 
@@ -26,6 +30,7 @@ pub struct RecordedProgram {
     recording: Recording,
     orders: Vec<Orders>,
     owners: Vec<(u64, u32)>,
+    coverage: Coverage,
     regions: u64,
     threads_at_once: usize,
     error: Mutex<Option<String>>,
@@ -67,11 +72,21 @@ impl RecordedProgram {
             .flat_map(|thread| &thread.events)
             .filter(|event| matches!(event.kind, RecordedKind::RegionEnd { .. }))
             .count() as u64;
-        let owners = owners(&recording, &events, &orders)?;
+        let Touched { owners, lines } = touched(&recording, &events, &orders)?;
+        let whole = recording.header().window.is_none();
+        let accessed: Vec<u64> = owners.iter().map(|&(page, _)| page).collect();
+        let coverage = Coverage {
+            window_bytes: lines * LINE_BYTES,
+            footprint_bytes: recording
+                .knows_first_touches()
+                .then(|| footprint::bytes(&events, &accessed)),
+            whole,
+        };
         Ok(Self {
             recording,
             orders,
             owners,
+            coverage,
             regions,
             threads_at_once: threads_at_once(&events),
             error: Mutex::new(None),
@@ -81,6 +96,11 @@ impl RecordedProgram {
     /// Whether the first touch of each page is known ([`Recording::knows_first_touches`]).
     pub fn knows_first_touches(&self) -> bool {
         self.recording.knows_first_touches()
+    }
+
+    /// How much of the program's memory the recorded window accesses.
+    pub fn coverage(&self) -> Coverage {
+        self.coverage
     }
 
     fn reader(&self, thread: usize) -> ThreadReader {

@@ -2,7 +2,7 @@
 
 use crate::{Program, SampleRow};
 use pinfold_sim::sweep::MetricColumn;
-use pinfold_sweep::data_set::{DataSet, Row};
+use pinfold_sweep::data_set::{DataSet, Row, WindowColumns};
 use std::collections::BTreeMap;
 
 /// The comparable samples of programs as a data set, in which a row is a sample.
@@ -48,6 +48,7 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
         simulated: key.machine.simulated,
         command: format!("{} {}", key.name, key.shape),
         recording: key.identity.clone(),
+        window: WindowColumns::default(),
         metrics: metrics.keys().map(value).collect(),
     })
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// The version in docs/formats.md that describes the file.
-pub const VERSION: &str = "1";
+pub const VERSION: &str = "2";
 
 /// One program, or one parallel region of it, in one configuration on one machine.
 pub struct Row {
@@ -39,8 +39,23 @@ pub struct Row {
     pub command: String,
     /// The identity of the recording or the binary.
     pub recording: String,
+    /// How much of the program the row stands for.
+    pub window: WindowColumns,
     /// By metric of the data set; `None` where it is not available.
     pub metrics: Vec<Option<f64>>,
+}
+
+/// How much of the program's memory the simulated window accesses, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WindowColumns {
+    /// The cache lines that the window accesses.
+    pub window_bytes: Option<u64>,
+    /// The memory that the program uses.
+    pub footprint_bytes: Option<u64>,
+    /// All last-level caches of the machine together.
+    pub llc_bytes: Option<u64>,
+    /// Whether the window stands for the program ([`pinfold_sim::Coverage::is_enough`]); `None` where it is not known.
+    pub covers: Option<bool>,
 }
 
 /// The layout of threads on nodes.
@@ -119,6 +134,13 @@ impl DataSet {
     fn columns(&self) -> Vec<(String, Values)> {
         let rows = &self.rows;
         let text = |value: fn(&Row) -> &String| Values::Text(rows.iter().map(|row| value(row).clone()).collect());
+        let bytes = |value: fn(&WindowColumns) -> Option<u64>| {
+            Values::OptionalFloat(
+                rows.iter()
+                    .map(|row| value(&row.window).map(|bytes| bytes as f64))
+                    .collect(),
+            )
+        };
         let region = rows.iter().map(|row| row.region.clone()).collect();
         let threads = rows.iter().map(|row| row.num_threads as i32).collect();
         let mut columns = vec![
@@ -144,6 +166,13 @@ impl DataSet {
             ),
             ("command", text(|row| &row.command)),
             ("recording", text(|row| &row.recording)),
+            ("window_bytes", bytes(|window| window.window_bytes)),
+            ("footprint_bytes", bytes(|window| window.footprint_bytes)),
+            ("llc_bytes", bytes(|window| window.llc_bytes)),
+            (
+                "window_covers",
+                Values::OptionalFlag(rows.iter().map(|row| row.window.covers).collect()),
+            ),
         ]);
         let mut columns: Vec<_> = columns
             .into_iter()
@@ -177,6 +206,7 @@ fn swept(plan: &Plan, job: &Job, row: &SweptRow, places: &[Option<usize>]) -> Ro
         simulated: true,
         command: program.command.clone(),
         recording: format!("{:032x}", program.content),
+        window: program.window(machine),
         metrics: places
             .iter()
             .map(|place| row.metrics[(*place)?].map(|value| value.0))

@@ -17,6 +17,8 @@ pub(crate) enum Values {
     OptionalText(Vec<Option<String>>),
     Number(Vec<i32>),
     Flag(Vec<bool>),
+    /// Some may be missing.
+    OptionalFlag(Vec<Option<bool>>),
     Float(Vec<f64>),
     /// Some may be missing.
     OptionalFloat(Vec<Option<f64>>),
@@ -56,6 +58,7 @@ fn field(name: &str, values: &Values) -> Result<TypePtr> {
         Values::OptionalText(_) => (PhysicalType::BYTE_ARRAY, Repetition::OPTIONAL),
         Values::Number(_) => (PhysicalType::INT32, Repetition::REQUIRED),
         Values::Flag(_) => (PhysicalType::BOOLEAN, Repetition::REQUIRED),
+        Values::OptionalFlag(_) => (PhysicalType::BOOLEAN, Repetition::OPTIONAL),
         Values::Float(_) => (PhysicalType::DOUBLE, Repetition::REQUIRED),
         Values::OptionalFloat(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL),
     };
@@ -87,6 +90,11 @@ fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, va
         }
         Values::Flag(values) => {
             column.typed::<BoolType>().write_batch(values, None, None)?;
+        }
+        Values::OptionalFlag(values) => {
+            let present: Vec<bool> = values.iter().flatten().copied().collect();
+            let levels = levels(values);
+            column.typed::<BoolType>().write_batch(&present, Some(&levels), None)?;
         }
         Values::Float(values) => {
             column.typed::<DoubleType>().write_batch(values, None, None)?;

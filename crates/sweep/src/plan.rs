@@ -1,5 +1,6 @@
 //! The work of a sweep: every recording, on every machine, at every point of its space.
 
+use crate::data_set::WindowColumns;
 use crate::journal::{Exact, Key, Outcome, Row};
 use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
@@ -105,6 +106,17 @@ impl Program {
             recorded,
             profile: OnceLock::new(),
         })
+    }
+
+    /// How much of the program's memory the recording accesses, and whether that is enough on this machine.
+    pub(crate) fn window(&self, machine: &Machine) -> WindowColumns {
+        let coverage = self.recorded.coverage();
+        WindowColumns {
+            window_bytes: Some(coverage.window_bytes),
+            footprint_bytes: coverage.footprint_bytes,
+            llc_bytes: Some(machine.model.llc_bytes()),
+            covers: coverage.is_enough(&machine.model),
+        }
     }
 
     fn profile(&self) -> &PageProfile {
@@ -222,6 +234,9 @@ impl Plan {
                         machine.model.name,
                     ));
                 }
+                if program.window(machine).covers == Some(false) {
+                    notes.push(too_small_a_window(program, machine));
+                }
             }
         }
         notes
@@ -247,6 +262,21 @@ impl Plan {
         }
         notes
     }
+}
+
+fn too_small_a_window(program: &Program, machine: &Machine) -> String {
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let coverage = program.recorded.coverage();
+    format!(
+        "{}, `{}`: the recorded window accesses {:.1} MiB of the {:.1} MiB that the program uses, and may fit the caches of {} \
+         although the program does not: its rows have window_covers = false, and nothing is learned from them; record a longer \
+         window",
+        program.file.display(),
+        program.name,
+        mebibytes(coverage.window_bytes),
+        mebibytes(coverage.footprint_bytes.unwrap_or(0)),
+        machine.model.name,
+    )
 }
 
 /// A hash of everything on which a result depends. Each type is destructured by name: a new field does not compile

@@ -14,8 +14,11 @@ import pyarrow.parquet
 from pinfold.learn.discretize import Floats
 from pinfold.learn.judging import Case, cases
 from pinfold.learn.machines import Machines
-from pinfold.learn.observations import Observation, behaviour_metrics, read_observations, read_table
+from pinfold.learn.observations import Observation, behaviour_metrics, covered, read_observations, read_table
 from pinfold.learn.rule_policy import RuleMetric
+
+VERSION = 2
+"""Of the data sets that are read (docs/formats.md)."""
 
 EVENT = "event:"
 INSTRUCTIONS = "event:instructions"
@@ -94,7 +97,7 @@ def read(files: Sequence[Path], binary: Path, models: Sequence[Path] = (), incom
     """
     for file in files:
         _require_data_set(file)
-    table = read_table(files)
+    table = covered(read_table(files))
     machines = Machines(binary, sorted(set(table["machine"].to_pylist())), models)
     observations, metrics = read_observations(table, behaviour_metrics(table), machines.domains)
     simulated = any(_metadata(file)[b"pinfold.simulated"] == b"true" for file in files)
@@ -113,5 +116,7 @@ def _require_data_set(file: Path) -> None:
     if b"pinfold.dataset" not in metadata:
         raise ValueError(f"{file} is Parquet, but not a data set of `pinfold sweep`: it has no metadata of pinfold")
     version = json.loads(metadata[b"pinfold.dataset"])
-    if version != 1:
-        raise ValueError(f"{file} is a data set of version {version}, this pinfold reads 1: sweep again, or update")
+    if version != VERSION:
+        raise ValueError(
+            f"{file} is a data set of version {version}, this pinfold reads {VERSION}: sweep again, or update"
+        )

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 from pinfold.learn.hints import LlcDomains, Loads, cpu_list
@@ -91,6 +92,25 @@ def read_table(files: Sequence[Path]) -> pyarrow.Table:
     metrics = [{"name": name, "unit": unit} for name, unit in sorted(units.items())]
     table = table.replace_schema_metadata({b"pinfold.metrics": json.dumps(metrics).encode()})
     return table.sort_by([(column, "ascending") for column in KEY])
+
+
+def covered(table: pyarrow.Table) -> pyarrow.Table:
+    """Leave out the rows whose recorded window does not stand for its program.
+
+    Such a window accesses a small part of the program's memory: repeated, it fits the caches, although the program does
+    not (docs/formats.md: ``window_covers``). Rows of which that is not known stay.
+
+    Raises:
+        ValueError: if no row is left; it names the programs.
+    """
+    left = table.filter(pyarrow.compute.fill_null(table["window_covers"], True))
+    if table.num_rows and not left.num_rows:
+        programs = ", ".join(sorted(set(table["program"].to_pylist())))
+        raise ValueError(
+            f"the recorded windows access too little of their programs' memory ({programs}): record longer windows, or "
+            "whole runs"
+        )
+    return left
 
 
 def read_observations(  # noqa: PLR0913 - each says which rows and columns are meant

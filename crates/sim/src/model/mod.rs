@@ -283,6 +283,12 @@ impl Model {
         self.caches[self.caches.len() - 1].cores.value().0 as usize
     }
 
+    /// The capacity of all last-level caches together, in bytes.
+    pub fn llc_bytes(&self) -> u64 {
+        let last = &self.caches[self.caches.len() - 1];
+        (self.cores() / self.cores_per_domain()) as u64 * last.size.value().0
+    }
+
     /// The package of core `core`; cores are numbered package by package, node by node, domain by domain.
     pub fn package_of_core(&self, core: usize) -> usize {
         core / self.shape.cores_per_package.value().0 as usize

@@ -7,31 +7,52 @@
 //! Order is that of the events of all threads. An access has the position of its thread's last event before it.
 
 use super::order::{Orders, ThreadEvents};
-use crate::model::PAGE_BYTES;
+use crate::model::{LINE_BYTES, PAGE_BYTES};
 use pinfold_trace::{Batch, EventKind, Recording, TraceError};
 use std::collections::HashMap;
 
-/// Pages that are remembered as touched, by their low bits.
-const TOUCHED: usize = 4096;
+/// Pages of which a thread remembers what it has accessed, by their low bits.
+const REMEMBERED: usize = 4096;
 
 /// A touch of a page: its position in the order of events, and the index of the thread.
 type Touch = (u64, u32);
 
-/// Each page that is accessed in the simulation, with the index of its owner, in the order of pages. Of threads that touch a
-/// page at the same position, the first-born one is the owner.
-pub(super) fn owners(
+/// What the simulated accesses touch.
+pub(super) struct Touched {
+    /// Each page with the index of its owner, in the order of pages. Of threads that touch a page at the same position, the
+    /// first-born one is the owner.
+    pub(super) owners: Vec<(u64, u32)>,
+    /// The number of cache lines.
+    pub(super) lines: u64,
+}
+
+/// A page that is accessed: the first touch, and a bit for each of its lines that is accessed.
+struct Accessed {
+    first: Touch,
+    lines: u64,
+}
+
+/// What a thread has accessed of a page lately.
+#[derive(Clone, Copy)]
+struct Recent {
+    page: u64,
+    first: u64,
+    lines: u64,
+}
+
+/// Reads all accesses once.
+pub(super) fn touched(
     recording: &Recording,
     events: &[ThreadEvents],
     orders: &[Orders],
-) -> Result<Vec<(u64, u32)>, TraceError> {
-    let mut accessed: HashMap<u64, Touch> = HashMap::new();
+) -> Result<Touched, TraceError> {
+    let mut accessed: HashMap<u64, Accessed> = HashMap::new();
     for ((number, thread), owner) in recording.threads().iter().enumerate().zip(0u32..) {
         let mut batch: Batch = Batch::default();
         let mut reader = recording.read(thread);
         let mut next_event = 0;
         let mut sequence = 0;
-        // Later accesses by the same thread change nothing.
-        let mut touched = vec![u64::MAX; TOUCHED];
+        let mut recent: Vec<Option<Recent>> = vec![None; REMEMBERED];
         while reader.next_batch(&mut batch)? {
             let mut marks = batch.events.iter().peekable();
             for (index, access) in batch.accesses.iter().enumerate() {
@@ -39,15 +60,23 @@ pub(super) fn owners(
                     sequence = events[number].events[next_event].sequence;
                     next_event += 1;
                 }
+                if orders[number].silent(next_event) {
+                    continue;
+                }
                 let page = access.address / PAGE_BYTES;
-                let place = &mut touched[page as usize % TOUCHED];
-                if *place != page && !orders[number].silent(next_event) {
-                    *place = page;
-                    let touch = (sequence, owner);
-                    accessed
-                        .entry(page)
-                        .and_modify(|kept| *kept = touch.min(*kept))
-                        .or_insert(touch);
+                let line = 1 << (access.address % PAGE_BYTES / LINE_BYTES);
+                match &mut recent[page as usize % REMEMBERED] {
+                    Some(known) if known.page == page => known.lines |= line,
+                    place => {
+                        let first = sequence;
+                        if let Some(before) = place.replace(Recent {
+                            page,
+                            first,
+                            lines: line,
+                        }) {
+                            add(&mut accessed, before, owner);
+                        }
+                    }
                 }
             }
             for _ in marks {
@@ -55,12 +84,33 @@ pub(super) fn owners(
                 next_event += 1;
             }
         }
+        for rest in recent.into_iter().flatten() {
+            add(&mut accessed, rest, owner);
+        }
     }
-    let mut accessed: Vec<(u64, Touch)> = accessed.into_iter().collect();
+    let lines = accessed.values().map(|page| u64::from(page.lines.count_ones())).sum();
+    let mut accessed: Vec<(u64, Touch)> = accessed.into_iter().map(|(page, of)| (page, of.first)).collect();
     accessed.sort_unstable();
     let unrecorded = unrecorded_touches(events, &accessed);
     let owner = |(page, first): (u64, Touch)| (page, unrecorded.get(&page).unwrap_or(&first).1);
-    Ok(accessed.into_iter().map(owner).collect())
+    Ok(Touched {
+        owners: accessed.into_iter().map(owner).collect(),
+        lines,
+    })
+}
+
+fn add(accessed: &mut HashMap<u64, Accessed>, recent: Recent, owner: u32) {
+    let first = (recent.first, owner);
+    accessed
+        .entry(recent.page)
+        .and_modify(|known| {
+            known.first = first.min(known.first);
+            known.lines |= recent.lines;
+        })
+        .or_insert(Accessed {
+            first,
+            lines: recent.lines,
+        });
 }
 
 /// For each page that a thread touched unrecorded before it was `accessed`: the last such touch. `accessed` is in the order of
