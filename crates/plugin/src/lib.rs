@@ -19,13 +19,14 @@
 )]
 
 mod mapping;
+mod memory_call;
 mod place;
 mod qemu;
 mod recorder;
 mod thread;
 mod touches;
 
-use mapping::MemoryCall;
+use memory_call::MemoryCall;
 use pinfold_trace::shared::{self, Status};
 use pinfold_trace::{EventKind, NO_PARENT, Output, Writer};
 use recorder::WINDOW;
@@ -387,7 +388,7 @@ extern "C" fn on_syscall(
     outside_code(vcpu, |thread| {
         mapping::tell_stack(thread);
         thread.waits_for = None;
-        thread.memory_call = memory_call(number, [a1, a2, a3, a4, a5, a6]);
+        thread.memory_call = MemoryCall::of(number, [a1, a2, a3, a4, a5, a6]);
         match number {
             syscall::CLONE if makes_thread(a1) => {
                 CREATING.set(Some(Creating {
@@ -441,33 +442,6 @@ extern "C" fn on_syscall(
 fn unmap(thread: &mut Thread, address: u64, length: u64) {
     thread.event(EventKind::Unmap { address, length });
     touches::forget(address, length);
-}
-
-/// The arguments of a system call that changes mappings or memory that are needed after it; `None` for other calls.
-fn memory_call(number: i64, arguments: [u64; 6]) -> Option<MemoryCall> {
-    let [address, length, protection, flags, descriptor, offset] = arguments;
-    Some(match number {
-        syscall::MMAP => MemoryCall::Map {
-            length,
-            protection,
-            flags,
-            descriptor,
-            offset,
-        },
-        syscall::MPROTECT | syscall::PKEY_MPROTECT => MemoryCall::Protect {
-            address,
-            length,
-            protection,
-        },
-        syscall::MREMAP => MemoryCall::Remap {
-            from: address,
-            old_length: length,
-            length: protection,
-        },
-        syscall::BRK => MemoryCall::Break,
-        syscall::READ | syscall::PREAD64 | syscall::RECVFROM => MemoryCall::Read { address: length },
-        _ => return None,
-    })
 }
 
 /// The agent has made a mark. The kinds are in agent/marks.h.

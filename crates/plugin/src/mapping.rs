@@ -1,6 +1,7 @@
 //! The mappings of the recorded program: the initial ones from this process's memory map, since QEMU maps the program's
 //! files, and later ones from its system calls.
 
+use crate::memory_call::MemoryCall;
 use crate::place::{self, MapsLine};
 use crate::recorder;
 use crate::thread::Thread;
@@ -24,33 +25,6 @@ static FIRST_ACCESS: AtomicU64 = AtomicU64::new(0);
 /// The end of the heap from the last `brk`; 0 before the first.
 static HEAP_END: AtomicU64 = AtomicU64::new(0);
 static TOLD_STACK: AtomicBool = AtomicBool::new(false);
-
-/// A system call that changes mappings, until it returns.
-#[derive(Clone, Copy)]
-pub(crate) enum MemoryCall {
-    Map {
-        length: u64,
-        protection: u64,
-        flags: u64,
-        descriptor: u64,
-        offset: u64,
-    },
-    Protect {
-        address: u64,
-        length: u64,
-        protection: u64,
-    },
-    Remap {
-        from: u64,
-        old_length: u64,
-        length: u64,
-    },
-    Break,
-    /// The kernel writes what was read from a file or socket to this address.
-    Read {
-        address: u64,
-    },
-}
 
 /// The initial mappings. The first access comes later.
 pub(crate) fn tell_begin(thread: &mut Thread) {

@@ -14,7 +14,7 @@
     reason = "sizes are at most WIDEST, and larger counts of instructions are told otherwise"
 )]
 
-use crate::mapping::MemoryCall;
+use crate::memory_call::MemoryCall;
 use crate::recorder::{self, Pc};
 use crate::touches::{self, PAGE_BYTES, Toucher, Touches};
 use pinfold_trace::{Encoder, Event, EventKind, Output, Site};

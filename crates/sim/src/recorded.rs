@@ -20,10 +20,11 @@ pub use footprint::Coverage;
 use crate::model::LINE_BYTES;
 use crate::timeline::Program;
 use crate::window::{Batch, Event, EventKind, Stream};
-use order::{Orders, ThreadEvents};
+use order::Orders;
 use owners::{Touched, touched};
 use pinfold_trace::{Access, EventKind as RecordedKind, FromAccess, Recording, ThreadReader, TraceError};
 use std::sync::{Mutex, PoisonError};
+use synchronisation::ThreadEvents;
 
 /// A recording that runs on simulated machines.
 pub struct RecordedProgram {

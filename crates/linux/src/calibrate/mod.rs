@@ -98,11 +98,13 @@ pub fn measure(
     let allowed = topology.allowed_pus();
     let pu = allowed.first().expect("a topology allows at least one PU");
     let stolen_before = stolen_ticks();
-    let last_cache = last_cache(topology, pu);
-    let (effort, largest, rounds) = match thoroughness {
-        Thoroughness::Quick => (effort(15, 10), (2 * last_cache).min(16 << 20), 1),
-        Thoroughness::Full => (effort(100, 500), 4 * last_cache, 3),
-    };
+    let extent = Extent::of(thoroughness, last_cache(topology, pu));
+    let Extent {
+        effort,
+        largest,
+        rounds,
+        ..
+    } = extent;
     enough_memory(2 * largest)?;
 
     progress("the core");
@@ -132,14 +134,9 @@ pub fn measure(
 
     progress("the translation of addresses");
     let translation = on(pu, || {
-        let most: usize = if thoroughness == Thoroughness::Quick {
-            4096
-        } else {
-            32768
-        };
-        let small = Memory::new(most * memory::PAGE, Pages::Small)?;
-        let huge = Memory::new(most * memory::PAGE, Pages::Huge)?;
-        let numbers = (4..).map(|power| 1 << power).take_while(|&pages| pages <= most);
+        let small = Memory::new(extent.pages * memory::PAGE, Pages::Small)?;
+        let huge = Memory::new(extent.pages * memory::PAGE, Pages::Huge)?;
+        let numbers = (4..).map(|power| 1 << power).take_while(|&pages| pages <= extent.pages);
         Ok(numbers
             .map(|pages| latency::translation(&small, &huge, pages, effort))
             .collect())
@@ -150,44 +147,7 @@ pub fn measure(
         progress(&format!("CPUs {pu} and {other}, {}", relation.words()));
         pairs.push((relation, pair::measure(pu, other, effort)?));
     }
-
-    let streams = match thoroughness {
-        Thoroughness::Quick => (8 << 20, self::effort(3, 0)),
-        Thoroughness::Full => ((4 * last_cache).min(512 << 20), self::effort(9, 0)),
-    };
-    let mut bandwidth = vec![];
-    let mut nodes = vec![];
-    let places = node_places(topology);
-    for (from, pus) in &places {
-        for (home, home_pus) in &places {
-            progress(&format!("the bandwidth of node {home} from node {from}"));
-            let home_pu = home_pus[0];
-            let mut teams = vec![&pus[..1]];
-            if pus.len() > 1 {
-                teams.push(&pus[..]);
-            }
-            for team in teams {
-                for traffic in Traffic::ALL {
-                    bandwidth.push(BandwidthMeasurement {
-                        from: *from,
-                        home: *home,
-                        traffic,
-                        cores: team.len(),
-                        rate: bandwidth::streaming(team, home_pu, streams.0, traffic, streams.1)?,
-                    });
-                }
-            }
-            if places.len() > 1 {
-                let memory = on(home_pu, || Memory::new(largest, Pages::Huge))??;
-                let point = on(pus[0], || latency::at_size(&memory, largest, effort))?;
-                nodes.push(NodeLatency {
-                    from: *from,
-                    home: *home,
-                    latency: point.latency,
-                });
-            }
-        }
-    }
+    let (bandwidth, nodes) = memory_of_nodes(topology, &extent, progress)?;
     Ok(Calibration {
         pu,
         frequency,
@@ -205,6 +165,87 @@ pub fn measure(
         huge_share,
         inclusive: (1..=4).map(cpuid::inclusive).collect(),
     })
+}
+
+/// How much is measured, and how long.
+struct Extent {
+    effort: Effort,
+    /// Bytes of the largest array of which the latency is measured.
+    largest: usize,
+    /// How often the latency of each size is measured.
+    rounds: usize,
+    /// Pages of the largest array by which the translation of addresses is measured.
+    pages: usize,
+    /// Bytes of the array of each thread by which bandwidth is measured.
+    array: usize,
+    effort_for_bandwidth: Effort,
+}
+
+impl Extent {
+    fn of(thoroughness: Thoroughness, last_cache: usize) -> Self {
+        match thoroughness {
+            Thoroughness::Quick => Self {
+                effort: effort(15, 10),
+                largest: (2 * last_cache).min(16 << 20),
+                rounds: 1,
+                pages: 4096,
+                array: 8 << 20,
+                effort_for_bandwidth: effort(3, 0),
+            },
+            Thoroughness::Full => Self {
+                effort: effort(100, 500),
+                largest: 4 * last_cache,
+                rounds: 3,
+                pages: 32768,
+                array: (4 * last_cache).min(512 << 20),
+                effort_for_bandwidth: effort(9, 0),
+            },
+        }
+    }
+}
+
+/// The bandwidth of the memory of each node from each node, by one core and by all, and its latency where there are several
+/// nodes.
+fn memory_of_nodes(
+    topology: &Topology,
+    extent: &Extent,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Vec<BandwidthMeasurement>, Vec<NodeLatency>), CalibrationError> {
+    let mut bandwidth = vec![];
+    let mut latencies = vec![];
+    let places = node_places(topology);
+    for (from, pus) in &places {
+        for (home, home_pus) in &places {
+            progress(&format!("the bandwidth of node {home} from node {from}"));
+            let home_pu = home_pus[0];
+            let mut teams = vec![&pus[..1]];
+            if pus.len() > 1 {
+                teams.push(&pus[..]);
+            }
+            for team in teams {
+                for traffic in Traffic::ALL {
+                    let effort = extent.effort_for_bandwidth;
+                    bandwidth.push(BandwidthMeasurement {
+                        from: *from,
+                        home: *home,
+                        traffic,
+                        cores: team.len(),
+                        rate: bandwidth::streaming(team, home_pu, extent.array, traffic, effort)?,
+                    });
+                }
+            }
+            if places.len() > 1 {
+                let memory = on(home_pu, || Memory::new(extent.largest, Pages::Huge))??;
+                let point = on(pus[0], || latency::at_size(&memory, extent.largest, extent.effort))?;
+                latencies.push(NodeLatency {
+                    from: *from,
+                    home: *home,
+                    latency: point.latency,
+                });
+            }
+        }
+    }
+    Ok((bandwidth, latencies))
 }
 
 fn effort(runs: usize, milliseconds: u64) -> Effort {

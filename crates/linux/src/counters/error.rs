@@ -1,6 +1,6 @@
 //! Why something cannot be counted, with the remedy.
 
-use super::event::{Permission, Source};
+use super::source::{Permission, Source};
 use crate::nearest::suggestion;
 use crate::pfm::PfmError;
 use crate::symbols::SymbolError;

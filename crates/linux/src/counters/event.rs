@@ -3,6 +3,7 @@
 use super::Request;
 use super::error::{CounterError, Refused, explain};
 use super::group::Group;
+use super::source::Source;
 use crate::nearest::{misspelt, nearest};
 use crate::pfm::{self, AttributeKind, Encoding, Library, PfmError, Pmu, PmuKind, Privilege, sys};
 use crate::symbols;
@@ -17,75 +18,29 @@ use std::path::{self, Path};
 /// The number of PMUs in a message.
 const NAMED_PMUS: usize = 4;
 
-/// One metric, resolved for the kernel.
-pub(super) struct Source {
-    /// The requested metric.
-    pub(super) name: String,
-    pub(super) metric: Metric,
-    pub(super) attributes: sys::perf_event_attr,
-    /// The alternative where the kernel may not be counted: user space only. `None` where that would count nothing.
-    user_only: Option<sys::perf_event_attr>,
-    /// The binary of a uprobe; `config1` of the attributes points to it when it is opened.
-    pub(super) probed_path: Option<CString>,
-}
-
-/// The permission that the kernel requires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permission {
-    /// To count user space of the user's own tasks.
-    UserSpace,
-    /// To count the kernel on behalf of the user's own tasks.
-    Kernel,
-    /// To observe all tasks on a CPU.
-    AllCpus,
-    /// `CAP_PERFMON`: uprobes change a program's code for all users, so `perf_event_paranoid` does not matter.
-    Capability,
-}
-
-impl Source {
-    /// Whether it is a software event, without a hardware counter.
-    pub(super) fn is_software(&self) -> bool {
-        self.probed_path.is_some()
-            || matches!(
-                self.attributes.type_,
-                sys::PERF_TYPE_SOFTWARE | sys::PERF_TYPE_TRACEPOINT
-            )
+/// The same source after it was opened on the calling thread. It counts user space only where more is not permitted
+/// and user space is useful.
+pub(super) fn admitted(mut source: Source, root: &Path) -> Result<Source, CounterError> {
+    let refusal = |source: &Source| {
+        Group::open(std::slice::from_ref(source), &[0], 0)
+            .err()
+            .map(|it| it.error)
+    };
+    let mut error = refusal(&source);
+    if let (Some(Errno::EACCES | Errno::EPERM), Some(user_only)) = (error, source.user_only) {
+        source.attributes = user_only;
+        error = refusal(&source);
     }
-
-    pub(super) fn permission(&self) -> Permission {
-        if self.probed_path.is_some() {
-            Permission::Capability
-        } else if self.attributes.exclude_kernel() == 0 {
-            Permission::Kernel
-        } else {
-            Permission::UserSpace
-        }
-    }
-
-    /// The same source after it was opened on the calling thread. It counts user space only where more is not permitted
-    /// and user space is useful.
-    pub(super) fn admitted(mut self, root: &Path) -> Result<Self, CounterError> {
-        let refusal = |source: &Self| {
-            Group::open(std::slice::from_ref(source), &[0], 0)
-                .err()
-                .map(|it| it.error)
-        };
-        let mut error = refusal(&self);
-        if let (Some(Errno::EACCES | Errno::EPERM), Some(user_only)) = (error, self.user_only) {
-            self.attributes = user_only;
-            error = refusal(&self);
-        }
-        match error {
-            None => Ok(self),
-            Some(error) => Err(explain(
-                root,
-                Refused {
-                    source: &self,
-                    thread: 0,
-                    error,
-                },
-            )),
-        }
+    match error {
+        None => Ok(source),
+        Some(error) => Err(explain(
+            root,
+            Refused {
+                source: &source,
+                thread: 0,
+                error,
+            },
+        )),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Groups of counters: opened together for one thread, read by one `read(2)`.
 
 use super::error::Refused;
-use super::event::Source;
+use super::source::Source;
 use crate::perf_event::{self, Watched};
 use crate::pfm::sys;
 use nix::errno::Errno;

@@ -18,17 +18,19 @@ mod error;
 mod event;
 mod group;
 pub mod listing;
+mod source;
 
 pub use error::CounterError;
 pub(crate) use error::forbidden;
-pub(crate) use event::Permission;
+
 pub use event::parse_uprobe;
+pub(crate) use source::Permission;
 
 use crate::pfm::{self, Attribute, AttributeKind, Pmu};
 use error::Refused;
-use event::Source;
 use group::Group;
 use pinfold_core::{Count, Metric};
+use source::Source;
 use std::hint;
 use std::path::{Path, PathBuf};
 
@@ -101,7 +103,7 @@ impl Plan {
     fn with_root(root: &Path, requests: &[Request]) -> Result<Self, CounterError> {
         let sources = requests
             .iter()
-            .map(|request| event::resolve(root, request)?.admitted(root))
+            .map(|request| event::admitted(event::resolve(root, request)?, root))
             .collect::<Result<Vec<_>, _>>()?;
         let groups = group::arrange(&sources).map_err(|refused| error::explain(root, refused))?;
         Ok(Self {

@@ -58,6 +58,34 @@ pub struct RolledBack {
 }
 
 impl RolledBack {
+    /// Adds a thread with its present mask: the call that restores its mask, and the failure of the call, or that another program
+    /// has set the mask.
+    fn add_thread(
+        &mut self,
+        process: i32,
+        thread: i32,
+        now: &CpuMask,
+        verdict: &Verdict<&CpuMask>,
+        failure_of: impl Fn(&CpuMask) -> Option<String>,
+    ) {
+        if let Verdict::GiveBack(to) = *verdict {
+            self.calls.push(RolledBackCall {
+                failure: failure_of(to),
+                action: Action::Mask {
+                    process,
+                    thread,
+                    now: now.clone(),
+                    to: to.clone(),
+                },
+            });
+        } else {
+            self.left_alone.push(format!(
+                "thread {thread} of process {process} runs on {} now, which pinfold did not set",
+                now.to_set()
+            ));
+        }
+    }
+
     /// The number of changes that could not be rolled back.
     pub fn failed(&self) -> usize {
         self.unknown.len() + self.calls.iter().filter(|call| call.failure.is_some()).count()
@@ -200,72 +228,29 @@ fn roll_back_masks(
     let mut adopted: BTreeMap<i32, (u64, Pinnings)> = BTreeMap::new();
     let mut confirmed = false;
     loop {
-        let mut pinned: HashMap<i32, &MaskChange> = HashMap::new();
-        let mut pinnings: BTreeMap<i32, Pinnings> = BTreeMap::new();
-        for change in changes {
-            let thread = change.thread;
-            let is_there = processes.get(&thread.process).is_some_and(Held::lives)
-                && procfs
-                    .stat(thread.process, thread.thread)
-                    .is_some_and(|stat| stat.start == thread.start);
-            if is_there {
-                pinned.insert(thread.thread, change);
-                let pinnings = pinnings.entry(thread.process).or_default();
-                for pu in change.replaced.into_iter().chain([change.pinned]) {
-                    pinnings.insert(pu, change.original.clone());
-                }
-            }
-        }
-        let before = rolled_back.calls.len();
+        let (pinned, mut pinnings) = living(changes, &processes, procfs);
         if orphans {
             find_orphans(changes, procfs, &mut adopted);
         }
         for (&process, (_, of_creator)) in &adopted {
             pinnings.entry(process).or_insert_with(|| of_creator.clone());
         }
-        let mut seen: BTreeSet<i32> = pinnings.keys().copied().collect();
-        let mut todo: Vec<(i32, Pinnings)> = pinnings.into_iter().collect();
-        while let Some((process, pinnings)) = todo.pop() {
-            for thread in procfs.threads(process) {
-                for child in procfs.children(process, thread) {
-                    if seen.insert(child) {
-                        todo.push((child, pinnings.clone()));
-                    }
-                }
-                let Ok(now) = CpuMask::of_thread(thread) else {
-                    continue;
-                };
-                let verdict = match pinned.get(&thread) {
-                    Some(change) => mask_verdict(change, &now),
-                    None => match now.only().and_then(|pu| pinnings.get(&pu)) {
-                        Some(original) if *original != now => Verdict::GiveBack(original),
-                        _ => Verdict::AsBefore,
-                    },
-                };
-                // Once each: a failed call would fail again, and a cpuset may reduce a mask to what it was.
-                if verdict == Verdict::AsBefore || !looked_at.insert(thread) {
-                    continue;
-                }
-                if let Verdict::GiveBack(to) = verdict {
-                    let failure = if dry_run { None } else { give(to, thread) };
-                    let to = to.clone();
-                    rolled_back.calls.push(RolledBackCall {
-                        action: Action::Mask {
-                            process,
-                            thread,
-                            now,
-                            to,
-                        },
-                        failure,
-                    });
-                } else {
-                    rolled_back.left_alone.push(format!(
-                        "thread {thread} of process {process} runs on {} now, which pinfold did not set",
-                        now.to_set()
-                    ));
-                }
+        let before = rolled_back.calls.len();
+        for_each_thread(pinnings, procfs, |process, thread, pinnings| {
+            let Ok(now) = CpuMask::of_thread(thread) else { return };
+            let verdict = match pinned.get(&thread) {
+                Some(change) => mask_verdict(change, &now),
+                None => match now.only().and_then(|pu| pinnings.get(&pu)) {
+                    Some(original) if *original != now => Verdict::GiveBack(original),
+                    _ => Verdict::AsBefore,
+                },
+            };
+            // Once each: a failed call would fail again, and a cpuset may reduce a mask to what it was.
+            if verdict != Verdict::AsBefore && looked_at.insert(thread) {
+                let failure_of = |to: &CpuMask| if dry_run { None } else { give(to, thread) };
+                rolled_back.add_thread(process, thread, &now, &verdict, failure_of);
             }
-        }
+        });
         if dry_run {
             return;
         }
@@ -276,6 +261,47 @@ fn roll_back_masks(
         } else {
             // Its creator's mask may have been restored while the kernel created a thread with the old one.
             std::thread::sleep(BEING_MADE);
+        }
+    }
+}
+
+/// The changes of threads that live, by thread, and their pinnings, by process.
+fn living<'a>(
+    changes: &[&'a MaskChange],
+    processes: &BTreeMap<i32, Held>,
+    procfs: &Procfs,
+) -> (HashMap<i32, &'a MaskChange>, BTreeMap<i32, Pinnings>) {
+    let mut pinned = HashMap::new();
+    let mut pinnings: BTreeMap<i32, Pinnings> = BTreeMap::new();
+    for &change in changes {
+        let thread = change.thread;
+        let is_there = processes.get(&thread.process).is_some_and(Held::lives)
+            && procfs
+                .stat(thread.process, thread.thread)
+                .is_some_and(|stat| stat.start == thread.start);
+        if is_there {
+            pinned.insert(thread.thread, change);
+            let pinnings = pinnings.entry(thread.process).or_default();
+            for pu in change.replaced.into_iter().chain([change.pinned]) {
+                pinnings.insert(pu, change.original.clone());
+            }
+        }
+    }
+    (pinned, pinnings)
+}
+
+/// Calls `act` for each thread of these processes and of their descendants. A descendant has the pinnings of its ancestor.
+fn for_each_thread(pinnings: BTreeMap<i32, Pinnings>, procfs: &Procfs, mut act: impl FnMut(i32, i32, &Pinnings)) {
+    let mut seen: BTreeSet<i32> = pinnings.keys().copied().collect();
+    let mut todo: Vec<(i32, Pinnings)> = pinnings.into_iter().collect();
+    while let Some((process, pinnings)) = todo.pop() {
+        for thread in procfs.threads(process) {
+            for child in procfs.children(process, thread) {
+                if seen.insert(child) {
+                    todo.push((child, pinnings.clone()));
+                }
+            }
+            act(process, thread, &pinnings);
         }
     }
 }

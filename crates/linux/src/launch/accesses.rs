@@ -1,7 +1,7 @@
 //! The accesses of the program's threads by page: sampled once for each process after its initialisation, or taken from
 //! a recording, and kept. Accesses belong to threads, so they remain valid under another pinning.
 
-use super::pages::FollowedProcess;
+use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{Accesses, ProfileError, SampledMachine, Sampling, SamplingError, Target, on_process};
 use pinfold_core::memory::{

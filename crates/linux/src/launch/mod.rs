@@ -7,6 +7,7 @@
 mod accesses;
 mod counting;
 pub(crate) mod exec;
+mod followed_process;
 pub(crate) mod inherited;
 mod pages;
 mod prefetching;

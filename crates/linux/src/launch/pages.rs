@@ -15,9 +15,10 @@
 //! has changed are placed by the first mapping's policy.
 
 use super::accesses::ProgramAccesses;
-use super::{Phase, Ranked, Shared, State};
+use super::followed_process::FollowedProcess;
+use super::{Ranked, Shared};
 use crate::memory::{
-    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, StopReason, System, Target, move_pages, page_size,
+    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, move_pages, page_size,
 };
 use pinfold_core::memory::{
     ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile, Selection,
@@ -26,17 +27,14 @@ use pinfold_core::memory::{
 use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, RefusalCode, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The memory policies of a process under which each page is on the node of the thread that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
 
 /// The rate of copying is measured by moves of at least this many bytes.
 const MEASURABLE: u64 = 16 << 20;
-
-/// The longest sleep between two checks whether the process lives.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// The places of a program's pages, and how they are moved.
 #[derive(Default)]
@@ -406,51 +404,4 @@ fn pinned_tasks(topology: &Topology, ranked: &[Ranked]) -> Vec<PinnedTask> {
         node: pu.and_then(|pu| node_of_pu(topology, pu)),
     };
     ranked.iter().map(task).collect()
-}
-
-/// A process of the followed program.
-pub(super) struct FollowedProcess<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) process: i32,
-}
-
-impl FollowedProcess<'_> {
-    fn runs(&self, state: &State) -> Result<(), StopReason> {
-        if matches!(state.phase, Phase::Running) && state.program.has_process(self.process) {
-            Ok(())
-        } else {
-            Err(StopReason::Ended)
-        }
-    }
-}
-
-impl Target for FollowedProcess<'_> {
-    fn process(&self) -> i32 {
-        self.process
-    }
-
-    fn held(&self, act: &mut dyn FnMut(i32)) -> Result<(), StopReason> {
-        let _held = self.shared.hold_processes();
-        {
-            let mut state = self.shared.lock();
-            state.program.verify_if_due();
-            self.runs(&state)?;
-        }
-        act(self.process);
-        Ok(())
-    }
-
-    fn pause(&self, duration: Duration) -> Result<(), StopReason> {
-        let until = Instant::now() + duration;
-        let mut state = self.shared.lock();
-        loop {
-            self.runs(&state)?;
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            let waited = self.shared.changed.wait_timeout(state, left.min(GLANCE));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
 }

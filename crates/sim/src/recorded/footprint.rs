@@ -7,7 +7,7 @@
 //!
 //! Known limit: what the program touches after its last window is not recorded, and not counted.
 
-use super::order::ThreadEvents;
+use super::synchronisation::ThreadEvents;
 use crate::model::{Model, PAGE_BYTES};
 use pinfold_trace::EventKind;
 use std::collections::BTreeSet;

@@ -24,7 +24,7 @@
 //! Teams that meet at barriers at the same time count as one. A team whose workers were released by spinning only is
 //! ordered only where the agent marked the region.
 
-use super::synchronisation::{Arrival, Synchronisation};
+use super::synchronisation::{Arrival, Synchronisation, ThreadEvents};
 use crate::model::LINE_BYTES;
 use crate::window::{Event, EventKind};
 use pinfold_trace::{Event as RecordedEvent, EventKind as Kind};
@@ -36,13 +36,6 @@ const BARRIER_FLAG: u64 = BARRIER_COUNTER + LINE_BYTES;
 
 /// Instructions that a thread executes at a barrier, besides its accesses. Assumed.
 const BARRIER_INSTRUCTIONS: u32 = 20;
-
-/// The events of one thread.
-pub(super) struct ThreadEvents {
-    /// The recording's number of the thread.
-    pub(super) number: u32,
-    pub(super) events: Vec<RecordedEvent>,
-}
 
 /// What the simulation does in the place of each event of a thread.
 #[derive(Default)]

@@ -6,7 +6,8 @@
 //!
 //! Order is that of the events of all threads. An access has the position of its thread's last event before it.
 
-use super::order::{Orders, ThreadEvents};
+use super::order::Orders;
+use super::synchronisation::ThreadEvents;
 use crate::model::{LINE_BYTES, PAGE_BYTES};
 use pinfold_trace::{Batch, EventKind, Recording, TraceError};
 use std::collections::HashMap;

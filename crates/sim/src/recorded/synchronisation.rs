@@ -3,9 +3,15 @@
 //!
 //! Places are positions among the events of a thread; sequence numbers order the events of all threads.
 
-use super::order::ThreadEvents;
-use pinfold_trace::EventKind as Kind;
+use pinfold_trace::{Event as RecordedEvent, EventKind as Kind};
 use std::collections::{BTreeMap, HashMap};
+
+/// The events of one thread.
+pub(super) struct ThreadEvents {
+    /// The recording's number of the thread.
+    pub(super) number: u32,
+    pub(super) events: Vec<RecordedEvent>,
+}
 
 /// One thread's arrival at a barrier.
 #[derive(Clone, Copy)]

@@ -12,8 +12,10 @@ mod point;
 mod repetitions;
 pub mod space;
 mod space_file;
+mod thread_map;
 
 pub use evaluate::{Evaluation, Part, evaluate};
 pub use metrics::{MetricColumn, Metrics};
-pub use point::{PAGE_MAPS, Point, ThreadMap, page_map_name};
+pub use point::{PAGE_MAPS, Point, page_map_name};
 pub use space_file::{SpaceError, SpaceFile};
+pub use thread_map::{ThreadMap, map_threads};

@@ -1,39 +1,10 @@
 //! One configuration, as a data set names it.
 
-use super::space;
+use super::thread_map::{ThreadMap, map_threads};
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowConfiguration};
 use pinfold_core::{NodeId, Pinning};
 use std::collections::BTreeSet;
-use std::fmt;
-
-/// The order in which threads are assigned to the nodes (Sánchez Barrera et al., ICS 2020, section 2.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ThreadMap {
-    /// Neighbouring ranks on the same node: the paper's `contiguous`.
-    Compact,
-    /// Round-robin over the nodes.
-    Scatter,
-}
-
-impl ThreadMap {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Compact, Self::Scatter];
-
-    /// The name in data sets.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compact => "compact",
-            Self::Scatter => "scatter",
-        }
-    }
-}
-
-impl fmt::Display for ThreadMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The page mappings with their names in data sets. `single` is the node of the first rank; each point has the number
 /// of this node.
@@ -76,7 +47,7 @@ impl Point {
         let num_nodes = nodes.iter().collect::<BTreeSet<_>>().len();
         let thread_map = ThreadMap::ALL
             .into_iter()
-            .find(|&map| space::map_threads(model, threads, num_nodes, map).as_ref() == Some(&pinning));
+            .find(|&map| map_threads(model, threads, num_nodes, map).as_ref() == Some(&pinning));
         let pages = match (pages, nodes.first().and_then(|&node| u32::try_from(node).ok())) {
             (PageMapping::Single(_), Some(node)) => PageMapping::Single(NodeId(node)),
             (pages, _) => pages,

@@ -5,15 +5,13 @@
 //! `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's Sandy Bridge
 //! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288.
 //!
-//! As in the paper, a thread map gives each thread its own core while there are cores. Further threads use the second
-//! PUs, and then threads share PUs.
-//!
 //! Two names of the same pinning are one configuration, under the first name: one thread per node is `compact`.
 
-use super::point::{Point, ThreadMap};
+use super::point::Point;
+use super::thread_map::{ThreadMap, map_threads};
 use crate::model::{Model, Prefetcher};
 use crate::window::{PageMapping, Prefetchers};
-use pinfold_core::{NodeId, Pinning, PuId};
+use pinfold_core::{NodeId, Pinning};
 
 /// Each of `pinnings` under first touch with all prefetchers on. With the placements as pinnings, this is the space
 /// `threads`.
@@ -106,44 +104,6 @@ fn node_counts(model: &Model, threads: usize) -> Vec<usize> {
     vec![nodes]
 }
 
-/// `threads` threads spread evenly over the first `nodes` nodes; `None` for no threads, no nodes, or more nodes than
-/// exist or than threads. Where the division leaves a rest, the first nodes have one thread more.
-pub fn map_threads(model: &Model, threads: usize, nodes: usize, map: ThreadMap) -> Option<Pinning> {
-    if nodes == 0 || nodes > model.nodes() || nodes > threads {
-        return None;
-    }
-    let mut pus = vec![vec![]; nodes];
-    for (node, pu) in pus_by_node(model) {
-        if node < nodes {
-            pus[node].push(pu);
-        }
-    }
-    let share = |node: usize| threads / nodes + usize::from(node < threads % nodes);
-    let place = |node: usize, turn: usize| pus[node][turn % pus[node].len()];
-    let ranks = match map {
-        ThreadMap::Compact => (0..nodes)
-            .flat_map(|node| (0..share(node)).map(move |turn| (node, turn)))
-            .map(|(node, turn)| place(node, turn))
-            .collect(),
-        ThreadMap::Scatter => (0..threads).map(|rank| place(rank % nodes, rank / nodes)).collect(),
-    };
-    Pinning::new(ranks)
-}
-
-/// All PUs with their nodes: the first PU of each core, core by core, then the second ones.
-fn pus_by_node(model: &Model) -> Vec<(usize, PuId)> {
-    let mut pus: Vec<(usize, usize, PuId)> = (0..u32::try_from(model.pus()).unwrap_or(u32::MAX))
-        .filter_map(|pu| {
-            let (core, sibling) = model.core_of_pu(pu)?;
-            Some((sibling, core, PuId(pu)))
-        })
-        .collect();
-    pus.sort_unstable();
-    pus.into_iter()
-        .map(|(_, core, pu)| (model.node_of_core(core), pu))
-        .collect()
-}
-
 /// The points without duplicates.
 pub fn distinct(points: impl IntoIterator<Item = Point>) -> Vec<Point> {
     let mut seen = std::collections::HashSet::new();
@@ -165,6 +125,7 @@ mod tests {
     use super::super::point::page_map_name;
     use super::*;
     use crate::model::builtin;
+    use pinfold_core::PuId;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

@@ -3,8 +3,9 @@
 //! Each `[[configurations]]` lists values for some of the keys, and the space has all combinations of them. Other keys
 //! have their defaults. So one entry is a whole space, and several entries with one value each are a list.
 
-use super::point::{PAGE_MAPS, Point, ThreadMap};
-use super::space::{distinct, every_prefetcher_setting, map_threads};
+use super::point::{PAGE_MAPS, Point};
+use super::space::{distinct, every_prefetcher_setting};
+use super::thread_map::{ThreadMap, map_threads};
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers};
 use pinfold_core::{Pinning, PuSet};

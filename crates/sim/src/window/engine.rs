@@ -17,13 +17,14 @@ mod setup;
 
 use self::setup::{SchedulingTimes, settings, teams};
 use super::configuration::WindowConfiguration;
-use super::counters::{RegionSpan, TeamMarks, WindowResult};
+use super::counters::{RegionSpan, TeamMarks};
 use super::directory::BLOCK_SHIFT;
 use super::mapping::Mapping;
 use super::options::{Options, WindowError};
 use super::pages::Pages;
 use super::placement::Placement;
 use super::profile::PageProfile;
+use super::result::WindowResult;
 use super::runner::{Runner, Stop};
 use super::schedule::{Pu, Queue, State, Waiting};
 use super::stream::{Event, EventKind, Stream};

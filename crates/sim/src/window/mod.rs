@@ -25,6 +25,7 @@ mod options;
 mod pages;
 mod placement;
 mod profile;
+mod result;
 mod runner;
 mod schedule;
 mod server;
@@ -39,7 +40,6 @@ mod trainer;
 pub use configuration::WindowConfiguration;
 pub use counters::{
     Counters, LevelCounters, LinkTraffic, Mark, PrefetchCounters, RegionSpan, Served, ServedCounters, TeamMarks,
-    WindowResult,
 };
 pub use engine::{simulate, simulate_teams, simulate_with_pages};
 pub(crate) use mapping::Mapping;
@@ -47,5 +47,6 @@ pub use misses::{Geometry, MissCounter, Misses, MissesError};
 pub use options::{Options, WindowError};
 pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
+pub use result::WindowResult;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};
 pub use totals::RegionTotals;

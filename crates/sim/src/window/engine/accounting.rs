@@ -2,7 +2,8 @@
 
 use super::Engine;
 use crate::model::LINE_BYTES;
-use crate::window::counters::{Counters, LinkTraffic, Mark, RegionSpan, WindowResult};
+use crate::window::counters::{Counters, LinkTraffic, Mark, RegionSpan};
+use crate::window::result::WindowResult;
 use crate::window::server::Server;
 use crate::window::time::{Ticks, cycles};
 use crate::window::totals::{Snapshot, memory_joules, package_joules};
