@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// List the programs: number, name, machine, threads with their hints, samples.
     List,
-    /// Show all that is known of a program.
+    /// Show everything about a program.
     Show {
         /// Its number in the list, or its name.
         #[arg(value_name = "PROGRAM")]
@@ -143,7 +143,7 @@ fn simulated(program: &Program) -> &'static str {
     }
 }
 
-/// Where threads were.
+/// The placement that a hint names, as text.
 fn place(hint: Option<AffinityHint>) -> String {
     let text = hint_text(hint);
     if hint.is_some() { format!("hint {text}") } else { text }

@@ -1,7 +1,7 @@
 //! pinfold: places the threads and the memory of running programs.
 //!
-//! `main` parses, hands over to one command and turns what comes back into an exit status. Each command is a module
-//! of the same name.
+//! `main` parses the command line, runs one command and turns its result into an exit status. Each command is a module of
+//! the same name.
 
 mod activities;
 mod behaviour;
@@ -37,8 +37,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use pinfold_linux::launch::LaunchError;
 use std::process::ExitCode;
 
-/// Places the threads and the memory of running programs on multi-socket, multi-cache machines: observes what they
-/// do, decides where they belong, puts them there, checks that it helped.
+/// Places the threads and the memory of running programs on multi-socket, multi-cache machines: observes the
+/// programs, decides where their threads and pages belong, places them, and verifies the effect.
 #[derive(Parser)]
 #[command(
     name = "pinfold",
@@ -74,8 +74,8 @@ enum Command {
     ReadTopology(machine::Described),
 }
 
-/// The exit status of a command that could not do its work, as `env`, `nice` and `timeout` have it: a status that the
-/// program that we run is unlikely to end with.
+/// The exit status of a command that failed, the same as that of `env`, `nice` and `timeout`. The observed program is
+/// unlikely to end with it.
 const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
@@ -85,8 +85,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Takes what follows an option for its value, a negative number too, so that the option says what may be there. clap would take it
-/// for another option, and advise to put `--` before it, which makes it the name of a program to run.
+/// Takes a negative number after an option as the value of the option, so that the option's own error explains it. clap would
+/// take it as another option, and advise `--` before it, which makes it the name of a program to run.
 fn options_take_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| {
@@ -113,7 +113,7 @@ fn run() -> Result<ExitCode> {
     let parsed = options_take_negative_numbers(Cli::command()).try_get_matches();
     let command = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli.command,
-        // clap would call it by the command's name: pinfold-topo.
+        // clap would show the command as `pinfold-topo`.
         Err(answer) if answer.kind() == ErrorKind::DisplayVersion => {
             console::print(&Cli::command().render_version())?;
             return Ok(ExitCode::SUCCESS);

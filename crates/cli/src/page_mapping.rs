@@ -1,4 +1,4 @@
-//! Where pages should be, in pinfold's own words (`--page-map`) and in numactl's, and how they are moved.
+//! The options for the page mapping, pinfold's own (`--page-map`) and numactl's, and for the migration of pages.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -6,7 +6,7 @@ use pinfold_core::memory::{self, Selection};
 use pinfold_core::{NodeSet, PageMapping, Topology};
 use std::io::{IsTerminal, stderr, stdout};
 
-/// Where pages should be: one of these at most.
+/// The page mapping: at most one of these.
 // Every command's arguments are called `Arguments`; clap would derive the same group name from that twice.
 #[derive(Args)]
 #[group(skip)]
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 type OfNodes = fn(NodeSet) -> Option<PageMapping>;
 
 impl Arguments {
-    /// The page mapping that was asked for, of which the machine has the nodes.
+    /// The requested page mapping. Errors: the machine lacks one of its nodes.
     pub(crate) fn mapping(&self, topology: &Topology) -> Result<Option<PageMapping>> {
         let with_nodes: [(&str, &Option<String>, OfNodes); 4] = [
             ("--membind", &self.membind, |nodes| Some(PageMapping::Bind(nodes))),
@@ -126,8 +126,8 @@ impl Migration {
         self.rate
     }
 
-    /// What moves beside what is the program's own; with `own_policies` also what the program has given a policy of
-    /// its own.
+    /// The pages that move beside the program's private ones; with `own_policies` also pages to which the program has given
+    /// a memory policy.
     pub(crate) fn selection(&self, own_policies: bool) -> Result<Selection> {
         if self.shared
             && let Err(error) = pinfold_linux::memory::may_move_shared()
@@ -194,8 +194,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a rate; write bytes a second, such as 500MB/s or 1GiB/s".to_owned())
 }
 
-/// What shows how far the moving of pages is: a line on the terminal, where standard error is one and standard output
-/// is not.
+/// Shows the progress of the migration: a line on the terminal, where standard error is one and standard output is not.
 pub(crate) fn progress(quiet: bool) -> Box<dyn FnMut(u64, u64) + Send> {
     let drawn = !quiet && stderr().is_terminal() && !stdout().is_terminal();
     let mut bar: Option<indicatif::ProgressBar> = None;

@@ -25,11 +25,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     machine: crate::machine::Arguments,
 
-    /// How many threads are placed.
+    /// The number of threads.
     #[arg(long, value_parser = number::parse_threads, value_name = "N")]
     threads: usize,
 
-    /// Print only how many placements there are.
+    /// Print only the number of placements.
     #[arg(long, conflicts_with = "limit")]
     count: bool,
 

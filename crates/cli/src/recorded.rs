@@ -1,4 +1,4 @@
-//! Recordings to simulate: one that the user names, or one that is made of a program at once.
+//! Recordings to simulate: one that the user names, or one of a program that is recorded now.
 
 use crate::{console, record};
 use anyhow::{Result, bail};
@@ -64,8 +64,8 @@ pub(crate) fn record(
     }))
 }
 
-/// OpenMP's runtimes make as many threads as they find CPUs, and the program finds those of this machine: where the user
-/// says how many threads are placed and the environment does not, they make these.
+/// The variable that sets the number of threads, where the user gives one and the environment does not. Otherwise an OpenMP
+/// runtime starts one thread for each CPU of this machine, and not of the simulated one.
 pub(crate) fn threads_wanted(threads: Option<usize>) -> Vec<(OsString, OsString)> {
     match threads {
         Some(threads) if std::env::var_os("OMP_NUM_THREADS").is_none() => {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How it is found out who accesses what, for `--page-map locality` and `balance`.
+/// How the accesses of threads to pages are found, for `--page-map locality` and `balance`.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     source: SourceName,
 
     /// For locality and balance, by page faults: the time between two protections of the pages, each of which shows
-    /// who accesses them next; a longer time costs the program less [default: 100ms].
+    /// the next thread that accesses them; a longer time costs the program less [default: 100ms].
     #[arg(long = "sample-period", value_parser = duration::parse_probe, value_name = "TIME")]
     period: Option<Duration>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 /// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SourceName {
-    /// Memory events where this machine has them and we may use them, and else page faults.
+    /// Memory events where this machine has them and permits them, and otherwise page faults.
     Auto,
     /// The processor's memory events: PEBS (Intel), IBS (AMD). They see reads and writes.
     MemoryEvents,
@@ -52,7 +52,7 @@ enum SourceName {
 }
 
 impl Arguments {
-    /// How to sample for `mapping`. What is given for a mapping that needs no samples, or for the other source, is refused.
+    /// How to sample for `mapping`. Options for a mapping that needs no samples, or for the other source, are refused.
     pub(crate) fn sampling(&self, mapping: Option<PageMapping>) -> Result<Sampling> {
         if let (Some(option), false) = (self.given(), mapping.is_some_and(PageMapping::needs_accesses)) {
             bail!(

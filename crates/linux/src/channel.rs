@@ -276,34 +276,14 @@ mod tests {
             .collect()
     }
 
-    #[test]
-    fn the_structures_are_those_of_the_c_header() {
+    /// The values of expressions of the C header.
+    fn values_in_c(numbers: &[String]) -> Vec<u64> {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("layout.c");
         let program = folder.path().join("layout");
         let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent/pinfold.h");
-        let fields = [
-            "struct pinfold_channel, magic",
-            "struct pinfold_channel, version",
-            "struct pinfold_channel, slots_taken",
-            "struct pinfold_channel, attached[PINFOLD_SOURCE_HEARTBEAT]",
-            "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
-            "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
-            "struct pinfold_channel, slots",
-        ];
-        let counters = sources::reported().map(|(_, counter)| format!("struct pinfold_slot, {}", counter.field));
-        let fields: Vec<String> = fields.map(str::to_owned).into_iter().chain(counters).collect();
-        let numbers = [
-            "PINFOLD_CHANNEL_MAGIC",
-            "PINFOLD_CHANNEL_VERSION",
-            "PINFOLD_CHANNEL_SLOTS",
-            "sizeof(struct pinfold_channel)",
-            "sizeof(struct pinfold_slot)",
-        ];
-        let offsets = fields.iter().map(|field| format!("offsetof({field})"));
-        let numbers = numbers.map(str::to_owned).into_iter();
-        let print = |number| format!("printf(\"%llu\\n\", (unsigned long long)({number}));");
-        let printed: Vec<String> = numbers.chain(offsets).map(print).collect();
+        let print = |number: &String| format!("printf(\"%llu\\n\", (unsigned long long)({number}));");
+        let printed: Vec<String> = numbers.iter().map(print).collect();
         let include = format!(
             "#include \"{}\"\n#include <stddef.h>\n#include <stdio.h>\n",
             header.display()
@@ -325,11 +305,36 @@ mod tests {
             String::from_utf8_lossy(&compiled.stderr)
         );
         let output = Command::new(&program).output().unwrap().stdout;
-        let theirs: Vec<u64> = String::from_utf8(output)
+        String::from_utf8(output)
             .unwrap()
             .lines()
             .map(|line| line.parse().unwrap())
-            .collect();
+            .collect()
+    }
+
+    #[test]
+    fn the_structures_are_those_of_the_c_header() {
+        let fields = [
+            "struct pinfold_channel, magic",
+            "struct pinfold_channel, version",
+            "struct pinfold_channel, slots_taken",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_HEARTBEAT]",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_GOMP]",
+            "struct pinfold_channel, attached[PINFOLD_SOURCE_OMPT]",
+            "struct pinfold_channel, slots",
+        ];
+        let counters = sources::reported().map(|(_, counter)| format!("struct pinfold_slot, {}", counter.field));
+        let fields: Vec<String> = fields.map(str::to_owned).into_iter().chain(counters).collect();
+        let numbers = [
+            "PINFOLD_CHANNEL_MAGIC",
+            "PINFOLD_CHANNEL_VERSION",
+            "PINFOLD_CHANNEL_SLOTS",
+            "sizeof(struct pinfold_channel)",
+            "sizeof(struct pinfold_slot)",
+        ];
+        let offsets = fields.iter().map(|field| format!("offsetof({field})"));
+        let numbers: Vec<String> = numbers.map(str::to_owned).into_iter().chain(offsets).collect();
+        let theirs = values_in_c(&numbers);
         let sizes = [SLOTS, size_of::<Segment>(), size_of::<Slot>()];
         let offsets = [
             offset_of!(Segment, magic),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Watch the tasks of this machine, bring those that share data together, and spread those that need memory.
 ///
-/// Without a list all tasks are watched; with lists those that any of them names. When the daemon ends, all tasks may
+/// Without a list all tasks are watched; with lists, the tasks that any of them names. When the daemon ends, all tasks may
 /// run again where they could before. Options override the configuration, which SIGHUP makes the daemon read again.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "TIME")]
     interval: Option<Time>,
 
-    /// How it is known which threads share data: counters, sharing (threads of a process are taken to share; no
+    /// How pinfold finds the threads that share data: counters, sharing (the threads of a process are assumed to share; no
     /// counters needed), sharing:EVENT (weighed by an event), or events of the kernel that stand for activities, such
     /// as memory_bandwidth=page-faults [default: counters].
     #[arg(long, value_name = "METRIC")]
@@ -64,11 +64,11 @@ struct Tasks {
     #[arg(long, value_name = "NAME|UID")]
     user: Vec<UserName>,
 
-    /// Watch this process, and those that it begins.
+    /// Watch this process, and those that it starts.
     #[arg(short, long = "process", value_name = "PID")]
     processes: Vec<ProcessNumber>,
 
-    /// Watch processes of this name; the shell's patterns are understood.
+    /// Watch processes of this name; as a pattern of the shell.
     #[arg(long, value_name = "PATTERN")]
     name: Vec<String>,
 
@@ -99,7 +99,7 @@ struct Log {
     #[arg(id = "log", long = "log", value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// How a line of the log looks.
+    /// The form of a line of the log.
     #[arg(id = "log_format", long = "log-format", value_enum, value_name = "FORMAT")]
     format: Option<LogFormat>,
 }

@@ -1,7 +1,7 @@
 //! The daemon's configuration: a TOML file, in which the options of the command line replace keys.
 //!
 //! A file with an error is refused as a whole, and the message names file, line, key and remedy. `dist/daemon.toml` is
-//! a commented example with every key; a test holds the two together.
+//! a commented example with every key; a test compares the two.
 
 mod values;
 
@@ -20,7 +20,7 @@ pub(super) use values::{Cgroup, Loopback, MetricName, Mode, ProcessNumber, Rate,
 /// The default file.
 pub(super) const USUAL: &str = "/etc/pinfold/daemon.toml";
 
-/// The file's contents, with what a key that is not there stands for.
+/// The contents of the file; keys that are absent have their defaults.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Config {
@@ -98,7 +98,7 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Where `pinfold top` and Prometheus ask.
+/// The sockets for `pinfold top` and Prometheus.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Export {
@@ -144,8 +144,7 @@ impl Config {
         }
     }
 
-    /// What the mapper does beyond the paper. An assumption is not validated: where tasks run follows from it, and not the
-    /// other way round.
+    /// The extensions of the mapper beyond the paper. An assumption is not validated, because no measurement can refute it.
     pub(super) fn mapper_options(&self) -> MapperOptions {
         MapperOptions {
             validation: self.mapper.validation && !self.metric.assumed(),
@@ -153,7 +152,7 @@ impl Config {
         }
     }
 
-    /// The thresholds: those of the file, or those that the metric has by itself, and over them what is said of one by itself.
+    /// The thresholds of the file or the defaults of the metric, with the single thresholds of the table in their place.
     pub(super) fn thresholds(&self) -> Result<Thresholds> {
         let table = &self.thresholds;
         let mut thresholds = match (&table.file, &self.metric) {

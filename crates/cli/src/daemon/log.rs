@@ -49,7 +49,7 @@ impl Log {
         })
     }
 
-    /// Writes to another place from now on; what was lost stays counted.
+    /// Continues in another file; the count of lost lines stays.
     pub(super) fn replace(&mut self, other: Self) {
         *self = Self {
             lost: self.lost,

@@ -1,4 +1,4 @@
-//! `pinfold daemon`: map every task on the machine by what it shares and what it needs.
+//! `pinfold daemon`: places all tasks of the machine by the data that they share and the memory bandwidth that they need.
 //!
 //! `run` reads the configuration, takes the lock of the one daemon, rolls back what a killed daemon has left, gives up the
 //! privileges that it does not need, and then runs the loop of `pinfold_runtime::daemon` until a signal ends it or makes it
@@ -36,14 +36,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What a configuration names and what is not there.
+/// The processes and groups that a configuration names and that do not exist.
 fn absent(config: &Config) -> Vec<Absent> {
     config
         .selection()
         .absent(&Procfs::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-/// The socket of a daemon whose journals are there.
+/// The default socket of a daemon with these journals.
 pub(crate) fn usual_socket(journals: &crate::journals::Arguments) -> PathBuf {
     journals.path().join("daemon.sock")
 }
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let config = arguments.config()?;
     let thresholds = config.thresholds()?;
     let absent = absent(&config);
-    // What the file names may come later, as a batch system's group does. What is typed is meant now.
+    // A process or a group of the file may appear later, as a batch system's group does. One of the command line must exist.
     if let Some(first) = absent.first()
         && arguments.names_tasks()
     {
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         console::print("the configuration is right\n")?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Whatever starts a thread comes after this.
+    // No thread may be started before this.
     let signals = Signals::take().context("signals cannot be taken")?;
     service::raise_descriptor_limit();
     let directory = Directory::new(&arguments.journals.path())?;
@@ -149,7 +149,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Goes round the loop until a signal ends it; its number.
+    /// Runs the loop until a signal ends it; the result is the number of the signal.
     fn go_on(&mut self, arguments: &Arguments, watcher: &mut Watcher) -> i32 {
         loop {
             let pace = Pace {
@@ -165,7 +165,7 @@ impl Daemon {
         }
     }
 
-    /// Reads the configuration again. What is wrong is refused whole.
+    /// Reads the configuration again. A configuration with an error is refused as a whole.
     fn reload(&mut self, arguments: &Arguments, watcher: &mut Watcher) {
         tell_manager("RELOADING=1");
         match self.try_reload(arguments, watcher) {
@@ -222,8 +222,8 @@ fn report_rolled_back(log: &mut Log, rolled_back: &RolledBack) {
     }
 }
 
-/// What a killed daemon, or another pinfold, has left is undone and not taken over: what was known of the tasks died
-/// with it.
+/// Rolls back what a killed daemon, or another pinfold, has left. It is not taken over, because the knowledge about the tasks
+/// is lost.
 fn roll_back_what_was_left(directory: &Directory, log: &mut Log) -> Result<()> {
     for found in directory.survey()? {
         let left = match found {
@@ -263,12 +263,12 @@ fn hides_processes() -> bool {
 /// Notifies the service manager, where there is one.
 fn tell_manager(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET") {
-        // A manager that does not listen is no reason to end.
+        // A manager that does not answer does not end the daemon.
         let _ = service::notify(&socket, state);
     }
 }
 
-/// What the log says of a configuration.
+/// The fields of the log for a configuration.
 fn about(config: &Config, topology: &Topology, capabilities: &[&str]) -> Vec<(&'static str, Value)> {
     vec![
         ("pinfold", env!("CARGO_PKG_VERSION").into()),

@@ -1,4 +1,4 @@
-//! What the daemon's loop does, for the log, for `pinfold top` and for Prometheus.
+//! Reports what the daemon's loop does: in the log, to `pinfold top` and to Prometheus.
 
 use super::config::Config;
 use super::log::Log;
@@ -45,7 +45,7 @@ impl Reporter {
         }
     }
 
-    /// Goes on by another configuration.
+    /// Continues with another configuration.
     pub(super) fn reconfigure(&mut self, config: Config, thresholds: Thresholds) {
         self.config = config;
         self.thresholds = thresholds;
@@ -81,7 +81,7 @@ impl Reporter {
         }
     }
 
-    /// The counts that the history does not have.
+    /// The counts that are not in the history.
     fn totals(&self, host: &Watcher) -> Totals {
         let statistics = host.statistics();
         Totals {

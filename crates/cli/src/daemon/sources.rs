@@ -1,4 +1,4 @@
-//! How it is known which threads share data: the processor's counters, events of the kernel, or an assumption.
+//! The source of the rates at which threads share data: the processor's counters, events of the kernel, or an assumption.
 
 use super::config::{Config, MetricName};
 use crate::activities;
@@ -7,14 +7,14 @@ use pinfold_linux::counters::{Plan, Request};
 use pinfold_policy::sam::{MapperEvents, Observer};
 use pinfold_runtime::daemon::{Counted, Rates, Sharing};
 
-/// What is counted, and what is made of it.
+/// The counters, and the rates that follow from them.
 pub(super) struct Sources {
     pub(super) plan: Option<Plan>,
     pub(super) rates: Box<dyn Rates>,
 }
 
 impl Sources {
-    /// What the configuration wants.
+    /// The source that the configuration names.
     pub(super) fn of(config: &Config) -> Result<Self> {
         match &config.metric {
             MetricName::Counters => Self::counted(

@@ -7,9 +7,9 @@ use pinfold_linux::memory::MemoryPolicy;
 use pinfold_linux::prefetchers;
 use std::fmt::Write as _;
 
-/// A line for each call, as strace shows it, except that future threads have ranks and no numbers; and for
-/// what would not be done, why. `pinning` is where ranks would run at first, and `policy` the memory policy with which the
-/// program would begin.
+/// A line for each call, as strace shows it, except that future threads have ranks and no numbers; and a line with the
+/// reason for each step that would be left out. `pinning` is where the ranks would run at first, and `policy` is the memory
+/// policy of the program at its start.
 pub(super) fn calls(plan: &Plan, pinning: Option<&Pinning>, policy: Option<MemoryPolicy>) -> String {
     let mut text = String::new();
     if let Some(policy) = policy {

@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "not a time; write seconds, or a number with us, ms, s, m or h, such as 500ms".to_owned())
 }
 
-/// The shortest probe, and the shortest time between two readings: to read all the time would be felt by the program.
+/// The shortest probe, and the shortest time between two readings: more frequent readings would slow the program down.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Parses the time of a probe or of a reading interval.

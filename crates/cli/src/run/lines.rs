@@ -1,7 +1,7 @@
-//! Where the lines of a run go: to standard error, or with `--log` to a file.
+//! The output of a run's lines: standard error, or with `--log` a file.
 //!
 //! A program that draws its screen itself, such as an editor or `top`, takes the terminal out of its line mode (`ICANON`).
-//! Lines would be written into its picture, so they are kept until the terminal is in line mode again, or the program has
+//! Lines would damage its display, so they are kept until the terminal is in line mode again, or the program has
 //! ended. A program that draws in line mode is not recognised; `--log` is for that.
 
 use crate::console;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-/// The way of the lines.
+/// Writes the lines.
 pub(super) struct Lines {
     file: Option<File>,
     kept: RefCell<Vec<String>>,
@@ -39,14 +39,14 @@ impl Lines {
         self.file.is_none()
     }
 
-    /// Whether the program has the terminal for itself at this moment.
+    /// Whether the program draws on the whole terminal at this moment.
     pub(super) fn are_kept(&self) -> bool {
         let stderr = io::stderr();
         let draws = || tcgetattr(&stderr).is_ok_and(|terminal| !terminal.local_flags.contains(LocalFlags::ICANON));
         self.file.is_none() && !self.ended.get() && stderr.is_terminal() && draws()
     }
 
-    /// Writes a message, and before it what was kept.
+    /// Writes a message, after the lines that were kept.
     pub(super) fn say(&self, text: &str) {
         if let Some(mut file) = self.file.as_ref() {
             // A line that cannot be written does not end the run, as with standard error.

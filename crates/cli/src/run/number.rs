@@ -4,7 +4,7 @@ use pinfold_core::{PuSet, digits};
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// The most threads that can be asked for: as many as a set of PUs has room for.
+/// The greatest number of threads: the size of a set of PUs.
 pub(crate) const MOST_THREADS: usize = 1 + PuSet::HIGHEST.0 as usize;
 
 /// Makes a parser of whole numbers between two bounds, both included.
@@ -18,7 +18,7 @@ where
     }
 }
 
-/// Parses a number of things of which there must be one.
+/// Parses a number of at least one.
 pub(crate) fn parse_positive(text: &str) -> Result<usize, String> {
     within(1, usize::MAX)(text)
 }

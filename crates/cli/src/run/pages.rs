@@ -44,8 +44,8 @@ pub(super) enum BalancingName {
     Off,
 }
 
-/// The page options of a launch; `notes` gets what the user should know of them. `initial` is where the ranks run at first, and
-/// `initialisation` how long what they do says nothing of what they will do.
+/// The page options of a launch; `notes` gets what the user should know of them. `initial` is where the ranks run at first.
+/// Accesses during `initialisation` are not typical of the program, and are not sampled.
 pub(super) fn options(
     arguments: &run::Arguments,
     mapping: Option<PageMapping>,

@@ -2,7 +2,7 @@
 
 use pinfold_sim::model::Model;
 
-/// Where the program is going to run.
+/// The kind of machine that a program runs on.
 pub(super) enum Where<'a> {
     Here,
     /// On a scripted machine, whose script names this topology.

@@ -139,7 +139,7 @@ impl Plan {
         Ok(self.common.metric.check(metrics)?)
     }
 
-    /// The program with everything that it needs, once. `initial` is where its ranks run from the first
+    /// The launch of the program with everything that it needs. `initial` is where its ranks run from the first
     /// instruction on.
     pub(super) fn launch(&mut self, arguments: &Arguments, initial: Option<&Pinning>) -> Result<Launch> {
         let plan = if self.requests.is_empty() {
@@ -178,7 +178,7 @@ impl Plan {
         })
     }
 
-    /// What is to be done about the program's pages. `initial` is where its ranks run from the first instruction on.
+    /// The options for the program's pages. `initial` is where its ranks run from the first instruction on.
     pub(super) fn page_options(&mut self, arguments: &Arguments, initial: Option<&Pinning>) -> Result<PageOptions> {
         pages::options(
             arguments,
@@ -191,7 +191,7 @@ impl Plan {
     }
 }
 
-/// Adds what is not there yet.
+/// Adds the requests that are not in the list yet.
 fn add(requests: &mut Vec<Request>, more: Vec<Request>) {
     for request in more {
         if !requests.contains(&request) {

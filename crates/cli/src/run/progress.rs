@@ -1,7 +1,7 @@
-//! The progress line: what is going on and how much of its time has passed.
+//! The progress line: the current step, and how much of its time has passed.
 //!
-//! It is drawn when standard error is a terminal and standard output is not the same one: the program's own output and
-//! a line that is drawn again and again would spoil each other.
+//! It is drawn when standard error is a terminal and standard output is not the same one: otherwise the
+//! program's output and a line that is redrawn would overwrite each other.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt;
@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// Something begins that lasts so long.
+    /// Begins a step of this length.
     pub(super) fn step(&mut self, text: &str, began: Duration, lasts: Duration) {
         self.began = began;
         if let Some(bar) = &self.bar {
@@ -37,7 +37,7 @@ impl Progress {
         }
     }
 
-    /// Something begins that has no end.
+    /// Begins a step without an end.
     pub(super) fn rest(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_style(style("{msg}"));
@@ -52,7 +52,7 @@ impl Progress {
         }
     }
 
-    /// Writes to the terminal without the line in the way.
+    /// Removes the line while `write` writes to the terminal.
     pub(super) fn suspend(&self, write: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-/// How the line looks; `{times}` is how much of the time has passed.
+/// The form of the line; `{times}` is how much of the time has passed.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(&format!("pinfold: {template}"))
         .unwrap_or_else(|_| ProgressStyle::default_bar())

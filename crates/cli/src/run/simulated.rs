@@ -246,8 +246,8 @@ impl Settings {
     }
 }
 
-/// What is going to run: the recordings that were named, or the program, which is recorded; an exit status where it could
-/// not be run.
+/// The programs of the run: the named recordings, or the program, which is recorded first. An exit status where the program
+/// could not be run.
 fn parts(arguments: &super::Arguments) -> Result<Result<Vec<Part>, u8>> {
     let files = &arguments.simulated.recordings;
     if files.is_empty() {
@@ -321,7 +321,7 @@ fn record_program(arguments: &super::Arguments) -> Result<Result<Recorded, u8>> 
     let directory = tempfile::tempdir().context("no room for a recording")?;
     let kept = arguments.simulated.keep_recording.clone();
     let file = kept.unwrap_or_else(|| directory.path().join("recording.pft"));
-    // An open file is there until it is closed, wherever its name goes.
+    // An open file exists until it is closed, even after its folder is removed.
     recorded::record(
         &file,
         &arguments.command,

@@ -1,4 +1,4 @@
-//! The progress bar: on a terminal alone.
+//! The progress bar: on a terminal only.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt;
@@ -9,14 +9,14 @@ use std::time::Duration;
 pub(super) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// `done` of `total` configurations are there already.
+    /// `done` of `total` configurations were done by an earlier run.
     pub(super) fn new(quiet: bool, done: usize, total: usize) -> Self {
         let drawn = !quiet && stderr().is_terminal();
         Self(drawn.then(|| {
             let target = ProgressDrawTarget::stderr_with_hz(4);
             let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style(done as u64));
             bar.set_position(done as u64);
-            // What was there already says nothing about how long the rest takes.
+            // Earlier configurations say nothing about the time that the rest takes.
             bar.reset_eta();
             bar
         }))
@@ -29,7 +29,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
@@ -37,7 +37,7 @@ impl Progress {
     }
 }
 
-/// How the bar looks; `resumed` configurations were done before it began.
+/// The form of the bar; `resumed` configurations were done before it began.
 fn style(resumed: u64) -> ProgressStyle {
     ProgressStyle::with_template("pinfold: {pos}/{len} configurations {wide_bar} {speed}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())

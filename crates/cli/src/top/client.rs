@@ -1,4 +1,4 @@
-//! Asking the daemon for its state.
+//! Requests the state of the daemon.
 
 use anyhow::{Context, Result, bail};
 use pinfold_runtime::daemon::state::State;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the daemon may take: several of its intervals.
+/// The time within which the daemon must answer: several of its intervals.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The daemon's state.

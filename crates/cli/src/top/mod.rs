@@ -1,7 +1,7 @@
-//! `pinfold top`: who is where and why, live.
+//! `pinfold top`: shows the tasks of the daemon, where they run and why, and refreshes the screen.
 //!
-//! The daemon is asked for its state (`client`), the state is drawn (`pinfold_view`), and that again until the user has seen enough.
-//! `--once` and `--batch` draw the same frame and print it as text.
+//! It requests the daemon's state (`client`) and draws it (`pinfold_view`), again and again until the user ends it. `--once`
+//! and `--batch` print the same frame as text.
 
 mod client;
 
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.once || arguments.batch {
         return as_text(arguments, &socket);
     }
-    // Before the terminal is taken, so that what is wrong is read.
+    // Before the screen is cleared, so that an error stays readable.
     let state = ask(&socket)?;
     let mut terminal = ratatui::try_init().context("there is no terminal to draw in; --once prints a frame as text")?;
     let ended = live(arguments, &socket, &mut terminal, state);
@@ -154,13 +154,13 @@ fn live(arguments: &Arguments, socket: &Path, terminal: &mut ratatui::DefaultTer
                 state = new;
                 view.trouble = None;
             }
-            // It may be restarted: what was seen last stays, with a word of why.
+            // The daemon may be restarted: the last state stays on the screen, with the error.
             Err(error) => view.trouble = Some(console::whole(&error)),
         }
     }
 }
 
-/// Does what a key says; whether to go on.
+/// Handles a key; false where it ends the display.
 fn take(view: &mut View, key: KeyCode, modifiers: KeyModifiers) -> bool {
     match key {
         KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return false,

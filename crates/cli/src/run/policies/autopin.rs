@@ -29,7 +29,7 @@ struct Flags {
 enum SearchName {
     /// Each candidate is measured for its full time.
     Exhaustive,
-    /// A candidate is dropped as soon as the measurements say that it loses.
+    /// A candidate is dropped as soon as the measurements show that another one is better.
     Racing,
 }
 

@@ -21,12 +21,12 @@ pub(super) struct Hints;
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy hints")]
 struct Flags {
-    /// The learned rules [default: those that were made of the behaviour database].
+    /// The learned rules [default: those that were learned from the behaviour database].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
 
-    /// Observe a program that is not known in the placement of this affinity hint, such as SLP for distributed; unpinned leaves
-    /// it to the operating system meanwhile [default: unpinned].
+    /// Observe an unknown program in the placement of this affinity hint, such as SLP for distributed; unpinned leaves the
+    /// threads to the operating system meanwhile [default: unpinned].
     #[arg(long, value_name = "WHERE")]
     observe: Option<ObserveName>,
 
@@ -117,17 +117,17 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
             rules: options.rules.clone(),
             learner: Learner::new(store, key, rules.as_ref(), behaviour::now),
             database: database.clone(),
-            // Rules that were named are the user's, and not made of the database.
+            // Rules that the user names are not learned from the database.
             rebuild: (flags.rules.is_none() && flags.rebuild != 0.0).then_some(flags.rebuild),
         }),
         ..Built::new(pinfold_policy::Hints::new(options))
     })
 }
 
-/// By what metrics of rules are divided.
+/// The metric by which the metrics of rules are divided.
 const INSTRUCTIONS: &str = "event:instructions";
 
-/// The metrics that rules look at, and that they are divided by.
+/// The metrics that rules use, and the one by which they are divided.
 fn looked_at(rules: &Rules) -> Vec<&str> {
     let mut names: Vec<&str> = rules.metrics().iter().map(|metric| metric.name.as_str()).collect();
     let divided = |metric: &RuleMetric| metric.normalised == Normalised::PerInstruction;
@@ -137,7 +137,7 @@ fn looked_at(rules: &Rules) -> Vec<&str> {
     names
 }
 
-/// The events that rules look at.
+/// The events that rules use.
 fn requests(rules: &Rules) -> Vec<Request> {
     let events = looked_at(rules)
         .into_iter()
@@ -145,12 +145,12 @@ fn requests(rules: &Rules) -> Vec<Request> {
     events.map(|event| Request::Event(event.to_owned())).collect()
 }
 
-/// Writes to the behaviour database what the run shows.
+/// Writes the run to the behaviour database.
 struct Learning {
     rules: Option<Rules>,
     learner: Learner,
     database: behaviour::Arguments,
-    /// After how many percent of growth the rules are made again; `None` for never.
+    /// The growth of the database in percent after which the rules are learned again; `None` for never.
     rebuild: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What `--policy` takes, and what each policy brings.
+//! The policies that `--policy` takes, with their flags, needs and reports.
 //!
 //! A policy is a file of this folder with a `PolicyEntry`, and a line in `POLICIES`. What it decides is a
 //! `pinfold_policy::Policy`; the entry says by which name and flags it is chosen, what it needs of a machine, how it is
@@ -47,9 +47,9 @@ const POLICIES: &[&dyn PolicyEntry] = &[
 /// The policy of a program that binds its own threads.
 const UNPLACED: &dyn PolicyEntry = &none::None;
 
-/// What a policy is to `pinfold run`.
+/// A policy as `pinfold run` uses it.
 pub(super) trait PolicyEntry: Sync {
-    /// What `--policy` takes, up to the colon where a parameter follows.
+    /// The name that `--policy` takes, without the parameter.
     fn name(&self) -> &'static str;
 
     /// What follows the name after a colon.
@@ -89,7 +89,7 @@ pub(super) struct Parameter {
     check: fn(&str) -> Result<(), String>,
 }
 
-/// For what a policy is prepared.
+/// What a policy is prepared for.
 pub(super) struct PolicyRequest<'a> {
     /// What followed the name after a colon; checked.
     parameter: Option<&'a str>,
@@ -120,7 +120,7 @@ impl Prepared {
     }
 }
 
-/// What a policy is built for: what all policies have in common, and the program.
+/// The settings that all policies have in common, and the program.
 pub(super) struct Setting<'a> {
     pub(super) topology: &'a Topology,
     /// The name of the machine, where it is simulated.
@@ -144,7 +144,7 @@ pub(super) struct Common {
     pub(super) schedules: Vec<Pinning>,
 }
 
-/// What runs.
+/// The program of a run.
 pub(super) enum Program<'a> {
     /// The binary of a command.
     Command(&'a [OsString]),
@@ -154,14 +154,14 @@ pub(super) enum Program<'a> {
     Several(usize),
 }
 
-/// A policy at its beginning, and what goes with it.
+/// A policy before the run, with its listener and notes.
 pub(super) struct Built {
     pub(super) policy: Box<dyn Policy>,
     /// Where ranks run from the first instruction on; `None` leaves them to the operating system.
     pub(super) initial: Option<Initial>,
     /// Events that the policy can do without. They are counted where that is possible here.
     pub(super) optional_requests: Vec<Request>,
-    /// What the user should know before the program starts.
+    /// Notes for the user, before the program starts.
     pub(super) notes: Vec<String>,
     pub(super) listener: Box<dyn Listener>,
 }
@@ -200,8 +200,8 @@ impl fmt::Display for Initial {
     }
 }
 
-/// Follows a run for its policy: reports the findings that only this policy has, and keeps what is to be kept. What a method
-/// returns is a message for the user.
+/// Follows a run for its policy: reports the findings that only this policy has, and keeps results. A method returns a message
+/// for the user.
 pub(super) trait Listener {
     /// The machine counts these metrics.
     fn begin(&mut self, _metrics: &[Metric]) -> Option<String> {
@@ -242,7 +242,7 @@ struct Selection {
 }
 
 impl Arguments {
-    /// The policy that was asked for. The flags of others are refused.
+    /// The chosen policy. The flags of other policies are refused.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
         let entry = self.selection.entry;
         for other in POLICIES.iter().filter(|other| other.name() != entry.name()) {
@@ -277,7 +277,7 @@ impl Chosen<'_> {
         self.entry.names_events(metric)
     }
 
-    /// Has threads left to the operating system instead.
+    /// Leaves the threads to the operating system instead.
     pub(super) fn leave_threads(&mut self) {
         self.entry = UNPLACED;
     }

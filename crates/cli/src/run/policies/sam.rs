@@ -1,4 +1,4 @@
-//! `--policy sam`: what is counted, which thresholds are used, which abilities are left out, and how moves are reported.
+//! `--policy sam`: the events, the thresholds, the extensions that are turned off, and the report of moves.
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
 use crate::activities;
@@ -33,7 +33,7 @@ struct Flags {
     without: Vec<Ability>,
 }
 
-/// What the mapper does beyond the paper.
+/// The extensions of the mapper beyond the paper.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Ability {
     /// A thread that was moved stays for some intervals.
@@ -114,14 +114,14 @@ impl PolicyEntry for Sam {
     }
 }
 
-/// What is counted, and which rates are too much.
+/// The events, and the thresholds of their rates.
 struct Counted {
     events: MapperEvents,
     thresholds: Thresholds,
 }
 
 impl Flags {
-    /// For a program that really runs here; with what must be counted.
+    /// For a program on this machine; with the requests that must be counted.
     fn here(&self, metric: &str) -> Result<(Counted, Vec<Request>)> {
         let named = Sam.names_events(metric);
         let (events, requests) = if named {
@@ -165,7 +165,7 @@ impl Flags {
     }
 }
 
-/// Reports moves of threads: how many had which cause.
+/// Reports moves of threads, and their number by cause.
 struct Moves;
 
 impl Listener for Moves {
