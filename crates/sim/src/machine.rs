@@ -82,26 +82,54 @@ fn number(task: usize) -> i32 {
     FIRST.saturating_add(i32::try_from(task).unwrap_or(i32::MAX))
 }
 
-/// The metrics of a run, with `regions` where every program marks regions.
-fn metrics(regions: bool, events: &[EventDefinition], energy: &[Energy]) -> Vec<Metric> {
-    let mut metrics = vec![];
-    if regions {
-        metrics.push(sources::REGIONS.metric(Scope::Program));
+/// The metrics of a run: those of programs, then the events of tasks, then the machine's energy.
+struct MetricSet {
+    all: Vec<Metric>,
+    events: Vec<EventDefinition>,
+    energy: Vec<Energy>,
+    /// By program: regions of a repetition. Empty where some program marks none.
+    regions: Vec<u64>,
+}
+
+impl MetricSet {
+    fn new(machine: &str, programs: &[NamedProgram]) -> Self {
+        let events = EventSet::of_machine(machine);
+        let energy = EventSet::energy_of_machine(machine);
+        let regions: Option<Vec<u64>> = programs
+            .iter()
+            .map(|named| named.program.regions().filter(|&regions| regions > 0))
+            .collect();
+        let regions = regions.unwrap_or_default();
+        let mut all = vec![];
+        if !regions.is_empty() {
+            all.push(sources::REGIONS.metric(Scope::Program));
+        }
+        all.push(sources::ITERATIONS.metric(Scope::Program));
+        all.extend(events.iter().map(|event| Metric {
+            name: format!("event:{}", event.name),
+            unit: event.unit.clone(),
+            source: &sources::EVENT,
+            scope: Scope::Task,
+        }));
+        all.extend(energy.iter().map(|energy| Metric {
+            name: format!("event:{}", energy.event_name()),
+            unit: ENERGY_UNIT.to_owned(),
+            source: &sources::EVENT,
+            scope: Scope::Program,
+        }));
+        Self {
+            all,
+            events,
+            energy,
+            regions,
+        }
     }
-    metrics.push(sources::ITERATIONS.metric(Scope::Program));
-    metrics.extend(events.iter().map(|event| Metric {
-        name: format!("event:{}", event.name),
-        unit: event.unit.clone(),
-        source: &sources::EVENT,
-        scope: Scope::Task,
-    }));
-    metrics.extend(energy.iter().map(|energy| Metric {
-        name: format!("event:{}", energy.event_name()),
-        unit: ENERGY_UNIT.to_owned(),
-        source: &sources::EVENT,
-        scope: Scope::Program,
-    }));
-    metrics
+
+    /// The positions of the first event of tasks and of the first event of the machine's energy.
+    fn first_event(&self) -> (usize, usize) {
+        let energy = self.all.len() - self.energy.len();
+        (energy - self.events.len(), energy)
+    }
 }
 
 /// The note that threads share PUs, where the programs have more threads than the machine has allowed PUs.
@@ -138,11 +166,7 @@ fn task_ids(timeline: &Timeline, programs: usize) -> Vec<TaskId> {
 pub struct SimulatedMachine {
     topology: Topology,
     timeline: Timeline,
-    events: Vec<EventDefinition>,
-    energy: Vec<Energy>,
-    /// By program: regions of a repetition. Empty where some program marks none.
-    regions: Vec<u64>,
-    metrics: Vec<Metric>,
+    metrics: MetricSet,
     tasks: Vec<TaskId>,
     programs: Vec<NamedProgram>,
     run: Run,
@@ -158,14 +182,7 @@ pub struct SimulatedMachine {
 impl SimulatedMachine {
     /// A run that has not begun, of at least one program. `topology` is the model's, restricted to the allowed PUs.
     pub fn new(model: Model, topology: Topology, programs: Vec<NamedProgram>, run: Run) -> Self {
-        let events = EventSet::of_machine(&model.name);
-        let energy = EventSet::energy_of_machine(&model.name);
-        let regions: Option<Vec<u64>> = programs
-            .iter()
-            .map(|named| named.program.regions().filter(|&regions| regions > 0))
-            .collect();
-        let regions = regions.unwrap_or_default();
-        let metrics = metrics(!regions.is_empty(), &events, &energy);
+        let metrics = MetricSet::new(&model.name, &programs);
         let notes = shared_pus(&programs, topology.allowed_pus().len())
             .into_iter()
             .collect();
@@ -175,9 +192,6 @@ impl SimulatedMachine {
         Self {
             timeline,
             topology,
-            events,
-            energy,
-            regions,
             metrics,
             tasks,
             programs,
@@ -202,6 +216,7 @@ impl SimulatedMachine {
                     repetitions: self.timeline.repetitions(program),
                     paused: Duration::from_secs_f64(self.timeline.paused(program)),
                     events: self
+                        .metrics
                         .events
                         .iter()
                         .map(|event| (event.name.clone(), count(event)))
@@ -239,20 +254,14 @@ impl SimulatedMachine {
         counters.map(|&counter| self.timeline.count(task, counter)).sum()
     }
 
-    /// The positions of the first event of tasks and of the first event of the machine's energy among the metrics.
-    fn first_event(&self) -> (usize, usize) {
-        let energy = self.metrics.len() - self.energy.len();
-        (energy - self.events.len(), energy)
-    }
-
     fn program_counts(&self) -> Vec<Option<Count>> {
         let progress: Vec<f64> = (0..self.programs.len())
             .map(|program| self.timeline.repetitions(program))
             .collect();
-        let (_, first_energy) = self.first_event();
-        let counts = self.metrics[..first_energy].iter().map(|metric| {
+        let (_, first_energy) = self.metrics.first_event();
+        let counts = self.metrics.all[..first_energy].iter().map(|metric| {
             if metric.source == &sources::REGIONS {
-                let done = progress.iter().zip(&self.regions);
+                let done = progress.iter().zip(&self.metrics.regions);
                 Some(done.map(|(progress, &regions)| whole(progress * regions as f64)).sum())
             } else if metric.source == &sources::ITERATIONS {
                 Some(progress.iter().map(|&progress| whole(progress)).sum())
@@ -260,7 +269,7 @@ impl SimulatedMachine {
                 None
             }
         });
-        let energy = self.energy.iter();
+        let energy = self.metrics.energy.iter();
         counts
             .chain(energy.map(|&energy| Some(whole(self.timeline.joules(energy) * COUNTS_OF_A_JOULE))))
             .map(|count| count.map(Count::exact))
@@ -268,14 +277,15 @@ impl SimulatedMachine {
     }
 
     fn task_counts(&self, task: usize) -> Vec<Option<Count>> {
-        let (first, _) = self.first_event();
+        let (first, _) = self.metrics.first_event();
         let events = self
+            .metrics
             .events
             .iter()
             .map(|event| Some(Count::exact(whole(self.event(task, event)))));
         std::iter::repeat_n(None, first)
             .chain(events)
-            .chain(std::iter::repeat_n(None, self.energy.len()))
+            .chain(std::iter::repeat_n(None, self.metrics.energy.len()))
             .collect()
     }
 
@@ -328,7 +338,7 @@ impl Machine for SimulatedMachine {
     }
 
     fn metrics(&self) -> &[Metric] {
-        &self.metrics
+        &self.metrics.all
     }
 
     fn observe(&mut self) -> Sample {

@@ -47,6 +47,37 @@ impl Task {
     }
 }
 
+/// The noise of the program's rate.
+#[derive(Clone, Debug)]
+struct Noise {
+    random: Random,
+    /// In the current interval, in standard deviations.
+    value: f64,
+    /// The end of the current interval.
+    ends: Duration,
+}
+
+impl Noise {
+    fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed),
+            value: 0.0,
+            ends: Duration::ZERO,
+        }
+    }
+
+    /// Begins the next interval. `correlation` is that of its noise with the noise of the interval before.
+    fn draw(&mut self, correlation: f64) {
+        let fresh = self.random.normal();
+        self.value = if self.ends.is_zero() {
+            fresh
+        } else {
+            correlation * self.value + (1.0 - correlation * correlation).sqrt() * fresh
+        };
+        self.ends += NOISE_INTERVAL;
+    }
+}
+
 /// A machine that plays a script.
 #[derive(Clone, Debug)]
 pub struct Scripted {
@@ -55,10 +86,7 @@ pub struct Scripted {
     llc_domains: Vec<PuSet>,
     counters: Vec<Counter>,
     metrics: Vec<Metric>,
-    random: Random,
-    /// The noise of the current interval in standard deviations, and the end of the interval.
-    noise: f64,
-    noise_ends: Duration,
+    noise: Noise,
     now: Duration,
     ended: bool,
     tasks: Vec<Task>,
@@ -106,9 +134,7 @@ impl Scripted {
                 .map(|domain| topology.object(domain).pus.clone())
                 .collect(),
             metrics: counters.iter().map(|counter| counter.metric.clone()).collect(),
-            random: Random::new(script.seed),
-            noise: 0.0,
-            noise_ends: Duration::ZERO,
+            noise: Noise::new(script.seed),
             now: Duration::ZERO,
             ended: false,
             configuration: Configuration::default(),
@@ -194,31 +220,20 @@ impl Scripted {
             .chain(begins)
             .chain(ends)
             .chain(works)
-            .chain([self.noise_ends, limit])
+            .chain([self.noise.ends, limit])
             .chain(self.script.duration.map(|duration| duration.0))
             .filter(|&time| time > self.now)
             .min()
             .unwrap_or(limit)
     }
 
-    fn draw_noise(&mut self) {
-        let correlation = self.script.noise_correlation.0;
-        let fresh = self.random.normal();
-        self.noise = if self.noise_ends.is_zero() {
-            fresh
-        } else {
-            correlation * self.noise + (1.0 - correlation * correlation).sqrt() * fresh
-        };
-        self.noise_ends += NOISE_INTERVAL;
-    }
-
     /// Plays one step, to `limit` at most.
     fn advance(&mut self, limit: Duration) {
-        if self.now >= self.noise_ends {
-            self.draw_noise();
+        if self.now >= self.noise.ends {
+            self.noise.draw(self.script.noise_correlation.0);
         }
         let mut length = self.step_end(limit).saturating_sub(self.now);
-        let speed = (1.0 + self.script.noise.0 * self.noise).max(0.0);
+        let speed = (1.0 + self.script.noise.0 * self.noise.value).max(0.0);
         let mut steps: Vec<f64> = self
             .rates()
             .iter()

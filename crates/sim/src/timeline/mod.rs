@@ -53,6 +53,16 @@ pub(crate) struct Requested {
     pub(crate) following_within: Option<f64>,
 }
 
+/// Where tasks and pages are, and which prefetchers are on.
+struct Placed {
+    /// By task: its pinned PU.
+    pins: Vec<Option<PuId>>,
+    assignment: Assignment,
+    /// What determines the pages' nodes. There are no nodes before the programs have begun.
+    homes: Homes,
+    prefetchers: Prefetchers,
+}
+
 /// The run of programs on a model. Tasks are the programs' threads, numbered program by program.
 pub(crate) struct Timeline {
     model: Model,
@@ -60,12 +70,7 @@ pub(crate) struct Timeline {
     pages: Pages,
     windows: Windows,
     scheduler: Scheduler,
-    /// By task: its pinned PU.
-    pins: Vec<Option<PuId>>,
-    assignment: Assignment,
-    /// What determines the pages' nodes. There are no nodes before the programs have begun.
-    homes: Homes,
-    prefetchers: Prefetchers,
+    placed: Placed,
     /// The rates of the present setting; `None` before they are needed.
     rates: Option<Rc<Rates>>,
     /// Seconds since the programs began.
@@ -89,13 +94,15 @@ impl Timeline {
             windows: Windows::new(seed),
             next_balance: scheduler.interval(),
             scheduler,
-            pins: vec![None; threads],
-            assignment: vec![None; threads],
-            homes: Homes {
-                mapping: PageMapping::FirstTouch,
-                nodes: vec![],
+            placed: Placed {
+                pins: vec![None; threads],
+                assignment: vec![None; threads],
+                homes: Homes {
+                    mapping: PageMapping::FirstTouch,
+                    nodes: vec![],
+                },
+                prefetchers: Prefetchers::ALL,
             },
-            prefetchers: Prefetchers::ALL,
             rates: None,
             clock: 0.0,
             progress: mix
@@ -162,42 +169,42 @@ impl Timeline {
 
     /// The PU on which a task runs; `None` before the program has begun.
     pub(crate) fn place(&self, task: usize) -> Option<PuId> {
-        self.assignment[task]
+        self.placed.assignment[task]
     }
 
     /// The PU to which a task is pinned.
     pub(crate) fn pin(&self, task: usize) -> Option<PuId> {
-        self.pins[task]
+        self.placed.pins[task]
     }
 
     /// The page mapping.
     pub(crate) fn mapping(&self) -> PageMapping {
-        self.homes.mapping
+        self.placed.homes.mapping
     }
 
     /// The prefetchers that are on.
     pub(crate) fn prefetchers(&self) -> Prefetchers {
-        self.prefetchers
+        self.placed.prefetchers
     }
 
     /// Pins or unpins tasks, places pages and sets prefetchers. An unpinned task stays where it is until the scheduler
     /// moves it.
     pub(crate) fn configure(&mut self, requested: Requested) {
-        let before = self.assignment.clone();
-        for (place, pin) in self.assignment.iter_mut().zip(&requested.pins) {
+        let before = self.placed.assignment.clone();
+        for (place, pin) in self.placed.assignment.iter_mut().zip(&requested.pins) {
             *place = pin.or(*place);
         }
-        self.pins = requested.pins;
-        if self.prefetchers != requested.prefetchers {
-            self.prefetchers = requested.prefetchers;
+        self.placed.pins = requested.pins;
+        if self.placed.prefetchers != requested.prefetchers {
+            self.placed.prefetchers = requested.prefetchers;
             self.rates = None;
         }
-        if self.homes.nodes.is_empty() {
-            self.homes.mapping = requested.mapping;
+        if self.placed.homes.nodes.is_empty() {
+            self.placed.homes.mapping = requested.mapping;
             return;
         }
         let moved: Vec<usize> = (0..before.len())
-            .filter(|&task| self.assignment[task] != before[task])
+            .filter(|&task| self.placed.assignment[task] != before[task])
             .collect();
         self.make_cold(&moved);
         self.move_pages(requested.mapping, requested.following_within);
@@ -215,28 +222,30 @@ impl Timeline {
     fn move_pages(&mut self, mapping: PageMapping, within: Option<f64>) {
         let mut homes = Homes {
             mapping,
-            nodes: self.homes.nodes.clone(),
+            nodes: self.placed.homes.nodes.clone(),
         };
-        for (home, &pin) in homes.nodes.iter_mut().zip(&self.pins) {
+        for (home, &pin) in homes.nodes.iter_mut().zip(&self.placed.pins) {
             if let Some(pu) = pin {
                 *home = node(&self.model, pu);
             }
         }
-        let mut pauses = self.pages.move_seconds(&self.model, &self.mix, &self.homes, &homes);
-        if mapping == self.homes.mapping {
+        let mut pauses = self
+            .pages
+            .move_seconds(&self.model, &self.mix, &self.placed.homes, &homes);
+        if mapping == self.placed.homes.mapping {
             for (program, pause) in pauses.iter_mut().enumerate() {
                 if within.is_some_and(|within| *pause > within) {
                     let tasks = self.mix.threads()[program].clone();
-                    homes.nodes[tasks.clone()].copy_from_slice(&self.homes.nodes[tasks]);
+                    homes.nodes[tasks.clone()].copy_from_slice(&self.placed.homes.nodes[tasks]);
                     *pause = 0.0;
                 }
             }
         }
-        if homes != self.homes {
+        if homes != self.placed.homes {
             for (progress, pause) in self.progress.iter_mut().zip(pauses) {
                 progress.pause(pause);
             }
-            self.homes = homes;
+            self.placed.homes = homes;
             self.rates = None;
         }
     }
@@ -244,12 +253,12 @@ impl Timeline {
     /// Tasks without a PU get one, and pages are touched where their owners are.
     fn begin(&mut self) {
         for task in self.order_of_creation() {
-            if self.assignment[task].is_none() {
-                self.assignment[task] = Some(self.scheduler.select(&self.assignment));
+            if self.placed.assignment[task].is_none() {
+                self.placed.assignment[task] = Some(self.scheduler.select(&self.placed.assignment));
             }
         }
-        let places: Vec<PuId> = self.assignment.iter().copied().flatten().collect();
-        self.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
+        let places: Vec<PuId> = self.placed.assignment.iter().copied().flatten().collect();
+        self.placed.homes.nodes = places.iter().map(|&pu| node(&self.model, pu)).collect();
     }
 
     /// The order in which tasks are created. Programs that begin at the same time create their tasks in parallel: each
@@ -278,10 +287,10 @@ impl Timeline {
     /// Advances the programs until the clock shows `until`, or until each has done its number of `repetitions`. Returns
     /// whether they have done them. A program that is done continues beside the others.
     pub(crate) fn run(&mut self, until: f64, repetitions: &[f64]) -> Result<bool, WindowError> {
-        if self.homes.nodes.is_empty() {
+        if self.placed.homes.nodes.is_empty() {
             self.begin();
         }
-        let scheduled = self.pins.iter().any(Option::is_none);
+        let scheduled = self.placed.pins.iter().any(Option::is_none);
         while self.clock < until {
             if self.are_done(repetitions) {
                 return Ok(true);
@@ -316,13 +325,13 @@ impl Timeline {
 
     fn balance(&mut self) {
         self.next_balance = self.clock + self.scheduler.interval();
-        let tasks = 0..self.pins.len();
+        let tasks = 0..self.placed.pins.len();
         let stays: Vec<bool> = tasks
-            .map(|task| self.pins[task].is_some() || self.sleeps(task))
+            .map(|task| self.placed.pins[task].is_some() || self.sleeps(task))
             .collect();
-        let moved = self.scheduler.balance(&self.assignment, &stays);
+        let moved = self.scheduler.balance(&self.placed.assignment, &stays);
         if let Some((task, pu)) = moved {
-            self.assignment[task] = Some(pu);
+            self.placed.assignment[task] = Some(pu);
             self.make_cold(&[task]);
         }
     }
@@ -361,9 +370,9 @@ impl Timeline {
             return Ok(Rc::clone(rates));
         }
         let setting = Setting {
-            pus: self.assignment.iter().copied().flatten().collect(),
-            homes: self.homes.clone(),
-            prefetchers: self.prefetchers,
+            pus: self.placed.assignment.iter().copied().flatten().collect(),
+            homes: self.placed.homes.clone(),
+            prefetchers: self.placed.prefetchers,
         };
         let rates = self.windows.rates(&self.model, &self.mix, &self.pages, &setting)?;
         self.rates = Some(Rc::clone(&rates));
