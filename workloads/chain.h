@@ -1,12 +1,12 @@
 /*
- * Arithmetic that keeps a core busy without memory, and whose end can be had without doing it.
+ * Arithmetic that keeps a core busy without memory, with a result that can be computed without the work.
  *
  * A chain is the linear congruential generator x -> a x + c modulo 2^64 with the constants of Knuth's MMIX (The Art
  * of Computer Programming, volume 2, 3.3.4). Each step needs the one before, so a compiler can neither skip nor
  * vectorise the chain. Four chains run side by side, about as many as fill the multiplier's pipeline (a multiply-add
- * takes 4 cycles on most x86-64 cores, and a new one may begin in each).
+ * takes 4 cycles on most x86-64 cores, and a new one can begin in each cycle).
  *
- * n steps at once are again x -> A x + C, with A and C found in log n doublings: that is how a run is checked.
+ * n steps together are again x -> A x + C. A and C are computed in log n doublings; this is the check of a run.
  */
 #ifndef WORKLOAD_CHAIN_H
 #define WORKLOAD_CHAIN_H
@@ -16,7 +16,7 @@
 #define CHAIN_MULTIPLIER UINT64_C(6364136223846793005)
 #define CHAIN_INCREMENT UINT64_C(1442695040888963407)
 
-/* Runs `steps` steps of the four chains of `seed`, one step of all four counting as one; returns their ends' sum. */
+/* Runs `steps` steps of the four chains of `seed`; a step of all four counts as one. Returns the sum of their ends. */
 static inline uint64_t chain_run(uint64_t seed, uint64_t steps)
 {
     uint64_t w = 4 * seed, x = w + 1, y = w + 2, z = w + 3;
@@ -31,7 +31,7 @@ static inline uint64_t chain_run(uint64_t seed, uint64_t steps)
     return w + x + y + z;
 }
 
-/* What chain_run() must return, by jumping ahead. */
+/* The expected result of chain_run(), computed by doubling. */
 static inline uint64_t chain_expected(uint64_t seed, uint64_t steps)
 {
     uint64_t multiplier = 1, increment = 0; /* of the steps taken so far */

@@ -1,11 +1,12 @@
 /*
- * Two threads that share data under a lock: the microbenchmark of SAM (Srikanthan, Dwarkadas and Shen, USENIX ATC 2015,
- * section 2.1), of which HuBench and LuBench are two settings.
+ * Two threads that share data under a lock: the microbenchmark of SAM (Srikanthan, Dwarkadas and Shen, USENIX ATC
+ * 2015, section 2.1). HuBench and LuBench are two settings of it.
  *
- * Threads 2k and 2k + 1 are a pair. In a loop, each takes the pair's lock, changes the pair's data, gives the lock
- * back, and computes for a while in registers. How long it computes sets the rate of coherence events. Lock and data
- * lie on lines of their own, and those of different pairs are apart, so that there is no false sharing. The lock is a
- * ticket lock, which goes to who has waited: two threads that want it take turns, and each turn moves both lines.
+ * Threads 2k and 2k + 1 are a pair. In a loop, each takes the pair's lock, changes the pair's data, releases the
+ * lock, and computes for a while in registers. The length of the computation sets the rate of coherence events. Lock
+ * and data are on separate lines, and so are those of different pairs, so there is no false sharing. The lock is a
+ * ticket lock, which passes to the waiting thread: two threads that want it take turns, and each turn moves both
+ * lines.
  */
 #ifndef WORKLOAD_COHERENCE_H
 #define WORKLOAD_COHERENCE_H

@@ -1,6 +1,6 @@
 /*
- * Numbers that look random and follow from their position alone, so that any thread can make any of them, and again
- * when the result is checked.
+ * Numbers that look random and depend on their position alone, so any thread can compute any of them, and compute
+ * them again for the check.
  */
 #ifndef WORKLOAD_NUMBERS_H
 #define WORKLOAD_NUMBERS_H
@@ -18,7 +18,7 @@ static inline uint64_t number_at(uint64_t seed, uint64_t position)
     return x ^ x >> 31;
 }
 
-/* The bits of a double, spread so that a sum of them notices any change; the order of the sum does not matter. */
+/* The bits of a double, mixed so that a sum of them detects any change; the order of the sum does not matter. */
 static inline uint64_t fingerprint(double value)
 {
     uint64_t bits;
@@ -26,10 +26,10 @@ static inline uint64_t fingerprint(double value)
     return (bits ^ bits >> 29) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The inverse of an odd number modulo 2^64; each round of Newton's method doubles the bits that are right. */
+/* The inverse of an odd number modulo 2^64; each round of Newton's method doubles the number of correct bits. */
 static inline uint64_t inverse_of_odd(uint64_t odd)
 {
-    uint64_t x = odd; /* right in 3 bits */
+    uint64_t x = odd; /* correct in 3 bits */
     for (int bits = 3; bits < 64; bits *= 2)
         x *= 2 - odd * x;
     return x;

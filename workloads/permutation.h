@@ -40,7 +40,7 @@ static inline struct permutation permutation_make(unsigned bits, uint64_t seed)
     };
 }
 
-/* Where the permutation sends `x`; only the low k bits of it count. */
+/* The image of `x`; only its low k bits count. */
 static inline uint64_t permute(const struct permutation *p, uint64_t x)
 {
     x = (x + p->offset) & p->mask;
@@ -51,7 +51,7 @@ static inline uint64_t permute(const struct permutation *p, uint64_t x)
     return x ^ x >> p->shift;
 }
 
-/* What the permutation sends to `x`. */
+/* The inverse image of `x`. */
 static inline uint64_t unpermute(const struct permutation *p, uint64_t x)
 {
     x &= p->mask;

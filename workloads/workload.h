@@ -1,5 +1,5 @@
 /*
- * What the workloads have in common: their options, their clock, and the one line that each prints.
+ * Shared by the workloads: their options, their clock, and the line that each prints.
  *
  * A workload describes itself in a `struct workload`, reads its options with workload_options(), prepares its data,
  * and then works in iterations:
@@ -9,17 +9,17 @@
  *         one parallel region, or the like
  *     }
  *
- * Afterwards it compares what it computed with what it must have computed and either ends in workload_wrong() or
- * prints its line with workload_report().
+ * Afterwards it compares its result with the expected one. It either ends in workload_wrong() or prints its line with
+ * workload_report().
  *
- * Exit statuses: 0, the result is right; 1, it is wrong, or memory or a thread could not be had; 2, the options
- * make no sense.
+ * Exit statuses: 0, the result is correct; 1, it is wrong, or memory or a thread was not available; 2, the options are
+ * not valid.
  *
- * WORKLOAD_CORRUPT=1 in the environment makes a workload damage one bit of its own result before it checks it. A
- * check that does not notice this is no check; the test suite runs every workload in this way.
+ * WORKLOAD_CORRUPT=1 in the environment makes a workload change one bit of its result before the check. The check must
+ * detect this; the test suite runs every workload in this way.
  *
- * Include it first: it asks the C library for what -std=c11 leaves out. Everything is `static inline`, as each
- * workload is a single translation unit.
+ * Include it first: it enables functions of the C library that -std=c11 hides. Everything is `static inline`, because
+ * each workload is a single translation unit.
  */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -55,14 +55,14 @@ struct workload {
     const char *name;
     const char *summary;       /* one sentence for --help */
     const char *size_unit;     /* what --size counts: "bytes", "steps" ... */
-    const char *size_meaning;  /* what there is so much of, for --help */
+    const char *size_meaning;  /* the meaning of the size, for --help */
     uint64_t size;             /* default */
     uint64_t smallest_size;    /* below this, --size is refused */
     uint64_t iterations;       /* default */
     const char *const *modes;  /* values of --mode, NULL at the end, the first is the default; NULL: no such option */
 };
 
-/* One run of a workload: what was asked for, and how far it is. */
+/* One run of a workload: its options and its progress. */
 struct workload_run {
     const struct workload *workload;
     uint64_t size;             /* in size_unit; a workload that rounds it writes the rounded size back */
@@ -71,10 +71,10 @@ struct workload_run {
     int threads;
     int mode;                  /* position in `modes` */
     bool serial_init;          /* the first thread touches all memory first, as a program does that reads its input */
-    uint64_t corrupt;          /* 1 if the result shall be damaged before the check, else 0 */
+    uint64_t corrupt;          /* 1 to change the result before the check, else 0 */
     uint64_t iterations;       /* begun so far */
     double started;            /* seconds on the monotonic clock */
-    double seconds;            /* that the iterations took; known once workload_next() has said no */
+    double seconds;            /* duration of the iterations; known once workload_next() has returned false */
 };
 
 static inline double workload_now(void)
@@ -84,7 +84,7 @@ static inline double workload_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Says on stderr what the user got wrong, and ends the program. */
+/* Prints the error in the options on stderr, and ends the program. */
 __attribute__((noreturn, format(printf, 2, 3))) static inline void
 workload_usage_error(const struct workload *workload, const char *format, ...)
 {
@@ -97,7 +97,7 @@ workload_usage_error(const struct workload *workload, const char *format, ...)
     exit(WORKLOAD_EXIT_USAGE);
 }
 
-/* Says on stderr that the result is wrong, and in what, and ends the program. */
+/* Prints on stderr that the result is wrong, and the difference, and ends the program. */
 __attribute__((noreturn, format(printf, 2, 3))) static inline void
 workload_wrong(const struct workload_run *run, const char *format, ...)
 {
@@ -110,7 +110,7 @@ workload_wrong(const struct workload_run *run, const char *format, ...)
     exit(WORKLOAD_EXIT_WRONG);
 }
 
-/* How many threads a run has unless told otherwise: what OMP_NUM_THREADS says, else the CPUs that we may use. */
+/* The default number of threads: OMP_NUM_THREADS, else the number of allowed CPUs. */
 static inline int workload_default_threads(void)
 {
 #ifdef _OPENMP
@@ -123,11 +123,11 @@ static inline int workload_default_threads(void)
 #endif
 }
 
-/* Reads a whole number from 1, with a suffix k, M or G (powers of 1024) if there is one; 0 if `text` is none. */
+/* Reads a whole number from 1, with an optional suffix k, M or G (powers of 1024); 0 if `text` is not such a number. */
 static inline uint64_t workload_number(const char *text)
 {
     if (*text < '0' || *text > '9')
-        return 0; /* strtoull would let a sign and blanks pass */
+        return 0; /* strtoull would accept a sign and blanks */
     char *rest;
     errno = 0;
     uint64_t number = strtoull(text, &rest, 10);
@@ -175,7 +175,7 @@ static inline void workload_help(const struct workload *workload)
     printf("\nWith WORKLOAD_CORRUPT=1 in the environment the result is damaged before it is checked.\n");
 }
 
-/* Reads the command line. Ends the program after --help, and when an option makes no sense. */
+/* Reads the command line. Ends the program after --help, and when an option is not valid. */
 static inline struct workload_run workload_options(const struct workload *workload, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -191,7 +191,7 @@ static inline struct workload_run workload_options(const struct workload *worklo
         .threads = workload_default_threads(),
         .corrupt = corrupt && strcmp(corrupt, "1") == 0,
     };
-    opterr = 0; /* we say what is wrong ourselves, in one sentence */
+    opterr = 0; /* this program prints its own errors, in one sentence */
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (option) {
         case 's':
@@ -253,19 +253,19 @@ static inline struct workload_run workload_options(const struct workload *worklo
 #ifdef _OPENMP
     if (run.threads > omp_get_thread_limit())
         workload_usage_error(workload, "--threads %d: OMP_THREAD_LIMIT allows %d", run.threads, omp_get_thread_limit());
-    omp_set_dynamic(0); /* as many as asked for, even where there are fewer CPUs */
+    omp_set_dynamic(0); /* the requested number, even with fewer CPUs */
     omp_set_num_threads(run.threads);
 #endif
     return run;
 }
 
 /*
- * Memory that no thread has touched yet, so that first touch decides on which NUMA node each page lies. With --init serial
- * the calling thread, which is the first one, touches all of it here.
+ * Memory that no thread has touched yet, so that first touch decides on which NUMA node each page is. With --init
+ * serial the calling thread, which is the first one, touches all of it here.
  */
 static inline void *workload_allocate(const struct workload_run *run, uint64_t bytes)
 {
-    uint64_t rounded = (bytes + WORKLOAD_LINE - 1) / WORKLOAD_LINE * WORKLOAD_LINE; /* aligned_alloc asks for it */
+    uint64_t rounded = (bytes + WORKLOAD_LINE - 1) / WORKLOAD_LINE * WORKLOAD_LINE; /* aligned_alloc requires it */
     volatile char *memory = rounded >= bytes ? aligned_alloc(WORKLOAD_LINE, rounded) : NULL;
     if (!memory) {
         fprintf(stderr, "%s: %" PRIu64 " bytes of memory are not to be had; choose a smaller --size\n",
@@ -284,7 +284,7 @@ static inline void workload_start(struct workload_run *run)
     run->started = workload_now();
 }
 
-/* Whether another iteration begins; counts it. Stops the clock when none does. */
+/* Begins and counts another iteration, or stops the clock. Returns whether one begins. */
 static inline bool workload_next(struct workload_run *run)
 {
     bool done = run->iteration_limit ? run->iterations == run->iteration_limit
@@ -297,8 +297,8 @@ static inline bool workload_next(struct workload_run *run)
 }
 
 /*
- * Prints the line that ends a right run. `amount` of `unit` is what all iterations together did; `result` is what
- * was checked, the same for every run with the same size and iterations.
+ * Prints the line that ends a correct run. `amount` of `unit` is the work of all iterations together; `result` is the
+ * checked result, the same for every run with the same size and iterations.
  */
 static inline void workload_report(const struct workload_run *run, double amount, const char *unit, uint64_t result)
 {

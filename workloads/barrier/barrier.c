@@ -2,23 +2,24 @@
  * Barriers in a tight loop: between two of them each thread reads one number of its neighbour and writes one of its
  * own.
  *
- * What it does to a machine: the cache lines of the barrier and of the numbers go from core to core all the time, and
- * nothing else happens. The memory is idle.
+ * Load on the machine: the cache lines of the barrier and of the numbers move between the cores all the time. There
+ * is no other load; the memory is idle.
  *
- * What placement does to it: much. The time of a barrier is that of a few transfers between the cores that are
- * farthest from each other, so the threads want to be as close together as they can: on one last-level cache, on SMT
- * siblings even. It is the opposite of the triad. Two threads on one PU are a disaster, since the barrier then waits
- * for the scheduler. A spinning thread retires plenty of instructions, so retired instructions say nothing about the
- * progress of this program; barriers passed and regions ended do.
+ * Effect of placement: large. A barrier takes as long as a few transfers between the cores that are farthest apart.
+ * So threads should be as close together as possible: on one last-level cache, even on SMT siblings. This is the
+ * opposite of the triad. Two threads on one PU are very slow, because the barrier then waits for the scheduler. A
+ * spinning thread retires many instructions, so retired instructions do not show the progress of this program;
+ * barriers and ended regions do.
  *
- * Check: the numbers start as 0, 1, 2 ... and each step takes the neighbour's and adds one, so they turn around the
- * ring. After n steps the number of thread t is (t + n) mod T + n. One step out of order shows.
+ * Check: the numbers start as 0, 1, 2 ... and each step takes the neighbour's number and adds one, so they turn
+ * around the ring. After n steps the number of thread t is (t + n) mod T + n. A single step out of order changes a
+ * number.
  */
 #include "../workload.h"
 
 static const struct workload barrier = {
     .name = "barrier",
-    .summary = "barriers in a tight loop, bound by the way between cores",
+    .summary = "barriers in a tight loop, bound by the route between cores",
     .size_unit = "barriers",
     .size_meaning = "barriers in an iteration",
     .size = 1000,

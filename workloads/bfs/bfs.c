@@ -1,24 +1,24 @@
 /*
- * Breadth-first search, level by level, through a graph in which each vertex has 16 neighbours anywhere.
+ * Breadth-first search, level by level, through a graph in which each vertex has 16 neighbours at random positions.
  *
- * What it does to a machine: for each vertex of the frontier its list of neighbours is read, one line, and then the
- * level of each of them, which lies anywhere and may just have been written by another thread. A level that is not set
- * yet is claimed with an atomic operation. Between levels there is a barrier; the first levels have few vertices and
- * keep few threads busy, the last but one has most of them.
+ * Load on the machine: for each vertex of the frontier, its list of neighbours is read, one line, and then the level
+ * of each of them. The levels are anywhere in memory, and another thread may just have written them. An unset level
+ * is claimed with an atomic operation. There is a barrier between levels. The first levels have few vertices and keep
+ * few threads busy; the last but one has most vertices.
  *
- * What placement does to it: latency, to memory or to other caches, is all that counts, as in `random_access`, but
- * many of the lines are dirty. Threads on one last-level cache share the levels, 4 bytes a vertex, long after the
- * lists have outgrown it; threads on several packages send them to and fro. The frontier is handed out dynamically, so
- * first touch tells nothing about who will read a list, and interleaved pages are as good as any.
+ * Effect of placement: only latency matters, to memory or to other caches, as in `random_access`, but many of the
+ * lines are dirty. Threads on one last-level cache share the levels, 4 bytes per vertex, even when the lists are much
+ * larger than the cache. Threads on several packages transfer them between packages. The frontier is distributed
+ * dynamically, so first touch does not show which thread will read a list, and interleaved pages are as good as any.
  *
- * How: the neighbours of a vertex are where eight permutations (permutation.h) send it to and from. So the graph is
- * undirected, and looks random: the number of levels grows with the logarithm of its size. Each iteration searches from
- * another root.
+ * Method: the neighbours of a vertex are the images of eight permutations (permutation.h) and of their inverses. So
+ * the graph is undirected and looks random: the number of levels grows with the logarithm of its size. Each iteration
+ * searches from another root.
  *
  * Limit: real graphs often have a few vertices with very many neighbours; this one has none.
  *
- * Check: levels are right if and only if the root alone has level 0, no edge spans more than one level or leads from a
- * vertex that was reached to one that was not, and each other vertex that was reached has a neighbour one level below.
+ * Check: levels are correct if and only if only the root has level 0, no edge spans more than one level or leads from
+ * a reached vertex to an unreached one, and each other reached vertex has a neighbour one level below.
  */
 #include "../workload.h"
 

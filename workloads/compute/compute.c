@@ -1,15 +1,14 @@
 /*
  * Computing only: integer multiply-adds in registers.
  *
- * What it does to a machine: it keeps the multiplier of each core busy. It reads and writes no memory to speak of and
- * the threads share nothing until the region's end.
+ * Load on the machine: the multiplier of each core is busy. There is hardly any access to memory, and the threads
+ * share nothing before the region's end.
  *
- * What placement does to it: nearly nothing, as long as each thread has a core for itself; that is its use, as the
- * program for which a search must not cost anything and a verdict must be `does not matter`. Two threads on the SMT
- * siblings of one core do no more than one, and on a hybrid machine the slower kind of core is slower. More threads
- * than PUs share them.
+ * Effect of placement: nearly none, if each thread has its own core. So a search must cost nothing for this program,
+ * and must find that placement does not matter. Two threads on the SMT siblings of one core do no more work than one.
+ * On a hybrid machine the slower kind of core is slower. Threads that outnumber PUs share them.
  *
- * Check: the sum over all blocks of each iteration, against its closed form (chain.h).
+ * Check: the sum over all blocks of each iteration, compared with its closed form (chain.h).
  */
 #include "../workload.h"
 

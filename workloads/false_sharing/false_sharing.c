@@ -1,20 +1,18 @@
 /*
- * False sharing: each thread increments a counter of its own, but the counters lie side by side in one cache line
- * after the other.
+ * False sharing: each thread increments its own counter, but the counters are next to each other in cache lines.
  *
- * What it does to a machine: with `--mode shared`, eight counters to a 64-byte line, a line is written by several
- * cores in turn and moves between their caches at every turn. Nothing is shared in the program's sense: `--mode
- * padded` puts each counter on a line of its own and runs without any traffic, which is the cure and here the
- * comparison.
+ * Load on the machine: with `--mode shared`, eight counters are in a 64-byte line. Several cores write the line in
+ * turn, and it moves between their caches at every turn. The program itself shares nothing: `--mode padded` puts each
+ * counter on a separate line and runs without any traffic. This is the remedy, and the comparison here.
  *
- * What placement does to it: in shared mode the threads that share a line want to be close together, on SMT siblings
- * (one first-level cache, no transfers at all) or on one last-level cache; across packages each transfer costs
- * several times as much. Which ranks are together matters: ranks 8 k to 8 k + 7 share a line. In padded mode only SMT
- * siblings are felt.
+ * Effect of placement: in shared mode the threads that share a line should be close together, on SMT siblings (one
+ * first-level cache, no transfers at all) or on one last-level cache. Between packages each transfer takes several
+ * times as long. It matters which ranks are together: ranks 8 k to 8 k + 7 share a line. In padded mode only SMT
+ * siblings make a difference.
  *
- * The increments are atomic, as those of reference counts and locks are. Plain ones would be served from the store
- * buffer by recent cores, which hides most of the transfers: on two Sapphire Rapids cores plain increments lost a
- * tenth of their rate by sharing, atomic ones four fifths.
+ * The increments are atomic, like those of reference counts and locks. Recent cores would serve plain increments from
+ * the store buffer, which hides most of the transfers: on two Sapphire Rapids cores, sharing cost plain increments a
+ * tenth of their rate, and atomic ones four fifths.
  *
  * Check: the sum of the counters.
  */

@@ -3,21 +3,22 @@
  * are transposed, transformed row by row, multiplied by roots of unity, transposed, transformed row by row again, and
  * transposed (Bailey, FFTs in external or hierarchical memory, Journal of Supercomputing 4, 1990).
  *
- * What it does to a machine: the transforms of rows compute in a core's own caches. In the three transpositions each
- * thread reads a block from each other thread's rows, so that all data cross the machine three times an iteration, with
- * a stride of a power of two that fills few sets of each cache and touches a new page at each step.
+ * Load on the machine: the transforms of rows compute in a core's own caches. In the three transpositions each thread
+ * reads a block from each other thread's rows, so all data cross the machine three times per iteration. The stride is
+ * a power of two, so the accesses use few sets of each cache and touch a new page at each step.
  *
- * What placement does to it: the exchange is between all pairs of threads alike, so the order of the ranks does not
- * matter, the number of packages does. Numbers that fit the last-level caches want the threads close together. Numbers
- * beyond them want memory bandwidth, near or far, and so threads spread over the nodes; interleaved pages are as good
- * as first touch here.
+ * Effect of placement: all pairs of threads exchange the same amount of data, so the order of the ranks does not
+ * matter, but the number of packages does. For numbers that fit the last-level caches, threads should be close
+ * together. For larger numbers, memory bandwidth matters, near or far, so threads should be spread over the nodes.
+ * Interleaved pages are as good as first touch here.
  *
- * How: the data are scaled by 1 / m in each transform, which keeps their length. Each row is transformed in place, by
- * the usual radix-2 method.
+ * Method: each transform scales the data by 1 / m, which keeps their length. Each row is transformed in place, by the
+ * usual radix-2 method.
  *
  * Check: the start is x_j = exp(2 pi i (1/2) j / n), half a period. Its transform is known for each k, (1 + i cot(pi
- * (1/2 - k) / n)) / m, and two transforms give the reverse of the start: four give the start. Every number of the last
- * iteration is compared. Each is computed in the same way whatever the threads, so the bits are the same.
+ * (1/2 - k) / n)) / m. Two transforms give the reverse of the start, and four give the start. Every number of the
+ * last iteration is compared. The threads do not change how a number is computed, so the bits are the same for all
+ * numbers of threads.
  */
 #include "../workload.h"
 

@@ -1,22 +1,22 @@
 /*
- * Pointer chasing: walkers go from node to node of a linked graph, each along a pointer that the last node held.
+ * Pointer chasing: walkers move through a linked graph, from each node along a pointer in it.
  *
- * What it does to a machine: a step is one cache line, 64 bytes with six pointers, anywhere in the graph, and the next
- * cannot begin before it has come. There is one miss at a time and nothing to do meanwhile. With `--mode update` each
- * visit is also counted in the node, so that the line is wanted for writing and is dirty in the cache of whoever was
- * there last.
+ * Load on the machine: a step reads one cache line, 64 bytes with six pointers, anywhere in the graph. The next step
+ * cannot begin before the line arrives. So there is one miss at a time, and no other work. With `--mode update` each
+ * visit is also counted in the node, so the line is written and is dirty in the cache of its last visitor.
  *
- * What placement does to it: the time of a step is that of the way to the line. Nodes beyond the caches lie in pages
- * that first touch has spread over the threads' nodes; threads on few nodes, with the pages there, have the shorter
- * ways. A graph of the size of the last-level caches is different by mode: for reading each cache gets a copy of its
- * own; in update mode a line lives in one cache only, and threads in several packages take it from each other. SMT
- * siblings do each other no harm. It differs from `random_access --mode dependent` by these writes, and by nodes of a
- * line each where there eight entries share one.
+ * Effect of placement: a step takes as long as the access to its line. Nodes beyond the caches are in pages that
+ * first touch has spread over the threads' nodes. Threads on few nodes, with the pages there, have shorter distances.
+ * A graph of the size of the last-level caches depends on the mode: for reading, each cache gets its own copy; in
+ * update mode a line is in one cache only, and threads in several packages take it from each other. SMT siblings do
+ * not slow each other down. The differences to `random_access --mode dependent` are these writes, and nodes of one
+ * line each, where eight entries of that table share a line.
  *
- * How: node v is at place permute(v) (permutation.h), and its six pointers lead to the nodes v + d modulo n for six
- * distances d. The walkers, the same for any number of threads, use the pointers in turn.
+ * Method: node v is at position permute(v) (permutation.h), and its six pointers lead to the nodes v + d modulo n for
+ * six distances d. The walkers, the same for any number of threads, use the pointers in turn.
  *
- * Check: each walker must end at the node to which its distances add up. In update mode the visits add up to all steps.
+ * Check: each walker must end at the node that is the sum of its distances. In update mode the sum of the visits is
+ * the number of steps.
  */
 #include "../workload.h"
 

@@ -1,18 +1,18 @@
 /*
- * A hash join of two tables: the small one is put into a hash table that all threads build, and each row of the large
- * one is looked up there.
+ * A hash join of two tables: all threads put the small table into a hash table, and look up each row of the large
+ * table in it.
  *
- * What it does to a machine: both tables are read in order. The hash table, twice as large as the small table, is
- * cleared in order, then written at random with one atomic operation a row, then read at random. Each access at random
- * is one line, with those of other rows under way beside it.
+ * Load on the machine: both tables are read in order. The hash table, twice as large as the small table, is cleared
+ * in order, then written at random with one atomic operation per row, then read at random. Each random access is one
+ * line, and those of several rows overlap.
  *
- * What placement does to it: what counts is how fast a random line comes, from a cache or from memory on any node, with
- * several on the way at once. A hash table of the size of a last-level cache wants the threads on one such cache; while
- * it is built, its lines also go from core to core. One beyond all caches wants the memory controllers of all nodes and
- * thus threads and pages spread out, as no thread can be near its part of it.
+ * Effect of placement: the time of a random line matters, from a cache or from memory on any node, with several in
+ * flight. For a hash table of the size of a last-level cache, threads should be on one such cache; while the table is
+ * built, its lines also move between cores. A table beyond all caches needs the memory controllers of all nodes, so
+ * threads and pages should be spread: no thread can be near its part of the table.
  *
- * Check: the small table has each key below n once, the large one each below 2 n once, so that n rows find a partner,
- * and the sum of what they find is known. Each iteration stores other values with the keys.
+ * Check: the small table has each key below n once, and the large one each key below 2 n once. So n rows find a
+ * partner, and the sum of their values is known. Each iteration stores other values with the keys.
  */
 #include "../workload.h"
 

@@ -1,14 +1,14 @@
 /*
  * A histogram: each of many numbers is counted in one of 1024 bins.
  *
- * What it does to a machine: the numbers stream through the caches. With `--mode private` each thread counts in bins of
- * its own, 8 KiB that stay close to the core, and the bins are added up at the region's end. With `--mode shared` all
- * threads count in the same bins by atomic additions, so that 128 lines move between all cores all the time.
+ * Load on the machine: the numbers stream through the caches. With `--mode private` each thread counts in its own
+ * bins, 8 KiB that stay in the core's caches, and the bins are summed at the region's end. With `--mode shared` all
+ * threads count in the same bins by atomic additions, so 128 lines move between all cores all the time.
  *
- * What placement does to it: in private mode numbers beyond the caches want bandwidth, as in `stream`, but reading only
- * and with fewer bytes to a core, so it is later that spreading over nodes pays. In shared mode nothing matters but the
- * way between the cores: all threads on one last-level cache, on SMT siblings even, and each package more makes it
- * slower. Ranks do not matter in either mode.
+ * Effect of placement: in private mode numbers beyond the caches need bandwidth, as in `stream`, but for reading only
+ * and with fewer bytes per core, so spreading over nodes pays only with more threads. In shared mode only the
+ * distance between the cores matters: all threads on one last-level cache, even on SMT siblings; each further package
+ * makes it slower. Ranks do not matter in either mode.
  *
  * Check: the numbers are a permutation of 0, 1, 2 ... (permutation.h), so each bin's count is known.
  */

@@ -1,15 +1,16 @@
 /*
- * SAM's HuBench: two threads that share data under a lock and do nothing else (coherence.h). "Hu" is for a high rate of
- * coherence events; the paper (USENIX ATC 2015, section 4.1) gives 1.3e-3 a cycle, about as many as can be.
+ * SAM's HuBench: two threads that share data under a lock and do nothing else (coherence.h). "Hu" is for a high rate
+ * of coherence events; the paper (USENIX ATC 2015, section 4.1) gives 1.3e-3 per cycle, which is about the highest
+ * possible rate.
  *
- * What it does to a machine: the lines of the lock and of the data go from one core of a pair to the other at each
- * access. Memory is idle, and pairs have nothing to do with each other.
+ * Load on the machine: the lines of the lock and of the data move between the two cores of a pair at each access.
+ * Memory is idle, and pairs are independent of each other.
  *
- * What placement does to it: all that can be had from co-location. Ranks 2k and 2k + 1 want to be in one package, on
- * one last-level cache, best on SMT siblings; across packages an access takes several times as long. That is the right
- * end of the paper's figure 1. Two threads of a pair on one PU wait for the scheduler.
+ * Effect of placement: the largest possible gain from co-location. Ranks 2k and 2k + 1 should be in one package, on
+ * one last-level cache, best on SMT siblings. Between packages an access takes several times as long. This is the
+ * right end of the paper's figure 1. Two threads of a pair on one PU wait for the scheduler.
  *
- * Check: the number of accesses and the sum of what they added.
+ * Check: the number of accesses and the sum of the added values.
  */
 #include "../coherence.h"
 

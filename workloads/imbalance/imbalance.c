@@ -1,17 +1,18 @@
 /*
- * Uneven work: a loop whose items cost more and more, the last one twice the mean.
+ * Uneven work: a loop with items of increasing cost; the last item costs twice the mean.
  *
- * What it does to a machine: it computes in registers, like `compute`. With `--mode static` each thread gets an equal
- * number of items, in order, so that with T threads the last one has (2 T - 1) / T times the mean work and the others
- * wait for it at the region's end. With `--mode dynamic` the threads fetch items as they go, and all end together.
+ * Load on the machine: it computes in registers, like `compute`. With `--mode static` each thread gets an equal
+ * number of items, in order. So with T threads the last one has (2 T - 1) / T times the mean work, and the others
+ * wait for it at the region's end. With `--mode dynamic` the threads fetch items one after the other, and all end
+ * together.
  *
- * What placement does to it: in static mode the region lasts as long as its last rank. That one wants the fastest
- * core (of a hybrid machine, say), and a core of its own rather than an SMT sibling that is busy early on; where the
- * others run hardly matters. In dynamic mode any set of cores is as good as its total speed, and which rank is where
- * does not matter. Metrics that average over threads hide this: in static mode the waiting ranks look busy or idle
- * by how the runtime waits, and neither is progress.
+ * Effect of placement: in static mode the region takes as long as its last rank. This rank should have the fastest
+ * core (of a hybrid machine, for example), and not an SMT sibling of a core that is busy at the beginning. The places
+ * of the others hardly matter. In dynamic mode only the total speed of the cores matters, and not the place of each
+ * rank. Metrics that average over threads hide this: in static mode the waiting ranks look busy or idle, depending on
+ * how the runtime waits, and neither is progress.
  *
- * Check: the sum over all items of each iteration, against its closed form (chain.h).
+ * Check: the sum over all items of each iteration, compared with its closed form (chain.h).
  */
 #include "../workload.h"
 
@@ -22,9 +23,9 @@ static const char *const modes[] = {[STATIC] = "static", [DYNAMIC] = "dynamic", 
 
 static const struct workload imbalance = {
     .name = "imbalance",
-    .summary = "uneven work, bound by the thread that has most of it",
+    .summary = "uneven work, bound by the thread with most of the work",
     .size_unit = "steps",
-    .size_meaning = "work of an iteration, all threads together, about",
+    .size_meaning = "approximate work of an iteration, all threads together",
     .size = UINT64_C(16) << 20,
     .smallest_size = 1024,
     .iterations = 200,

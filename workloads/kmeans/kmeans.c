@@ -1,17 +1,18 @@
 /*
- * K-means clustering: each point goes to the nearest of 16 centroids, and each centroid to the mean of its points.
+ * K-means clustering: each point is assigned to the nearest of 16 centroids, and each centroid moves to the mean of
+ * its points.
  *
- * What it does to a machine: the points, 16 coordinates each, stream through the caches, and each of their lines is
- * compared with 16 centroids, which stay in the first-level cache: some hundred operations a line, so that it computes
- * more than it reads. At the region's end the threads' sums, 2 KiB each, are added up.
+ * Load on the machine: the points, 16 coordinates each, stream through the caches. Each of their lines is compared
+ * with 16 centroids, which stay in the first-level cache. These are some hundred operations per line, so the program
+ * computes more than it reads. At the region's end the threads' sums, 2 KiB each, are added up.
  *
- * What placement does to it: little with few threads. It scales with cores, no matter which; with many cores on one
- * memory controller the stream of points becomes the limit, and spreading over nodes helps a little. So it lies between
- * `compute` and `stream`, where thresholds of a policy are tried.
+ * Effect of placement: small with few threads. The program scales with cores, and it does not matter which. With many
+ * cores on one memory controller the stream of points becomes the limit, and spreading over nodes helps a little. So
+ * it is between `compute` and `stream`, and tests the thresholds of a policy.
  *
- * Check: the points lie around known centres, in pairs that are opposite to each other, so that the mean of a cluster
- * is its centre, exactly. Each iteration begins with centroids that a known displacement has moved away from the
- * centres. The centroids that come out, the sum of squared distances, and in the end each point's cluster are compared.
+ * Check: the points are around known centres, in pairs opposite to each other, so the mean of a cluster is exactly
+ * its centre. Each iteration begins with centroids at a known displacement from the centres. The resulting centroids,
+ * the sum of squared distances, and at the end each point's cluster are compared.
  */
 #include "../workload.h"
 

@@ -1,19 +1,19 @@
 /*
- * LU factorisation of a dense matrix in panels of 16 columns, which go round the threads: thread t has the panels t,
- * t + T, t + 2 T ...
+ * LU factorisation of a dense matrix in panels of 16 columns, which are distributed round-robin: thread t has the
+ * panels t, t + T, t + 2 T ...
  *
- * What it does to a machine: a panel needs all panels before it, in order, and waits for the one just before it until
- * its owner says that it is ready. So the threads form a pipeline: each finished panel is read by one thread after the
- * other, rank by rank, and in between they compute in their own panel. There is no barrier inside an iteration.
+ * Load on the machine: a panel needs all panels before it, in order, and waits for the one just before it until that
+ * panel's thread marks it as ready. So the threads form a pipeline: each finished panel is read by one thread after
+ * the other, rank by rank, and in between they compute in their own panel. There is no barrier within an iteration.
  *
- * What placement does to it: each thread reads all finished panels, about half of the matrix for each panel of its own.
- * Threads on one last-level cache that are at about the same place in the pipeline fetch them once for all. The last
- * panel to be ready holds everything up, so the way from rank t to rank t + 1 counts: ranks in order, close together. A
- * matrix far beyond the caches wants bandwidth besides. A thread that shares its PU stops the pipeline.
+ * Effect of placement: each thread reads all finished panels, about half of the matrix, for each of its panels.
+ * Threads on one last-level cache at about the same position of the pipeline fetch them once for all. The last ready
+ * panel delays all others, so the distance from rank t to rank t + 1 matters: ranks should be in order and close
+ * together. A matrix far beyond the caches also needs bandwidth. A thread that shares its PU stops the pipeline.
  *
- * Check: no pivoting, and the matrix is r_i c_j (min(i, j) + 1), whose factors are r_i / r_j and r_i c_j. As all r and
- * c are powers of two, every number on the way is exact, and every one at the end is compared. r and c are others in
- * each iteration.
+ * Check: there is no pivoting, and the matrix is r_i c_j (min(i, j) + 1), with the factors r_i / r_j and r_i c_j. All
+ * r and c are powers of two, so every intermediate number is exact, and every number of the result is compared. Each
+ * iteration has other r and c.
  */
 #include "../workload.h"
 

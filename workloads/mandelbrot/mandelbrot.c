@@ -1,18 +1,18 @@
 /*
- * The Mandelbrot set, point by point, row by row: threads fetch the rows as they go.
+ * The Mandelbrot set, point by point, row by row. Threads fetch one row after the other.
  *
- * What it does to a machine: it computes in registers. A point takes between 1 and 256 steps, and the rows differ
- * many times over, so they are handed out dynamically; the counter of rows is the only thing that threads share, and
- * each point of the image is written once.
+ * Load on the machine: it computes in registers. A point takes between 1 and 256 steps, and the rows differ by large
+ * factors, so they are distributed dynamically. The threads share only the counter of rows, and each point of the
+ * image is written once.
  *
- * What placement does to it: little. A set of cores is as good as their total speed, faster and slower ones mixed,
- * since no thread waits for another until the last rows. A chain of dependent multiplications leaves room for an SMT
- * sibling. Which rank is where does not matter, and pages do not matter. Next to `imbalance --mode dynamic` it has
+ * Effect of placement: small. Only the total speed of the cores matters, faster and slower ones mixed, because no
+ * thread waits for another until the last rows. A chain of dependent multiplications leaves room for an SMT sibling.
+ * The places of ranks and of pages do not matter. Compared with `imbalance --mode dynamic`, this program has
  * floating-point work and branches.
  *
- * Check: the image is symmetric about the real axis, to the bit; points in the set's main cardioid and its largest disc
- * never escape; points more than 2 from the origin do at once. Each iteration looks at the set from a little further
- * right.
+ * Check: the image is symmetric about the real axis, bit by bit; points in the set's main cardioid and in its largest
+ * disc never escape; points farther than 2 from the origin escape at once. Each iteration moves the section of the
+ * plane a little to the right.
  */
 #include "../workload.h"
 
@@ -22,7 +22,7 @@ static const struct workload mandelbrot = {
     .name = "mandelbrot",
     .summary = "the Mandelbrot set, bound by the cores alone, with rows of very different cost",
     .size_unit = "bytes",
-    .size_meaning = "the square image, 4 bytes a point",
+    .size_meaning = "the square image, 4 bytes per point",
     .size = UINT64_C(1) << 20,
     .smallest_size = 2 * 2 * sizeof(uint32_t),
     .iterations = 200,

@@ -1,21 +1,21 @@
 /*
  * SAM's MemBench: memory is copied (USENIX ATC 2015, section 2.2).
  *
- * What it does to a machine: it draws on memory bandwidth and nothing else. With `--mode row` each memcpy() copies 4
- * KiB, about a row of a memory chip, which is opened once and then read in full; the paper calls that a high row buffer
- * hit ratio (RBHR). With `--mode line` each copies one line of 64 bytes and the next is 4 KiB further on, so that for
- * each line a row is opened, prefetchers that stay within a page do not help, and only a few sets of a cache are used:
- * low RBHR. Both copy everything once an iteration.
+ * Load on the machine: only memory bandwidth. With `--mode row` each memcpy() copies 4 KiB, about a row of a memory
+ * chip, which is opened once and then read completely; the paper calls this a high row buffer hit ratio (RBHR). With
+ * `--mode line` each memcpy() copies one line of 64 bytes, and the next line is 4 KiB further. So each line opens a
+ * row, prefetchers that stay within a page do not help, and only a few sets of a cache are used: low RBHR. Both modes
+ * copy all data once per iteration.
  *
- * What placement does to it: a few tasks saturate the memory of a package, in line mode a few more, with a tenth less
- * bandwidth at the end (the paper's figure 2). So threads want to be spread over all packages, with their pages on
- * their own nodes, and do not care where in a package they are. The threads share nothing, but that each one
- * writes to the first of the next thread's rows.
+ * Effect of placement: a few tasks saturate the memory of a package; in line mode it takes a few more, and the
+ * bandwidth is a tenth less at the end (the paper's figure 2). So threads should be spread over all packages, with
+ * their pages on their own nodes; the place within a package does not matter. The threads share nothing, except that
+ * each one writes to the first of the next thread's rows.
  *
- * How: each row is copied to the place of the next, and the last one to the first, so that an iteration turns all rows
- * by one; then the two arrays change their roles.
+ * Method: each row is copied to the position of the next, and the last one to the first. So an iteration moves all
+ * rows by one position. Then the two arrays change their roles.
  *
- * Check: each word is where so many turns have brought it.
+ * Check: each word is at the position after all moves.
  */
 #include "../workload.h"
 
@@ -31,7 +31,7 @@ static const struct workload membench = {
     .name = "membench",
     .summary = "copying memory, bound by memory bandwidth",
     .size_unit = "bytes",
-    .size_meaning = "what is copied and where it is copied to, together; a multiple of 8192",
+    .size_meaning = "the source and the target of the copy together; a multiple of 8192",
     .size = UINT64_C(128) << 20,
     .smallest_size = 2 * ROW_WORDS * sizeof(uint64_t),
     .iterations = 200,

@@ -1,15 +1,15 @@
 /*
  * Monte Carlo integration: points are drawn in the unit square, and those within the quarter of a circle are counted.
  *
- * What it does to a machine: integer multiplications for the random numbers, floating-point ones for the distance, no
- * memory to speak of, nothing shared until the region's end.
+ * Load on the machine: integer multiplications for the random numbers, floating-point ones for the distance, hardly
+ * any memory, and nothing shared until the region's end.
  *
- * What placement does to it: nearly nothing, as long as each thread has a core for itself. It is `compute` with many
- * short independent chains in place of four long ones: they fill a core's multipliers, so that an SMT sibling adds
- * little, where that of a program with long latencies adds much.
+ * Effect of placement: nearly none, if each thread has its own core. The program is like `compute`, but with many
+ * short independent chains instead of four long ones. They fill a core's multipliers, so an SMT sibling adds little;
+ * it adds much for a program with long latencies.
  *
- * How: the points are those of a grid of 2^k by 2^k, drawn at random without replacement, by a permutation
- * (permutation.h) that is another in each iteration. So an iteration draws every point of the grid, once.
+ * Method: the points are those of a grid of 2^k by 2^k, drawn at random without replacement, by another permutation
+ * (permutation.h) in each iteration. So an iteration draws every point of the grid once.
  *
  * Check: the exact number of grid points within the circle, counted row by row.
  */

@@ -1,24 +1,24 @@
 /*
- * Multigrid: Poisson's equation on the unit square by V-cycles, with red-black Gauss-Seidel sweeps on each of a series
- * of grids, each with half as many points a side as the one before.
+ * Multigrid: Poisson's equation on the unit square by V-cycles, with red-black Gauss-Seidel sweeps on each of a
+ * series of grids. Each grid has half as many points per side as the one before.
  *
- * What it does to a machine: on the finest grids it streams, as `stencil` does, with neighbours that exchange edges. A
- * quarter as many points are on the next grid, and so on, until a grid fits one core's cache and the threads do little
- * but wait for each other: a cycle passes ten barriers on each grid.
+ * Load on the machine: on the finest grids it streams, like `stencil`, with neighbours that exchange edges. Each next
+ * grid has a quarter of the points, until a grid fits one core's cache and the threads mostly wait for each other: a
+ * cycle has ten barriers on each grid.
  *
- * What placement does to it: it is torn, by phases of one iteration. Fine grids beyond the caches want bandwidth and
- * threads on all nodes; coarse grids want short barriers and so threads close together. Which wins depends on the size,
- * and the best placement may be in between, such as one package fewer than there are.
+ * Effect of placement: the phases of an iteration have opposite needs. Fine grids beyond the caches need bandwidth
+ * and threads on all nodes; coarse grids need short barriers and threads close together. The size decides which is
+ * stronger, and the best placement may be in between, such as one package fewer than the machine has.
  *
- * How: two sweeps, then the residual goes down to the next grid by full weighting, and the correction comes up again by
- * linear interpolation, then one sweep (Briggs, Henson and McCormick, A Multigrid Tutorial, chapter 3). Points of one
+ * Method: two sweeps, then the residual goes to the next grid by full weighting; the correction returns by linear
+ * interpolation, followed by one sweep (Briggs, Henson and McCormick, A Multigrid Tutorial, chapter 3). Points of one
  * colour need only those of the other, so the bits are the same for any number of threads.
  *
- * Check: the right side is made so that sin(pi x) sin(pi y) solves the equations of the finest grid exactly. The start
- * is that plus noise. A cycle must reduce the error, at most 1 at first, to a quarter, but for rounding; it does so
- * to a tenth and less.
+ * Check: the right side is chosen so that sin(pi x) sin(pi y) solves the equations of the finest grid exactly. The
+ * start is this solution plus noise. A cycle must reduce the error, at most 1 at first, to a quarter, except for
+ * rounding; in practice it reduces it to a tenth or less.
  *
- * Limit: after some twenty cycles only rounding is left of the error; the work goes on unchanged.
+ * Limit: after some twenty cycles only the rounding error is left; the work continues unchanged.
  */
 #include "../workload.h"
 
@@ -31,7 +31,7 @@ static const struct workload multigrid = {
     .name = "multigrid",
     .summary = "multigrid V-cycles, bound by bandwidth on fine grids and by barriers on coarse ones",
     .size_unit = "bytes",
-    .size_meaning = "all grids together, the finest with 2^k + 1 points a side",
+    .size_meaning = "all grids together, the finest with 2^k + 1 points per side",
     .size = UINT64_C(9) << 20,
     .smallest_size = 3 * 3 * 3 * sizeof(double),
     .iterations = 200,

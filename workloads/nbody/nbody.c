@@ -1,18 +1,18 @@
 /*
- * Gravity among n bodies, each pair of them: n^2 forces to a step.
+ * Gravity among n bodies, each pair of them: n^2 forces per step.
  *
- * What it does to a machine: it keeps the units for square roots and divisions busy. The positions, 24 bytes a body,
- * are read by all threads from begin to end, over and over, and written once a step. They fit caches near the core
- * unless there are very many bodies.
+ * Load on the machine: the units for square roots and divisions are busy. All threads read the positions, 24 bytes
+ * per body, from begin to end, repeatedly, and write them once per step. They fit caches near the core unless there
+ * are very many bodies.
  *
- * What placement does to it: nearly nothing, as long as each thread has a core for itself; two SMT siblings share the
- * divider and gain nothing. After each step every position goes from the core that wrote it to all others, which is
- * little next to n^2 divisions but grows with the threads: with few bodies and many threads, close together is better.
+ * Effect of placement: nearly none, if each thread has its own core; two SMT siblings share the divider and gain
+ * nothing. After each step every position moves from the core that wrote it to all others. This is little compared
+ * with n^2 divisions, but it grows with the threads: with few bodies and many threads, close together is better.
  *
- * Check: momentum is a whole number, and each force is rounded to one in such a way that the two bodies of a pair feel
- * opposite forces exactly, though two different threads compute them. Positions are multiples of 2^-20. So the total
- * momentum stays zero and the sum of the positions what it was, to the last bit: any force that was left out, was
- * counted twice or came from a position of another step shows.
+ * Check: momentum is a whole number. Each force is rounded to a whole number so that the two bodies of a pair have
+ * exactly opposite forces, though two different threads compute them. Positions are multiples of 2^-20. So the total
+ * momentum stays zero and the sum of the positions stays the same, bit by bit. A force that is missing, counted twice
+ * or computed from a position of another step changes them.
  */
 #include "../workload.h"
 

@@ -2,22 +2,22 @@
  * Producers and consumers in pairs: thread 2k sends messages of one cache line to thread 2k + 1 through a ring. With
  * an odd number of threads the last one sends to itself.
  *
- * What it does to a machine: each message is written in one core's cache and read from another's, and so are the
- * ring's two counters. Pairs have nothing to do with each other.
+ * Load on the machine: each message is written in one core's cache and read from another's, and so are the ring's two
+ * counters. Pairs are independent of each other.
  *
- * What placement does to it: very much, by rank. The two threads of a pair want to be on one core or one last-level
- * cache, where a message costs a few nanoseconds; in different packages it costs some hundred. Different pairs want
- * to be apart, each with caches for itself. A placement that only counts threads per package, or that spreads ranks 0,
- * 1, 2 ... as far as it can, gets it exactly wrong. The side that waits spins, so that retired instructions mislead;
- * the program reports its progress itself, by pinfold_heartbeat().
+ * Effect of placement: very large, by rank. The two threads of a pair should be on one core or one last-level cache,
+ * where a message takes a few nanoseconds; between packages it takes some hundred. Different pairs should be apart,
+ * each with its own caches. A placement that only counts threads per package, or that separates ranks 0, 1, 2 ... as
+ * far as possible, is the worst. The waiting side spins, so retired instructions are misleading; the program reports
+ * its progress itself, by pinfold_heartbeat().
  *
- * How: a ring has one writer and one reader. `sent` and `received` only grow, each is written by one side, and each
- * side keeps a copy of the other's that it renews only when the copy says full or empty.
+ * Method: a ring has one writer and one reader. `sent` and `received` only grow. Each is written by one side, and
+ * each side keeps a copy of the other's counter, which it renews only when the copy says full or empty.
  *
- * Check: the consumer sees that every message comes in its turn, and sums up the contents; they are 0, 1, 2 ..., so
- * the sum is known.
+ * Check: the consumer checks the order of the messages, and sums up the contents. They are 0, 1, 2 ..., so the sum is
+ * known.
  *
- * Limit: who waits yields the PU after a while, so that pairs make progress on fewer PUs than threads.
+ * Limit: a waiting thread yields the PU after a while, so that pairs make progress on fewer PUs than threads.
  */
 #include "../workload.h"
 
@@ -38,7 +38,7 @@ struct message {
 
 static const struct workload pairs = {
     .name = "pairs",
-    .summary = "producers and consumers in pairs, bound by the way between the two cores of a pair",
+    .summary = "producers and consumers in pairs, bound by the route between the two cores of a pair",
     .size_unit = "bytes",
     .size_meaning = "the ring of each pair; an iteration fills it once",
     .size = UINT64_C(64) << 10,

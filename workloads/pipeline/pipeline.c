@@ -1,22 +1,21 @@
 /*
- * A pipeline: each thread is a stage, takes a buffer of 4 KiB from the queue before it, works on it, and puts it into
- * the queue after it. The last stage gives the buffers back to the first.
+ * A pipeline: each thread is a stage. It takes a buffer of 4 KiB from the queue before it, works on it, and puts it
+ * into the queue after it. The last stage returns the buffers to the first.
  *
- * What it does to a machine: each buffer is read and written by one core after the other, 64 lines at a time in order.
- * The queues are guarded by mutexes; a stage that finds its queue empty sleeps until it is woken, so that the kernel
- * has a say in what happens.
+ * Load on the machine: each buffer is read and written by one core after the other, 64 lines at a time in order.
+ * Mutexes protect the queues. A stage with an empty queue sleeps until it is woken, so the kernel affects the times.
  *
- * What placement does to it: much, by rank. Buffers go from rank t to rank t + 1, so neighbours want to be on one
- * last-level cache and the whole pipeline to fold along the machine, with as few steps between packages as can be; how
- * far apart other ranks are does not matter. The slowest stage sets the pace. Stages have equal work only where their
- * number divides 24; a stage with more work wants a core for itself.
+ * Effect of placement: large, by rank. Buffers move from rank t to rank t + 1, so neighbours should be on one
+ * last-level cache, with as few steps between packages as possible; the distance of other ranks does not matter. The
+ * slowest stage limits the rate. Stages have equal work only where their number divides 24; a stage with more work
+ * should have its own core.
  *
- * How: 24 rounds of a multiplication and an addition on each word, shared out over the stages, so that the work is the
- * same for any number of threads. With more than 24 some only pass the buffers on. An iteration is as many buffers as
- * there are; the last stage reports each by pinfold_heartbeat().
+ * Method: 24 rounds of a multiplication and an addition on each word are divided among the stages, so the work is the
+ * same for any number of threads. With more than 24 stages some only pass the buffers on. An iteration is as many
+ * buffers as exist; the last stage reports each by pinfold_heartbeat().
  *
- * Check: the last stage sees that the buffers come in their turn, and sums up their words. They were 0, 1, 2 ... before
- * the rounds, so the sum is known.
+ * Check: the last stage checks the order of the buffers, and sums up their words. They were 0, 1, 2 ... before the
+ * rounds, so the sum is known.
  */
 #include "../workload.h"
 
@@ -35,9 +34,9 @@ struct buffer {
 
 static const struct workload pipeline = {
     .name = "pipeline",
-    .summary = "stages joined by queues, bound by the slowest stage and by the way from each to the next",
+    .summary = "stages joined by queues, bound by the slowest stage and by the route from each to the next",
     .size_unit = "bytes",
-    .size_meaning = "the words of all buffers that go round, a multiple of 4096",
+    .size_meaning = "the words of all circulating buffers, a multiple of 4096",
     .size = UINT64_C(256) << 10,
     .smallest_size = WORDS * sizeof(uint64_t),
     .iterations = 4000,

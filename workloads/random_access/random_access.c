@@ -1,23 +1,23 @@
 /*
- * Random reads over a big table.
+ * Random reads of a large table.
  *
- * What it does to a machine: nearly every read misses the caches, and beyond a few MiB the TLB too; no prefetcher
- * can guess the next address. With `--mode independent` the addresses are computed, and a core keeps as many misses
- * under way as it can. With `--mode dependent` each read yields the address of the next, so that there is one miss
- * at a time and the rate is the inverse of the memory's latency.
+ * Load on the machine: nearly every read misses the caches, and beyond a few MiB also the TLB; no prefetcher can
+ * predict the next address. With `--mode independent` the addresses are computed, and a core keeps as many misses in
+ * flight as it can. With `--mode dependent` each read gives the address of the next, so there is one miss at a time,
+ * and the rate is the inverse of the memory's latency.
  *
- * What placement does to it: all threads read the whole table, whose pages first touch has spread evenly over the
- * threads' nodes. So no thread can be near to all of its pages: what counts is the mean distance, and packing the
- * threads on few nodes shortens it as long as the table lies there too. A table of the size of a last-level cache
- * wants the threads on one such cache, which then holds it once. Two SMT threads of a core get along well in
- * dependent mode, as each one mostly waits; in independent mode they share the core's buffers for outstanding misses.
+ * Effect of placement: all threads read the whole table, whose pages first touch has spread evenly over the threads'
+ * nodes. So no thread can be near all of its pages. The mean distance matters, and packing the threads on few nodes
+ * shortens it if the table is also there. For a table of the size of a last-level cache, threads should be on one
+ * such cache, which then holds the table once. Two SMT threads of a core hardly slow each other down in dependent
+ * mode, because each mostly waits; in independent mode they share the core's buffers for outstanding misses.
  *
- * How: permute() (permutation.h) permutes the n = 2^k entries. Entry permute(j) holds permute(j + 1), so the entries
- * make one cycle through the whole table, and where each step of it leads is known without reading. An iteration reads
- * the next stretch of that cycle, shared out over the threads.
+ * Method: permute() (permutation.h) permutes the n = 2^k entries. Entry permute(j) holds permute(j + 1), so the
+ * entries form one cycle through the whole table, and the target of each step is known without reading. An iteration
+ * reads the next part of this cycle, divided among the threads.
  *
- * Check: the sum of all that was read. It is w times the sum of all entries for w whole turns through the cycle,
- * and the sum of permute() over the rest.
+ * Check: the sum of all read entries. It is w times the sum of all entries for w whole cycles, and the sum of
+ * permute() over the rest.
  */
 #include "../workload.h"
 
@@ -28,7 +28,7 @@ static const char *const modes[] = {[INDEPENDENT] = "independent", [DEPENDENT] =
 
 static const struct workload random_access = {
     .name = "random_access",
-    .summary = "random reads over a big table, bound by memory latency",
+    .summary = "random reads of a large table, bound by memory latency",
     .size_unit = "bytes",
     .size_meaning = "the table, rounded down to a power of two",
     .size = UINT64_C(128) << 20,

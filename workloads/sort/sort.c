@@ -1,19 +1,20 @@
 /*
- * Merge sort: stretches of 1024 numbers are sorted each on its own, and then merged in pairs, pass by pass.
+ * Merge sort: ranges of 1024 numbers are sorted separately, and then merged in pairs, pass by pass.
  *
- * What it does to a machine: a pass reads and writes all numbers once, in order, so that it draws on memory bandwidth
- * with few operations to a number, but with branches that cannot be predicted. What a thread reads in a pass another
- * one may have written in the last: in the late passes, always.
+ * Load on the machine: a pass reads and writes all numbers once, in order. It uses memory bandwidth, with few
+ * operations per number, but with branches that cannot be predicted. The numbers that a thread reads in a pass may
+ * have been written by another thread in the previous pass; in the late passes they always have.
  *
- * What placement does to it: numbers beyond the caches want bandwidth and so threads spread out; but in the late passes
- * most of what a thread reads lies on other nodes, so that first touch helps with writing only. Numbers that fit the
- * last-level caches want the threads on one of them. The mispredicted branches leave room for an SMT sibling.
+ * Effect of placement: numbers beyond the caches need bandwidth, so threads should be spread. But in the late passes
+ * most of the numbers that a thread reads are on other nodes, so first touch helps only with writing. For numbers
+ * that fit the last-level caches, threads should be on one of them. The mispredicted branches leave room for an SMT
+ * sibling.
  *
- * How: each pass is cut into the same stretches of its result, whatever the threads. Where a stretch begins in the two
- * sequences that are merged is found by bisection.
+ * Method: each pass is divided into the same ranges of its result for any number of threads. Bisection finds the
+ * begin of a range in the two merged sequences.
  *
- * Check: the result ascends, and a sum over all numbers that notices a change of any is that of the numbers made at
- * first. Each iteration makes others.
+ * Check: the result is in ascending order, and a sum over all numbers, which detects a change of any number, equals
+ * that of the generated numbers. Each iteration generates other numbers.
  */
 #include "../workload.h"
 
@@ -23,7 +24,7 @@ static const struct workload sort = {
     .name = "sort",
     .summary = "a merge sort, bound by bandwidth and mispredicted branches",
     .size_unit = "bytes",
-    .size_meaning = "the numbers, and room for as many, together",
+    .size_meaning = "the numbers, and a buffer of the same size, together",
     .size = UINT64_C(8) << 20,
     .smallest_size = 2 * sizeof(uint64_t),
     .iterations = 200,

@@ -1,17 +1,18 @@
 /*
  * Sparse matrix times vector, y = A x, with the matrix in compressed rows (CSR); each product is the next vector.
  *
- * What it does to a machine: the matrix streams through the caches once an iteration, which draws on memory bandwidth,
- * and each entry of it reads the vector somewhere: about half of the entries close to the diagonal, where the line is
- * in a cache already, the others anywhere. The vector was written an iteration ago by all threads, so that its lines
- * come from other cores' caches where they fit there, and from all nodes where they do not.
+ * Load on the machine: the matrix streams through the caches once per iteration, which uses memory bandwidth. Each
+ * entry of it reads one element of the vector: for about half of the entries close to the diagonal, where the line is
+ * already in a cache, for the others anywhere. All threads wrote the vector an iteration ago, so its lines come from
+ * other cores' caches where they fit there, and from all nodes where they do not.
  *
- * What placement does to it: it is torn. The matrix wants all memory controllers, so threads spread out, each with its
- * rows on its own node (first touch sees to that). The vector wants the threads close together. With a matrix far
- * beyond the caches bandwidth wins; with one that fits into the last-level caches the way between them counts.
+ * Effect of placement: matrix and vector have opposite needs. The matrix needs all memory controllers, so threads
+ * should be spread, each with its rows on its own node (by first touch). For the vector, threads should be close
+ * together. With a matrix far beyond the caches, bandwidth decides; with one that fits the last-level caches, the
+ * distance between them matters.
  *
  * Check: integers modulo 2^64. The diagonal is chosen so that a vector v with odd elements is an eigenvector, A v = 3
- * v, which works because odd numbers have inverses. So the vector is v times a power of 3, and each element is
+ * v; this is possible because odd numbers have inverses. So the vector is v times a power of 3, and each element is
  * compared.
  */
 #include "../workload.h"
@@ -32,7 +33,7 @@ static const uint8_t row_lengths[8] = {4, 28, 12, 20, 8, 24, 15, 17};
 
 static const struct workload spmv = {
     .name = "spmv",
-    .summary = "sparse matrix times vector, bound by bandwidth and by reads all over the vector",
+    .summary = "sparse matrix times vector, bound by bandwidth and by scattered reads of the vector",
     .size_unit = "bytes",
     .size_meaning = "the matrix and both vectors together",
     .size = UINT64_C(96) << 20,

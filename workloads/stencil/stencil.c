@@ -1,20 +1,20 @@
 /*
  * Two-dimensional Jacobi iteration: each inner point becomes the mean of its four neighbours, from one grid into
- * another, the rows in equal blocks over the threads.
+ * another. The rows are divided into equal blocks among the threads.
  *
- * What it does to a machine: two grids stream through the caches, as in the triad, but two of three rows are reused
- * from the sweep's last row, and each thread reads the edge rows of the threads before and after it, written a sweep
- * ago.
+ * Load on the machine: two grids stream through the caches, as in the triad, but two of three rows are reused from
+ * the previous row of the sweep. Each thread also reads the edge rows of the threads before and after it, which were
+ * written a sweep ago.
  *
- * What placement does to it: a grid beyond the caches wants bandwidth and its pages on the threads' own nodes, hence
- * threads spread out (first touch sees to the pages). A grid that fits the caches together wants as much cache as it
- * can get, and ranks that are neighbours in the grid near to each other, since their edge rows pass between caches
- * once a sweep: the order of the ranks matters, not only which PUs they use.
+ * Effect of placement: a grid beyond the caches needs bandwidth and its pages on the threads' own nodes, so threads
+ * should be spread (first touch places the pages). A grid that fits the caches together needs as much cache as
+ * possible, and ranks that are neighbours in the grid should be near to each other, because their edge rows move
+ * between caches once per sweep. So the order of the ranks matters, not only the set of PUs.
  *
- * Check: the start is u = x + y + sin(pi x) sin(pi y) on the unit square. A sweep leaves x + y as it is and
- * multiplies the sine term by cos(pi h), h being the distance of the points: the sines are eigenvectors of the
- * iteration. So every point is known after any number of sweeps. (The linear part also keeps the values from fading
- * into subnormal numbers, which are slow.)
+ * Check: the start is u = x + y + sin(pi x) sin(pi y) on the unit square. A sweep leaves x + y unchanged and
+ * multiplies the sine term by cos(pi h), where h is the distance of the points: the sines are eigenvectors of the
+ * iteration. So every point is known after any number of sweeps. (The linear part also keeps the values from becoming
+ * subnormal numbers, which are slow.)
  */
 #include "../workload.h"
 
@@ -22,7 +22,7 @@
 
 static const struct workload stencil = {
     .name = "stencil",
-    .summary = "a two-dimensional Jacobi iteration, bound by bandwidth with neighbours in touch",
+    .summary = "a two-dimensional Jacobi iteration, bound by bandwidth, with edges that neighbours exchange",
     .size_unit = "bytes",
     .size_meaning = "the two square grids together",
     .size = UINT64_C(64) << 20,

@@ -1,14 +1,14 @@
 /*
- * Streaming triad: a[i] = b[i] + s c[i] over arrays that are meant to be larger than the caches.
+ * Streaming triad: a[i] = b[i] + s c[i] over arrays that are larger than the caches by default.
  *
- * What it does to a machine: it draws on memory bandwidth and nothing else. Hardware prefetchers hide the latency,
- * each byte is used once, and the threads share nothing.
+ * Load on the machine: only memory bandwidth. Hardware prefetchers hide the latency, each byte is used once, and the
+ * threads share nothing.
  *
- * What placement does to it: much. One core can use up a good part of the bandwidth of its memory controller, so
- * threads want to be spread over all packages and NUMA nodes, and over the cores of each before a second SMT thread
- * of a core is used. A thread wants its pages on its own node: every array is first touched by the thread that works
- * on it later, and a thread that is moved without its pages pays for the way across. With a --size that fits the
- * caches the same holds of last-level caches: more of them hold more.
+ * Effect of placement: large. One core can use a large part of the bandwidth of its memory controller. So threads
+ * should be spread over all packages and NUMA nodes, and over the cores of each before a second SMT thread of a core
+ * is used. A thread's pages should be on its own node: the thread that later works on an array's part touches it
+ * first, and a thread that is moved without its pages has longer latencies. With a --size that fits the caches the
+ * same is true of last-level caches: more caches hold more data.
  *
  * Check: all values are small integers and so exact; every element of the last iteration is compared.
  */
