@@ -1,7 +1,7 @@
 /*
- * burst threads|processes NUMBER: begins so many that end at once, a few at a time, and checks that each has run.
- * Prints what is left when all have ended: tasks and children of its own, and how many files and children its parent
- * has more than at the start.
+ * burst threads|processes NUMBER: starts NUMBER threads or processes that end at once, a few at a time, and checks
+ * that each has run. Prints what remains when all have ended: its tasks and children, and how many more files and
+ * children its parent has than at the start.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -28,7 +28,7 @@ static int entries(int process, const char *what)
     return number - 2; /* . and .. */
 }
 
-/* How many processes, zombies included, have this parent. */
+/* The number of this parent's children, including zombies. */
 static int children(int parent)
 {
     int number = 0;
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         }
         begun += some;
     }
-    /* A thread that was joined is gone a moment later, when its tracer knows of it. */
+    /* A joined thread disappears a moment later, when its tracer has noticed its end. */
     for (int looks = 0; entries(getpid(), "task") > 1 && looks < 10000; looks++)
         usleep(1000);
     printf("ran %d, tasks %d, children %d, more files %d, more siblings %d\n", *ran, entries(getpid(), "task"),

@@ -1,4 +1,7 @@
-/* Leaves a child behind whose first thread has ended while another waits for ever; prints the child's number, which has no standard streams. */
+/*
+ * Leaves a child whose first thread has ended while another thread waits endlessly. Prints the number of the child,
+ * which has no standard streams.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +27,7 @@ int main(void)
         pthread_create(&thread, NULL, wait_for_ever, NULL);
         pthread_exit(NULL);
     }
-    /* Its first thread is a zombie when its state says so, although the process lives. */
+    /* The first thread is a zombie, although the process lives. */
     snprintf(name, sizeof name, "/proc/%d/stat", heir);
     while (state != 'Z') {
         FILE *stat = fopen(name, "r");

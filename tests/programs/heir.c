@@ -1,6 +1,6 @@
 /*
- * Leaves a process of two threads running when it ends, which it does at the end of its standard input. Prints the
- * id of that process, which has no standard streams.
+ * Leaves a process of two threads running when it ends, at the end of its standard input. Prints the id of that
+ * process, which has no standard streams.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /*
- * The CPUs on which the calling thread may run, and how to print them, as 0,1,5. Include it first.
+ * The CPUs on which the calling thread may run, and a function that prints them, as 0,1,5. Include it first.
  *
- * The kernel is asked, and not the C library: to that question pinfold's agent answers with the CPUs that the program
- * began with.
+ * It asks the kernel and not the C library, because pinfold's agent answers the latter with the CPUs with which the
+ * program began.
  */
 #ifndef MASK_H
 #define MASK_H

@@ -1,6 +1,6 @@
 /*
- * own_mask CPU SECONDS: a thread of this program pins itself to that CPU and works for so long. Prints the CPUs on
- * which it may run at its end.
+ * own_mask CPU SECONDS: a thread of this program pins itself to CPU and works for SECONDS. At its end it prints the
+ * CPUs on which it may run.
  */
 #include "mask.h"
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /*
- * owners LAPS THREADS [FILE]: each of so many threads beside the first one writes to memory of its own, page by page, so many times
- * (0: until it is killed). The memory is of each kind that a process has: zeroed data of the program, initialised data, heap,
- * and mappings of different lengths, all touched by the first thread at the begin.
+ * owners LAPS THREADS [FILE]: each of THREADS threads besides the first one writes to its own memory, page by page,
+ * LAPS times (0: until it is killed). The memory is of each kind that a process has: zeroed data of the program,
+ * initialised data, heap, and mappings of different lengths, all touched by the first thread at the begin.
  *
- * FILE gets a line for each thread and kind when all memory is there: the thread's position, the kind, and the address.
+ * FILE gets a line for each thread and kind when all memory exists: the thread's position, the kind, and the address.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         return 2;
     laps = atol(argv[1]);
     for (int thread = 0; thread < threads; thread++) {
-        /* brk(2) itself: what malloc takes from where is a library's business. */
+        /* brk(2) itself, because the source of malloc's memory depends on the library. */
         char *end = sbrk(0);
         heap[thread] = sbrk(-(intptr_t)end & (PAGE - 1)) == (void *)-1 ? NULL : sbrk(SIZE);
         mapped[thread] = mmap(NULL, length(thread), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-/* regions SECONDS: parallel regions of two threads, with four barriers each, for so long. */
+/* regions SECONDS: parallel regions of two threads, with four barriers each, for SECONDS. */
 #include <omp.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Prints its process id and then the number of each signal that comes; at SIGUSR2 it ends. */
+/* Prints its process id and then the number of each received signal; it ends at SIGUSR2. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /*
- * spin THREADS SECONDS: so many threads work for so long, each touching a new page of memory now and then, and call
- * step() a thousand times a second in all, however busy the machine is: a call that is late is made up for.
- * Prints the process id when all threads run.
+ * spin THREADS SECONDS: THREADS threads work for SECONDS. Each touches a new page of memory at intervals, and
+ * together they call step() a thousand times per second, also on a busy machine: late calls are made up for. Prints
+ * the process id when all threads run.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

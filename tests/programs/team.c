@@ -1,4 +1,4 @@
-/* An OpenMP program that prints where it may run: `before` any thread was created, then each thread of its team. */
+/* An OpenMP program that prints its masks: `before` any thread is created, then of each thread of its team. */
 #include "mask.h"
 #include <omp.h>
 

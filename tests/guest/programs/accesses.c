@@ -1,13 +1,13 @@
 /*
- * accesses FILE PAGES THREADS [read]: so many threads beside the first one write their own PAGES pages each again and again, or
- * only read them once they are there. Of eight rounds over its memory a thread accesses page n in 1, 2, 4 or 8, evenly spread:
- * 2 to the power of n modulo 4. After each eight rounds it checks what is in memory, and has the kernel write to a page of it
- * and read from it.
+ * accesses FILE PAGES THREADS [read]: THREADS threads besides the first one write their own PAGES pages repeatedly,
+ * or with `read` only read them after the first write. In each eight rounds over its memory a thread accesses page n
+ * in 1, 2, 4 or 8 rounds, evenly spread: 2 to the power of n modulo 4. After each eight rounds it checks its memory,
+ * and lets the kernel write to a page of it and read from it.
  *
- * FILE has a line with the process's number as soon as all memory is there, and one for each thread with its number and the address
- * of its memory. At SIGUSR1 FILE.report has a line `laps` with how often the slowest thread has done its eight rounds, one
- * `failures` with how often something was not as it should be, and for each node one with its number and the accesses of eight
- * rounds to pages that are there.
+ * FILE has a line with the process's number as soon as all memory exists, and one for each thread with its number and
+ * the address of its memory. At SIGUSR1 the program writes FILE.report: a line `laps` with the number of eight rounds
+ * that the slowest thread has done, a line `failures` with the number of errors, and a line for each node with its
+ * number and the accesses of eight rounds to pages on it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static volatile long *counter(int thread, long page)
     return (volatile long *)(memory[thread] + page * PAGE);
 }
 
-/* The page behind the others is read and written by the kernel. */
+/* The kernel reads and writes the page after the others. */
 static void call(int thread)
 {
     char *page = memory[thread] + pages * PAGE;
@@ -60,7 +60,7 @@ static void *work(void *argument)
     int thread = (int)(intptr_t)argument;
     numbers[thread] = gettid();
     size_t size = (size_t)(pages + 1) * PAGE;
-    /* Memory of its own area: what is around it is not accessible. */
+    /* The memory is a separate area: its surroundings are not accessible. */
     char *around = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memory[thread] = mmap(around + PAGE, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (around == MAP_FAILED || memory[thread] == MAP_FAILED)
@@ -76,7 +76,7 @@ static void *work(void *argument)
                         (void)*counter(thread, page);
                     else
                         ++*counter(thread, page);
-                    /* In a register: the stack would be the page that is accessed most. */
+                    /* In a register: otherwise the stack would be the most accessed page. */
                     for (int pause = 0; pause < PAUSE; pause++)
                         __asm__ volatile("");
                 }
@@ -88,7 +88,7 @@ static void *work(void *argument)
     }
 }
 
-/* Adds the writes to a thread's pages to the nodes where they are. */
+/* Adds the writes to a thread's pages to the pages' nodes. */
 static void add_nodes(int thread, long *accesses)
 {
     void **addresses = calloc((size_t)pages, sizeof *addresses);
@@ -104,7 +104,7 @@ static void add_nodes(int thread, long *accesses)
     free(status);
 }
 
-/* A file gets its name when all is in it. */
+/* A file gets its name when it is complete. */
 static FILE *begin(const char *path)
 {
     char name[4096];

@@ -1,7 +1,7 @@
 /*
- * breeder THREADS CHILDREN SECONDS FILE: so many threads work until the program is killed. At SIGUSR1 they begin CHILDREN
- * processes in all, in turn: `sleep SECONDS`, in the background of a shell that ends at once; the same by a daemon's double
- * fork; and `nproc`, which appends what it says to FILE. Prints "begun" when all are.
+ * breeder THREADS CHILDREN SECONDS FILE: THREADS threads work until the program is killed. At SIGUSR1 they start
+ * CHILDREN processes in all, in turn: `sleep SECONDS`, in the background of a shell that ends at once; the same by a
+ * daemon's double fork; and `nproc`, which appends its output to FILE. Prints "begun" when all are started.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

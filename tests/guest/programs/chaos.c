@@ -1,10 +1,11 @@
 /*
- * chaos ROUNDS SEED FILE: in each round starts pinfold four times, with `workers`, which outlive it, and the first with
- * other prefetchers; kills each after a random time by SIGKILL, in three rounds of four together with its guard; calls
- * `pinfold reset`; and looks at every mask and every register. Prints what is not as it was, and in the end a line of numbers.
+ * chaos ROUNDS SEED FILE: in each round starts pinfold four times, with `workers`, which outlive it, and the first
+ * time with other prefetchers; kills each after a random time by SIGKILL, in three of four rounds together with its
+ * guard; runs `pinfold reset`; and checks every mask and every register. Prints the differences, and at the end a
+ * line of numbers.
  *
- * The random times are between none at all and one and a half times the time that a pinfold needs until its program works. `workers` append
- * to FILE, so that it tells whether each that has begun has ended in order.
+ * The random times are between zero and one and a half times the time that pinfold needs until its program works.
+ * `workers` append to FILE, which shows whether each started program has ended without errors.
  */
 #define _GNU_SOURCE
 #include "proc.h"
@@ -52,7 +53,7 @@ static pid_t start(char *const *command, const char *output)
     return process;
 }
 
-/* Sends a signal to each process with this name, or to those that are children of `parent`; how many there are. */
+/* Sends a signal to each process with this name, or to those that are children of `parent`. Returns their number. */
 static int tell(const char *name, int parent, int signal)
 {
     int count = 0;
@@ -91,13 +92,13 @@ static long now(void)
     return time.tv_sec * 1000000 + time.tv_nsec / 1000;
 }
 
-/* Counts what is not as it was, and prints it. */
+/* Counts and prints the differences. */
 static int wrong(int round, const unsigned long *before)
 {
     int count = threads_of("workers", threads), wrong = 0;
     for (int index = 0; index < count; index++) {
         const struct thread *thread = &threads[index];
-        /* The one that gives itself a mask may not have done so yet. */
+        /* The thread that sets its own mask may not have done so yet. */
         int own = strcmp(thread->name, "own") == 0;
         if (thread->mask != ALL && !(own && thread->mask == OWN)) {
             printf("round %d: thread %d (%s) has mask %lx\n", round, thread->thread, thread->name, thread->mask);
@@ -137,10 +138,10 @@ static pid_t start_pinfold(char *file, int prefetchers)
     return start(command, "/tmp/chaos.run");
 }
 
-/* Ends all programs, in order. */
+/* Ends all programs by SIGTERM. */
 static void end_workers(void)
 {
-    /* A program that was not executed yet is pinfold's own image, and ends by itself. */
+    /* Before its exec a program is still pinfold's image, and ends by itself. */
     wait_for_the_end_of("pinfold");
     while (tell("workers", 0, SIGTERM) > 0)
         nap(5000);
@@ -158,7 +159,7 @@ int main(int argc, char **argv)
     srandom((unsigned)atoi(argv[2]));
     registers(before);
 
-    /* The first time warms up. */
+    /* The first run is a warm-up. */
     long begin = 0, longest = 0;
     for (int time = 1; time <= 2; time++) {
         begin = now();

@@ -1,12 +1,10 @@
 /*
- * first_touch FILE MIB THREADS [huge|shared|own|idle]...: so many threads, the first one among them, map so many MiB each and touch
- * them. When all have, FILE has a line with the process's number and one for each thread with its number and the address
- * of its memory. Then the threads go on touching, until somebody kills them.
+ * first_touch FILE MIB THREADS [huge|shared|own|idle]...: THREADS threads, including the first one, map MIB MiB each
+ * and touch them. When all have, FILE has a line with the process's number and one for each thread with its number
+ * and the address of its memory. Then the threads continue to touch, until the program is killed.
  *
- *   huge    in huge pages, else in small ones
- *   shared  the memory is shared, and a child process has it mapped and touched as well
- *   own     the first thread's memory has a memory policy of its own: bound to node 1
- *   idle    sleep instead
+ * huge: in huge pages, otherwise in small ones. shared: the memory is shared, and a child process has also mapped and
+ * touched it. own: the first thread's memory has its own memory policy, bound to node 1. idle: sleep instead.
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
@@ -27,7 +25,7 @@ static int huge, shared, own, idle;
 static volatile char **memory;
 static int *numbers;
 
-/* Memory of its own area: what is around it is not accessible, and it begins where a huge page may. */
+/* The memory is a separate area with inaccessible surroundings, and it begins where a huge page can begin. */
 static char *map(void)
 {
     int flags = MAP_ANONYMOUS | (shared ? MAP_SHARED : MAP_PRIVATE);

@@ -1,6 +1,7 @@
 /*
- * forks FILE: begins processes, of which four at a time live, until SIGTERM comes; then waits for all of them, and appends
- * "end" to FILE when each has ended with 0. Each process begins a thread and another process, and lives ten milliseconds.
+ * forks FILE: starts processes, four at a time, until SIGTERM arrives. Then it waits for all of them, and appends
+ * "end" to FILE when each has ended with 0. Each process starts a thread and another process, and lives ten
+ * milliseconds.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,7 +26,7 @@ static void *nap(void *nothing)
     return nothing;
 }
 
-/* What a process does; its exit status. */
+/* The work of a process. Returns its exit status. */
 static int live(int generation)
 {
     pthread_t thread;

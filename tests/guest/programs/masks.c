@@ -1,6 +1,6 @@
 /*
- * masks NAME: prints a line for each thread of each process that was begun as NAME: the process, the thread, the thread's
- * name and its CPUs as a hexadecimal number.
+ * masks NAME: prints a line for each thread of each process with the program NAME: the process, the thread, the
+ * thread's name and its CPUs as a hexadecimal number.
  */
 #define _GNU_SOURCE
 #include "proc.h"

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
         return 2;
     unsigned long from = 1ul << atoi(argv[2]), to = 1ul << atoi(argv[3]);
     double begin = now();
-    /* The kernel looks at one bit less than it is told of. */
+    /* The kernel uses one bit fewer than the given number. */
     if (syscall(SYS_migrate_pages, atoi(argv[1]), 65, &from, &to) < 0) {
         perror("migrate_pages");
         return 1;

@@ -1,4 +1,4 @@
-/* What /proc and the scheduler tell of the threads of programs. */
+/* Threads of programs, from /proc and the scheduler. */
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static inline void first_line(const char *path, char *line, int size)
         fclose(file);
 }
 
-/* The first word of a process's command line, without its directories: threads may name themselves, and this stays. */
+/* The first word of a process's command line, without its directories: threads can change their names, but not this word. */
 static inline void program_of(int process, char program[LINE])
 {
     char path[64], line[LINE];
@@ -34,7 +34,7 @@ static inline void program_of(int process, char program[LINE])
     snprintf(program, LINE, "%s", slash ? slash + 1 : line);
 }
 
-/* The threads of the processes whose program is `program`; their number. A thread that ends meanwhile is left out. */
+/* The threads of the processes whose program is `program`; their number. A thread that ends during the search is left out. */
 static inline int threads_of(const char *program, struct thread *threads)
 {
     int count = 0;

@@ -1,10 +1,10 @@
 /*
- * workers FILE THREADS [lively]: begins THREADS threads, appends "begin" to FILE, works until SIGTERM comes, and appends
- * "end" when nothing went wrong. The threads work a little and sleep much.
+ * workers FILE THREADS [lively]: starts THREADS threads, appends "begin" to FILE, works until SIGTERM arrives, and
+ * appends "end" if there was no error. The threads work a little and mostly sleep.
  *
- * With `lively` the first thread gives itself the mask of CPUs 6 and 7 when it begins, and is called "own"; and all the
- * while the main thread begins threads that end at once; and it begins three processes by a double fork, as daemons do,
- * which live until SIGTERM comes.
+ * With `lively` the first thread sets its own mask to CPUs 6 and 7 at its begin, and is named "own"; the main thread
+ * continuously starts threads that end at once; and it starts three processes by a double fork, as daemons do, which
+ * live until SIGTERM arrives.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
