@@ -174,7 +174,9 @@ def test_the_error_for_missing_hardware_counters_names_metrics_without_them(pinf
 def test_the_error_for_a_missing_cpu_names_it_and_the_allowed_ones(pinfold: Pinfold, ran: list[str]) -> None:
     listed = f"{CPUS[0]},{NO_CPU}"
     refused(
-        pinfold.run("--schedule", listed, "--", *ran), f"--schedule {listed}: CPU {NO_CPU} does not exist", "allowed are"
+        pinfold.run("--schedule", listed, "--", *ran),
+        f"--schedule {listed}: CPU {NO_CPU} does not exist",
+        "allowed are",
     )
 
 

@@ -35,13 +35,8 @@ COLUMNS = {
 #: A sweep that is long enough to be interrupted.
 LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 
-<<<<<<< HEAD
 #: The columns whose values may be missing.
-NULLABLE = {"region", "thread_map"}
-=======
-#: Those that may be missing.
 NULLABLE = {"region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"}
->>>>>>> f88f455 (Flag the rows of windows that access too little of their program's memory)
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,14 @@ def test_a_regret_tree_takes_the_hint_with_the_least_cost_and_not_the_most_frequ
     assert (rule.target, rule.coverage, rule.errors) == (str(DISTRIBUTED), 6, 4)
 
 
+def test_a_regret_tree_that_expects_verification_takes_the_hint_that_gains_most_where_it_gains() -> None:
+    # As above, but the loss is rolled back: trying packed costs nothing.
+    alike = observed("a", 1.0, 1.0, 1.1) + observed("b", 1.0, 1.0, 1.1) + observed("c", 1.0, 9.0, 1.0)
+    rows = rows_of(cases(alike, best_matches), verified=True)
+    (rule,) = learn_tree(rows, depth=2, leaf=0.05)
+    assert (rule.target, rule.coverage, rule.errors) == (str(PACKED), 6, 0)
+
+
 def test_the_rules_of_a_tree_cover_every_row_once() -> None:
     rows = rows_of(programs())
     rules = learn_tree(rows, depth=3, leaf=0.05)

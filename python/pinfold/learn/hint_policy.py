@@ -67,6 +67,8 @@ class Recipe:
     """The highest number of conditions in a rule of the tree."""
     leaf: float = 0.05
     """The least share of the rows in a leaf of the tree."""
+    verified: bool = False
+    """Whether the tree expects a second sample that shows if the hint is faster than the distributed placement."""
     seed: int = 0
     """The seed of the learner's random choices."""
 
@@ -105,7 +107,7 @@ def learn_policy(cases: Sequence[Case], best_matches: BestMatches, recipe: Recip
     """
     recipe = recipe or Recipe()
     if recipe.learner == "regret_tree":
-        rows = rows_of(cases)
+        rows = rows_of(cases, verified=recipe.verified)
         rules = learn_tree(rows, recipe.depth, recipe.leaf, recipe.seed)
         return HintPolicy(rules, _looked_at(rules), len(rows.values))
     observations = [

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pinfold import plot
 from pinfold.learn.hint_evaluation import Evaluation, Judged
 from pinfold.learn.judging import Judgement
-from pinfold.learn.variants import ONE_SAMPLE, OURS, PAPERS
+from pinfold.learn.variants import MEASURED, ONE_SAMPLE, OURS, PAPERS
 from pinfold.tables import Table
 
 SHOWN_SPREADS = 8
@@ -64,7 +64,9 @@ def _variant_tables(evaluation: Evaluation) -> list[Table]:
 
     def table(caption: str, groups: Sequence[str], of: Sequence[str]) -> Table:
         chosen = [one for one in evaluation.judged if one.variant.group in groups and one.variant.of in of]
-        return Table(columns, [_variant(one) for one in chosen], caption)
+        # What a learned policy must beat stands in every table.
+        baselines = [one for one in evaluation.judged if one.variant.name == MEASURED and one not in chosen]
+        return Table(columns, [_variant(one) for one in (*baselines, *chosen)], caption)
 
     everything = ("", PAPERS, OURS)
     return [

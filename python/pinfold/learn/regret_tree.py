@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeRegressor
 from pinfold.learn.columns import AT_MOST
 from pinfold.learn.discretize import Floats
 from pinfold.learn.hints import Hint
-from pinfold.learn.judging import Case
+from pinfold.learn.judging import DISTRIBUTED, Case
 from pinfold.learn.ripper import ABOVE, Condition, Rule
 
 NO_REGRET = 1e-3
@@ -50,13 +50,22 @@ class Rows:
     """The hints of the columns of the regrets."""
 
 
-def rows_of(cases: Sequence[Case]) -> Rows:
-    """Return a row for each placement of each case."""
+def rows_of(cases: Sequence[Case], *, verified: bool = False) -> Rows:
+    """Return a row for each placement of each case.
+
+    Args:
+        cases: at least one.
+        verified: whether a second sample will show if the hint is faster than the distributed placement, to which the
+            program returns if it is not. Then a wrong hint costs no more than the distributed placement, and the best
+            hint to try is the one that gains most where it gains.
+    """
     sizes = Counter(case.program.name for case in cases)
     hints = tuple(cases[0].matches)
     values, regrets, weights = [], [], []
     for case in cases:
         of_case = case.regrets()
+        if verified:
+            of_case = {hint: min(regret, of_case[DISTRIBUTED]) for hint, regret in of_case.items()}
         for one in case.observed.values():
             values.append(one.counters)
             regrets.append([of_case[hint] for hint in hints])

@@ -33,6 +33,9 @@ from pinfold.learn.regret_tree import rows_of
 
 PAPERS, ONE_SAMPLE, OURS = "the paper's", "pinfold's, one sample", "pinfold's"
 
+MEASURED = "packed and distributed measured, the faster one kept"
+"""The baseline without learning that a learned policy with two samples must beat."""
+
 DISCRETISATIONS = {
     "equal_width": "equal width, adjusted",
     "fixed_width": "equal width",
@@ -85,6 +88,7 @@ def variants(best_matches: BestMatches) -> list[Variant]:
     found = [
         Variant("static", "packed", static(PACKED), False, samples=0),
         Variant("static", "distributed", static(DISTRIBUTED), False, samples=0),
+        Variant("static", MEASURED, lambda _: faster, False, samples=2),
         Variant("static", "best hint of each program", lambda _: lambda case: case.best_hint, False, samples=0),
         paper("policy", PAPERS),
         default("policy", ONE_SAMPLE),
@@ -117,7 +121,6 @@ def variants(best_matches: BestMatches) -> list[Variant]:
         _verified(f"{PAPERS}, verified", paper("samples", PAPERS)),
         _verified("logarithmic bins, verified", paper("samples", "logarithmic bins", scale="logarithmic")),
         Variant("samples", f"{OURS}, asked {SAMPLES} times", asked_again, True, DEFAULT.view, SAMPLES),
-        Variant("reaction", "the faster of distributed and packed", lambda _: faster, False, samples=2),
         Variant("reaction", "random forest of times", reaction(_forest), False, samples=2),
         Variant("learner", "decision tree", classifier(DecisionTreeClassifier), False),
         Variant("learner", "random forest", classifier(partial(RandomForestClassifier, TREES)), False),
@@ -125,6 +128,9 @@ def variants(best_matches: BestMatches) -> list[Variant]:
         Variant("learner", "random forest of times", regressor(_forest), False),
     ]
     found += [rules("learner", f"regret tree of depth {depth}", replace(TREE, depth=depth)) for depth in (1, 2, 3)]
+    for depth in (0, 1, 2, 3):
+        name = f"regret tree of depth {depth} that expects the second sample"
+        found.append(_verified(name, rules("learner", name, replace(TREE, depth=depth, verified=True))))
     return found
 
 
@@ -168,7 +174,7 @@ def several(best_matches: BestMatches, recipe: Recipe, samples: int = SAMPLES) -
 
 
 def faster(case: Case) -> Hint:
-    """Take two samples, distributed and packed, and choose the one with the higher rate of a progress metric."""
+    """Measure the distributed and the packed placement, and keep the one with the higher rate of a progress metric."""
     return max((DISTRIBUTED, PACKED), key=lambda hint: 1 / case.seconds(hint))
 
 
