@@ -1,6 +1,6 @@
-//! The loop that every policy runs in, on every machine, and the record that it leaves; and the daemon's loop, on any `Host`.
+//! The loop of a run, for any policy on any machine; the record of a run; and the daemon's loop, on any `Host`.
 //!
-//! Nothing here knows which machine or which policy it has: only the traits `Machine`, `Host` and `Policy`.
+//! This crate uses machines and policies through the traits `Machine`, `Host` and `Policy` only.
 
 pub mod daemon;
 mod record;

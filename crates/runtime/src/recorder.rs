@@ -1,32 +1,33 @@
-//! What follows a run besides its record.
+//! Recorders: what receives the events of a run, besides its record.
 
 use crate::Record;
 use pinfold_core::{Applied, Configuration, Finding, Refusal, Sample};
 use std::time::Duration;
 
-/// Receives every event of a run, with the time on the machine's clock. The record that comes with an event already holds it, so
-/// that no recorder folds findings itself. What a recorder has no use for it leaves to the empty bodies here.
+/// Receives every event of a run, with the time on the machine's clock. The record that comes with an event already contains
+/// the event, so that no recorder builds a record itself. A recorder implements the methods that it needs; the others do
+/// nothing.
 pub trait Recorder {
     /// The counts were read.
     fn sample(&mut self, _sample: &Sample) {}
 
-    /// A configuration was asked for, and this is what the machine did.
+    /// A policy requested a configuration, and the machine did this.
     fn applied(&mut self, _at: Duration, _configuration: &Configuration, _applied: &Applied) {}
 
-    /// The machine refused something for a reason that it had not given before.
+    /// The machine refused a change, for a reason that is new in this run.
     fn refused(&mut self, _at: Duration, _refusal: &Refusal) {}
 
-    /// The policy found something out.
+    /// The policy has a finding.
     fn finding(&mut self, _at: Duration, _finding: &Finding, _record: &Record) {}
 
     /// The program has ended with this exit status.
     fn ended(&mut self, _at: Duration, _exit_status: i32, _record: &Record) {}
 }
 
-/// No recorder: the record is all that is wanted.
+/// No recorder: only the record is needed.
 impl Recorder for () {}
 
-/// Two recorders hear the same, the first one first.
+/// Two recorders receive the same events, the first recorder first.
 impl<First: Recorder, Second: Recorder> Recorder for (First, Second) {
     fn sample(&mut self, sample: &Sample) {
         self.0.sample(sample);
@@ -54,7 +55,7 @@ impl<First: Recorder, Second: Recorder> Recorder for (First, Second) {
     }
 }
 
-/// A borrowed recorder is one, too.
+/// A borrowed recorder is a recorder.
 impl<Borrowed: Recorder + ?Sized> Recorder for &mut Borrowed {
     fn sample(&mut self, sample: &Sample) {
         (**self).sample(sample);

@@ -14,7 +14,7 @@ pub fn run(
     record: &mut RecordBuilder,
     recorder: &mut impl Recorder,
 ) -> Result<i32, MachineError> {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let mut decision = policy.start(machine.topology(), machine.metrics());
     let exit_status = loop {
         for finding in &decision.findings {
@@ -27,7 +27,7 @@ pub fn run(
                 record.applied(machine.now(), &applied);
                 recorder.applied(machine.now(), configuration, &applied);
                 for refusal in &applied.refused {
-                    if told.insert(refusal.why.clone()) {
+                    if reported.insert(refusal.why.clone()) {
                         record.refused(refusal);
                         recorder.refused(machine.now(), refusal);
                     }
@@ -50,7 +50,7 @@ pub fn run(
     Ok(exit_status)
 }
 
-/// Reads everything once, and hands on what the machine has to say.
+/// Reads all counts once, and records the notes of the machine.
 fn observe(machine: &mut impl Machine, record: &mut RecordBuilder, recorder: &mut impl Recorder) -> Sample {
     let sample = machine.observe();
     record.sample(&sample);
@@ -65,7 +65,7 @@ fn observe(machine: &mut impl Machine, record: &mut RecordBuilder, recorder: &mu
     sample
 }
 
-/// Records a finding, and hands it on.
+/// Records a finding, and passes it to the recorder.
 fn found(at: Duration, finding: &Finding, record: &mut RecordBuilder, recorder: &mut impl Recorder) {
     record.finding(at, finding);
     recorder.finding(at, finding, record.record());

@@ -1,19 +1,19 @@
-//! What every metric did during one stretch of a run, beside the one that decides.
+//! The rate of every metric during a part of a run, not only of the metric that decides.
 //!
-//! Growth is added up from sample to sample, so that a task that begins or ends in between counts with what it did.
+//! Growth is added up from sample to sample, so that a task that begins or ends between two samples counts too.
 
 use pinfold_core::{Count, Metric, Sample};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The rate of one metric over one stretch.
+/// The rate of one metric during one part of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricRate {
     /// The name that `--metric` takes.
     pub name: String,
-    /// Counts per second, all tasks together; `None` when it could not be read.
+    /// Counts per second, of all tasks together; `None` where it is not available.
     pub rate: Option<f64>,
-    /// Whether a counter had to share the hardware with others, so that the rate is scaled from a part of the time.
+    /// Whether a counter was multiplexed, so that the rate is scaled from a part of the time.
     pub multiplexed: bool,
 }
 
@@ -27,14 +27,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Begins a stretch at the last sample.
+    /// Begins a part at the last sample.
     pub fn restart(&mut self) {
         self.time = Duration::ZERO;
         self.grown.clear();
         self.multiplexed.clear();
     }
 
-    /// Adds what has grown since the sample before.
+    /// Adds the growth since the previous sample.
     pub fn add(&mut self, sample: &Sample) {
         if let Some(last) = &self.last {
             let metrics = sample.program.len();
@@ -48,7 +48,7 @@ impl Totals {
                     Some((now, last.task(task.id).and_then(|before| count(&before.counts, metric))))
                 });
                 for (now, before) in program.into_iter().chain(tasks) {
-                    // What there was not before began at nothing.
+                    // A counter that is new began at zero.
                     if let Some(grown) = now.since(&before.unwrap_or(Count::exact(0))) {
                         *self.grown[metric].get_or_insert(0.0) += grown;
                         self.multiplexed[metric] |= now.multiplexed();
@@ -59,7 +59,7 @@ impl Totals {
         self.last = Some(sample.clone());
     }
 
-    /// The rates since the stretch began.
+    /// The rates since the part began.
     pub fn rates(&self, metrics: &[Metric]) -> Vec<MetricRate> {
         let seconds = self.time.as_secs_f64();
         metrics
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_begins_where_it_is_restarted() {
+    fn a_part_begins_where_it_is_restarted() {
         let mut totals = Totals::default();
         totals.add(&sample(0, &[(0, 0)]));
         totals.add(&sample(1, &[(0, 1000)]));

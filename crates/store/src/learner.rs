@@ -1,4 +1,4 @@
-//! What a run of the policy `hints` adds to the database, and what it takes from it.
+//! What a run of the policy `hints` reads from the database, and what it adds.
 
 use crate::program::ProgramKey;
 use crate::schema::StoreError;
@@ -34,7 +34,7 @@ impl LearnedRules {
 }
 
 impl Store {
-    /// What the database knows of a program, by number of threads, with the reason in words.
+    /// The hints that the database has for a program, by number of threads, with the reason in words.
     ///
     /// # Errors
     ///
@@ -63,13 +63,13 @@ impl Store {
 pub enum Afterwards<'a> {
     /// Nothing.
     Nothing,
-    /// What was observed could not all be written, for this reason.
+    /// Not all observations could be written, for this reason.
     NotWritten(&'a str),
-    /// New rules are to be made of this database: it has grown enough since the last time.
+    /// The database has grown enough since rules were learned: new rules should be learned from it.
     Rebuild(&'a mut Store),
 }
 
-/// Writes to the database what a run of the policy `hints` finds. The run goes on where something cannot be written, and `end`
+/// Writes the observations and choices of a run of the policy `hints` to the database. A failure does not end the run; `end`
 /// reports it.
 #[derive(Debug)]
 pub struct Learner {
@@ -79,8 +79,9 @@ pub struct Learner {
     now: fn() -> i64,
     /// The version of the rules.
     rules: Option<String>,
-    /// The hint that the rules asked for, and why; and the one that was before.
+    /// The hint that the rules gave, with its reason.
     asked: Option<(AffinityHint, String)>,
+    /// The hint before it.
     before: Option<AffinityHint>,
     failed: Option<String>,
 }
@@ -99,7 +100,7 @@ impl Learner {
         }
     }
 
-    /// After the run. `percent` is by how much the database has to grow before new rules are made; `None` for never.
+    /// What to do after the run. New rules are learned when the database has grown by `percent`; `None` for never.
     pub fn end(&mut self, percent: Option<f64>) -> Afterwards<'_> {
         if let Some(failed) = &self.failed {
             return Afterwards::NotWritten(failed);

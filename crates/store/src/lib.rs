@@ -1,15 +1,15 @@
-//! The behaviour database: what was observed of programs, which affinity hint they were given, and what came of it (Moore and
+//! The behaviour database: the observed behaviour of programs, the affinity hints that they got, and their effect (Moore and
 //! Childers, "Automatic Generation of Program Affinity Policies Using Machine Learning", CC 2012, section 2 and figure 3).
 //!
-//! One `SQLite` file, in WAL mode: several pinfolds write at once, each in short transactions, and a kill at any moment loses at
-//! most what was about to be written. A file that is damaged is set aside, and a new one begun; one of a newer pinfold and one
-//! that is not pinfold's are left as they are.
+//! The database is one `SQLite` file in WAL mode. Several pinfolds write at the same time, in short transactions, and a kill
+//! loses at most the open transaction. A damaged file is renamed, and a new one is made. A file of a later pinfold, and a file
+//! of another program, is not changed.
 //!
-//! 1. `program`: what makes two runs runs of the same program.
-//! 2. `lock`: who may rename the file.
+//! 1. `program`: the identity of programs and machines.
+//! 2. `lock`: the lock that permits renaming the file.
 //! 3. `schema`: opening and making the file.
-//! 4. `store`: what is written and read.
-//! 5. `learner`: what a run of the policy `hints` adds and takes.
+//! 4. `store`: writing and reading.
+//! 5. `learner`: what a run of the policy `hints` reads and adds.
 //! 6. `samples`: the samples as a data set.
 
 mod learner;

@@ -1,6 +1,6 @@
-//! The lock beside the database, `FILE.lock`. Whoever has the database open holds it shared; whoever makes the database or sets
-//! a damaged one aside holds it alone. So nobody writes to a file that is being renamed, and no log of one database is taken
-//! for that of another.
+//! The lock of the database, `FILE.lock`. A process that has the database open holds a shared lock. A process that makes the
+//! database, or renames a damaged one, holds an exclusive lock. So no process writes to a file while it is renamed, and the log
+//! of one database never belongs to another.
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use std::fs::{File, OpenOptions};
@@ -15,13 +15,13 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Held with others, as soon as nobody holds it alone.
+    /// Waits for a shared lock.
     pub(crate) fn shared(path: &Path) -> io::Result<Self> {
         let held = Flock::lock(open(path)?, FlockArg::LockShared).map_err(|(_, error)| error)?;
         Ok(Self { _held: held })
     }
 
-    /// Held alone; `None` where somebody else holds it.
+    /// An exclusive lock; `None` where another process holds the lock.
     pub(crate) fn alone(path: &Path) -> io::Result<Option<Self>> {
         match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
             Ok(held) => Ok(Some(Self { _held: held })),
@@ -31,8 +31,8 @@ impl Lock {
     }
 }
 
-/// Opens the file, which stays empty, and makes it where there is none. To read it is enough for locking: root may have made it
-/// in a folder of another user.
+/// Opens the file, which stays empty, and makes it if it does not exist. Permission to read it is enough to lock it: root may
+/// have made it in a folder of another user.
 fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let mut reading = OpenOptions::new();

@@ -1,18 +1,18 @@
-//! What makes two runs runs of the same program on the same machine.
+//! The identity of programs and machines: whether two runs are of the same program on the same machine.
 
 use object::Object;
 use pinfold_core::{Topology, content_hash};
 use serde::Serialize;
 use std::path::Path;
 
-/// A machine as it is told from others.
+/// The identity of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// A hash of its shape, or of its model where it is simulated.
+    /// A hash of its objects, NUMA nodes and distances, or of its model where it is simulated.
     pub fingerprint: String,
     /// Its name, for people.
     pub name: String,
-    /// Whether it is simulated: what was seen there was not measured.
+    /// Whether it is simulated, so that nothing was measured there.
     pub simulated: bool,
 }
 
@@ -25,14 +25,14 @@ pub struct ProgramKey {
     pub name: String,
     /// The shape of its arguments (`shape`).
     pub shape: String,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
 }
 
 impl Machine {
     /// The machine as the database knows it; `simulated` is the name of a model or script where it is simulated.
     pub fn new(topology: &Topology, simulated: Option<&str>) -> Self {
-        // Which PUs may be used differs from run to run, and its name says nothing of its shape.
+        // The allowed PUs differ from run to run, and machines of one name can differ in shape.
         let shape = (
             topology.objects(),
             topology.nodes(),
@@ -70,10 +70,10 @@ impl ProgramKey {
     }
 }
 
-/// The shape of arguments: two runs whose arguments have the same shape are taken to behave alike.
+/// The shape of arguments. Two runs whose arguments have the same shape are assumed to behave alike.
 ///
-/// A number counts as the nearest power of two below it, so that another input of about the same size has the same shape. Of a
-/// path only the extension of its last part is kept. Everything else counts as it is. Parts are joined by blanks:
+/// A number is replaced by the power of two below it, so that inputs of about the same size have the same shape. A path is
+/// replaced by its extension. Everything else stays. Parts are joined by blanks:
 /// `--size 12M --file /data/a.mtx -v` becomes `--size 8M --file *.mtx -v`.
 pub fn shape<S: AsRef<str>>(arguments: &[S]) -> String {
     let words: Vec<String> = arguments.iter().map(|word| word_shape(word.as_ref())).collect();

@@ -1,12 +1,12 @@
 //! Opening the database, and making it.
 //!
-//! The version of the tables is `SQLite`'s `user_version`, and `application_id` marks the file as ours. A file of ours with
-//! damage is renamed to `FILE.damaged-N` with its write-ahead log, and nothing of it is lost to who can repair it. Any other
-//! file is refused and left.
+//! The version of the tables is `SQLite`'s `user_version`; `application_id` marks the file as pinfold's. A damaged file of
+//! pinfold's is renamed to `FILE.damaged-N` with its write-ahead log, so that it can still be repaired. Any other file is
+//! refused and not changed.
 //!
-//! 1. Under a shared lock (`lock`) the file is looked at. Where it is whole, the lock is held for as long as it is open.
-//! 2. Otherwise the lock is taken alone, the file is looked at again, since another process may have done the work by then,
-//!    and the database is made, or set aside and made.
+//! 1. The file is inspected under a shared lock (`lock`). If it is complete, the lock is held while the file is open.
+//! 2. Otherwise an exclusive lock is taken, and the file is inspected again, because another process may have done the work
+//!    since. Then the database is made; a damaged one is renamed first.
 
 use crate::Store;
 use crate::lock::Lock;
@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 
 /// The version that this pinfold writes.
 const VERSION: i64 = 1;
-/// "PNFD": the number in the file's header by which a behaviour database is told from the files of other programs.
+/// "PNFD": the number in the header that distinguishes a behaviour database from files of other programs.
 const APPLICATION: u32 = 0x504e_4644;
-/// Where `SQLite`'s file format has this number, four bytes with the highest first.
+/// The position of this number in the file: four bytes, the highest first.
 const APPLICATION_AT: usize = 68;
-/// How a file of `SQLite` begins.
+/// The first bytes of a file of `SQLite`.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// How long a writer waits for another, and one who wants to repair for those who have the file open.
+/// How long a writer waits for another writer, and a repair for processes that have the file open.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait before the lock is asked for again.
+/// The time between two attempts to lock.
 const AGAIN: Duration = Duration::from_millis(5);
 
 const TABLES: &str = "
@@ -87,7 +87,7 @@ pub enum StoreError {
         /// What went wrong.
         why: String,
     },
-    /// It was not made by pinfold, or belongs to another user.
+    /// It is not a file of pinfold's, or belongs to another user.
     #[error("`{}` is no behaviour database of this user: {why}. It was left as it is; --db names another file", file.display())]
     NotOurs {
         /// The file.
@@ -95,7 +95,7 @@ pub enum StoreError {
         /// What it is.
         why: String,
     },
-    /// It is damaged, and cannot be set aside now.
+    /// It is damaged, and cannot be renamed now.
     #[error(
         "the behaviour database `{}` is damaged, and another pinfold has it open; try again when that has ended, or name another \
          file by --db", file.display()
@@ -104,7 +104,7 @@ pub enum StoreError {
         /// The file.
         file: PathBuf,
     },
-    /// It was made by a newer pinfold.
+    /// A later pinfold made it.
     #[error(
         "the behaviour database `{}` is of version {version}, and this pinfold knows up to {VERSION}; use the pinfold that made \
          it, or another file by --db. Nothing in it was changed",
@@ -116,7 +116,7 @@ pub enum StoreError {
         /// Its version.
         version: i64,
     },
-    /// `SQLite` says no.
+    /// `SQLite` gave an error.
     #[error("the behaviour database: {0}")]
     Sqlite(#[from] rusqlite::Error),
 }
@@ -126,20 +126,20 @@ pub enum StoreError {
 pub struct Opened {
     /// The database.
     pub store: Store,
-    /// Where a damaged one was moved to.
+    /// The new name of a damaged one; `None` where none was renamed.
     pub set_aside: Option<PathBuf>,
 }
 
-/// What there is at the database's place.
+/// What exists under the name of the database.
 enum Found {
     Whole(Connection),
-    /// Nothing, or a database that was begun.
+    /// Nothing, or an incomplete database.
     Unmade,
     Damaged,
 }
 
 impl Opened {
-    /// Opens `file`, and makes it where there is none.
+    /// Opens `file`, and makes it if it does not exist.
     pub fn new(file: &Path) -> Result<Self, StoreError> {
         Self::within(file, PATIENCE)
     }
@@ -203,8 +203,8 @@ fn with(file: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Refuses what is no regular file, belongs to somebody else, or is reached through somebody else's link. Root may open what
-/// belongs to any user.
+/// Refuses what is no regular file, belongs to another user, or is reached through another user's link. Root may open files of
+/// all users.
 fn check_kind(file: &Path) -> Result<(), StoreError> {
     let Ok(named) = fs::symlink_metadata(file) else {
         return Ok(());
@@ -222,7 +222,7 @@ fn check_kind(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// What is there. Nothing is written, but that a transaction of ours which a kill interrupted is rolled back.
+/// Inspects the file. Nothing is written; only a transaction that a kill interrupted is rolled back.
 fn look(file: &Path) -> Result<Found, StoreError> {
     if fs::metadata(file).map_or(0, |there| there.len()) == 0 {
         return Ok(Found::Unmade);
@@ -251,7 +251,7 @@ fn look(file: &Path) -> Result<Found, StoreError> {
     }
 }
 
-/// Whether a file is a database of ours with all that belongs in it; an error where it is another program's.
+/// Whether a file is a complete database of pinfold's; an error where it is another program's.
 fn recognise(file: &Path) -> Result<bool, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
@@ -290,7 +290,7 @@ fn recognise_by(connection: &Connection, file: &Path) -> Result<bool, StoreError
     }
 }
 
-/// Whether the header of a damaged file marks it as ours.
+/// Whether the header of a damaged file marks it as pinfold's.
 fn is_marked(file: &Path) -> io::Result<bool> {
     let mut header = vec![];
     File::open(file)?.take(100).read_to_end(&mut header)?;
@@ -298,7 +298,7 @@ fn is_marked(file: &Path) -> io::Result<bool> {
     Ok(header.starts_with(MAGIC) && application == Some(&APPLICATION.to_be_bytes()))
 }
 
-/// Connects to what is there, or to nothing yet.
+/// Connects to the file, which may not exist yet.
 fn connect(file: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(|error| failed(file, &error))?;
@@ -308,7 +308,7 @@ fn connect(file: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Makes what is missing. The lock is held alone.
+/// Makes what is missing. The caller holds the exclusive lock.
 fn make(file: &Path) -> Result<Connection, StoreError> {
     let mut connection = connect(file)?;
     // First of all, and into the file itself: damage after a kill must not hide whose file it is.
@@ -334,7 +334,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Renames a damaged file; its new name. The lock is held alone.
+/// Renames a damaged file, and returns the new name. The caller holds the exclusive lock.
 fn set_aside(file: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
     while fs::symlink_metadata(with(file, &format!(".damaged-{number}"))).is_ok() {

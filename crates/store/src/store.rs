@@ -1,4 +1,4 @@
-//! What is written to the database and read from it.
+//! Writing to the database, and reading from it.
 
 use crate::lock::Lock;
 use crate::program::{Machine, ProgramKey};
@@ -15,27 +15,26 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
-    /// Dropped after the connection: until then nobody sets the file aside.
+    /// Dropped after the connection, so that no process renames the file before.
     _lock: Lock,
 }
 
-/// What was observed of a program in a placement.
+/// An observation of a program in a placement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleRow {
     /// How many threads had ranks.
     pub threads: usize,
     /// When, in seconds since 1970.
     pub at: i64,
-    /// The hint that gave the placement; `None` where threads were left to the operating system.
+    /// The hint that gave the placement; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
-    /// The PUs by rank, as a list: where they were pinned, or of threads that were not where they were last seen. Empty where
-    /// that is not known.
+    /// The PU of each rank, as a list; of unpinned threads the PU on which each was last seen. Empty where that is not known.
     pub pus: String,
-    /// For how long it was observed, in seconds.
+    /// The duration, in seconds.
     pub lasted: f64,
     /// The metric that decided.
     pub metric: Option<String>,
-    /// Its rate; `None` where it could not be had.
+    /// Its rate; `None` where it is not available.
     pub rate: Option<f64>,
     /// Every metric: name, unit and value.
     pub observed: Vec<ObservedRow>,
@@ -48,7 +47,7 @@ pub struct ObservedRow {
     pub name: String,
     /// The unit of the value.
     pub unit: String,
-    /// By thread and second where each task counts for itself; `None` where it could not be had.
+    /// Per thread and second where each task is counted; `None` where it is not available.
     pub value: Option<f64>,
 }
 
@@ -71,21 +70,20 @@ impl From<&Observed> for ObservedRow {
     }
 }
 
-/// The hint that a program was given, and what came of it.
+/// The hint that a program got, and its effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
     /// How many threads had ranks.
     pub threads: usize,
-    /// The hint in which it ended: that of the rules, or the one before where the rate fell; `None` where threads were left to
-    /// the operating system.
+    /// The hint at the end: that of the rules, or the one before where the rate fell; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
-    /// The version of the rules that were asked; `None` where there were none.
+    /// The version of the rules; `None` without rules.
     pub rules: Option<String>,
-    /// Which rule, and the values that made it fire.
+    /// The rule that holds, and the values in its conditions.
     pub why: String,
-    /// The rate before the move, and after it; `None` where it was not measured.
+    /// The rate before the move; `None` where it was not measured.
     pub before: Option<f64>,
-    /// The rate after it.
+    /// The rate after the move; `None` where it was not measured.
     pub after: Option<f64>,
     /// Whether the hint of the rules was kept.
     pub kept: bool,
@@ -96,41 +94,41 @@ pub struct Choice {
 /// A hint that is known for a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownHint {
-    /// The hint; `None` for threads that are left to the operating system.
+    /// The hint; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
     /// When it was chosen, in seconds since 1970.
     pub at: i64,
-    /// Whether it is what the rules said; otherwise it is where the program fared better.
+    /// Whether the rules gave it; otherwise the program was faster with it than with the hint of the rules.
     pub kept: bool,
 }
 
-/// A program and all that is known of it.
+/// A program with its observations and choices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Program {
-    /// The number by which it is shown and forgotten.
+    /// Its number in the database.
     pub id: i64,
-    /// What it is.
+    /// Its identity.
     #[serde(flatten)]
     pub key: ProgramKey,
-    /// What was observed, the oldest first.
+    /// The observations, the oldest first.
     pub samples: Vec<SampleRow>,
-    /// What was chosen, by number of threads.
+    /// The choices, by number of threads.
     pub choices: Vec<Choice>,
 }
 
-/// How far the database has grown since rules were made of it.
+/// The growth of the database since rules were learned from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// The samples then; `None` when no rules have been made.
+    /// The number of samples then; `None` where no rules were learned.
     pub before: Option<u64>,
-    /// The samples now.
+    /// The number of samples now.
     pub now: u64,
 }
 
 impl Growth {
-    /// Whether it has grown by so many percent, or was never used and has enough to learn from.
+    /// Whether it has grown by `percent`, or no rules were learned from it and it has enough samples.
     pub fn by_percent(&self, percent: f64) -> bool {
-        /// Fewer samples say nothing.
+        /// The smallest number of samples to learn from.
         const LEAST: u64 = 8;
         match self.before {
             None => self.now >= LEAST,
@@ -139,7 +137,7 @@ impl Growth {
     }
 }
 
-/// What was forgotten.
+/// The number of programs and samples that were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// Programs.
@@ -184,7 +182,7 @@ impl Store {
         Ok(known)
     }
 
-    /// Adds what was observed.
+    /// Adds an observation.
     pub fn add_sample(&mut self, key: &ProgramKey, sample: &SampleRow) -> Result<(), StoreError> {
         let transaction = self
             .connection
@@ -210,7 +208,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps what was chosen, in place of an earlier choice for as many threads.
+    /// Keeps a choice. It replaces an earlier choice for the same number of threads.
     pub fn choose(&mut self, key: &ProgramKey, choice: &Choice) -> Result<(), StoreError> {
         let transaction = self
             .connection
@@ -328,7 +326,7 @@ impl Store {
         Ok(Forgotten { programs })
     }
 
-    /// How far it has grown since `built`.
+    /// The growth since `built`.
     pub fn growth(&self) -> Result<Growth, StoreError> {
         let now = self
             .connection
@@ -342,7 +340,7 @@ impl Store {
         Ok(Growth { before, now })
     }
 
-    /// Rules of this version have been made of all samples.
+    /// Rules of this version were learned from all samples.
     pub fn built(&mut self, rules: &str, at: i64) -> Result<(), StoreError> {
         self.connection.execute(
             "INSERT INTO built (rules, samples, at) SELECT ?1, COUNT(*), ?2 FROM sample",
@@ -376,10 +374,10 @@ fn find_or_add(connection: &Connection, key: &ProgramKey) -> Result<i64, rusqlit
     Ok(connection.last_insert_rowid())
 }
 
-/// What stands for threads that were left to the operating system.
+/// The text for unpinned threads.
 const UNPINNED: &str = "unpinned";
 
-/// A hint as the database has it.
+/// A hint as text in the database.
 pub fn hint_text(hint: Option<AffinityHint>) -> String {
     hint.map_or_else(|| UNPINNED.to_owned(), |hint| hint.to_string())
 }

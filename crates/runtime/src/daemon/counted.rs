@@ -6,10 +6,10 @@ use pinfold_policy::sam::{Observer, TaskRates};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the counters of an event set tell of the tasks.
+/// The rates of tasks by the counters of an event set.
 #[derive(Clone, Debug)]
 pub struct Counted {
-    /// Which counts make which rates.
+    /// How counts become rates.
     pub observer: Observer,
 }
 
@@ -21,13 +21,13 @@ impl Rates for Counted {
         self.observer.rates(&before.sample, &now.sample, |id| {
             places
                 .get(&id)
-                .map_or_else(Arc::default, |&(pu, status)| may_be(pu, status))
+                .map_or_else(Arc::default, |&(pu, status)| allowed_pus(pu, status))
         })
     }
 }
 
-/// Where a task may be moved to: where it is, where it is to be left alone.
-pub(super) fn may_be(pu: Option<PuId>, status: &TaskStatus) -> Arc<PuSet> {
+/// The PUs to which a task may be moved: only its present PU, where it is left alone.
+pub(super) fn allowed_pus(pu: Option<PuId>, status: &TaskStatus) -> Arc<PuSet> {
     match (status.left_alone, pu) {
         (Some(LeftAlone::OwnMask | LeftAlone::Forbidden | LeftAlone::OnePu | LeftAlone::RealTime), Some(pu)) => {
             Arc::new([pu].into_iter().collect())

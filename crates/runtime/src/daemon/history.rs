@@ -1,4 +1,4 @@
-//! What is remembered of the daemon's loop, and what the state says of it.
+//! The moves and intervals of the daemon so far, and what the state contains of them.
 
 use super::state::{Intervals, LastMove, Moves, Present, State, Task};
 use super::{Outcome, Tick};
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct History {
     last_moves: HashMap<TaskId, LastMove>,
     moves: BTreeMap<(MoveReason, OutcomeCode), u64>,
-    /// Moves that were decided, not made and reported already: task, and what became of it.
+    /// Moves that were decided, not made, and reported already: the task and the outcome.
     reported: HashSet<(TaskId, String)>,
     ticks: u64,
     skipped: u64,
@@ -20,7 +20,7 @@ pub struct History {
 }
 
 impl History {
-    /// Adds a move. Returns whether it is to be reported: what is decided again and again and never done is reported once.
+    /// Adds a move. Returns whether to report it: a move that is decided repeatedly and never made is reported once.
     pub fn moved(&mut self, at: Duration, one: &Move, outcome: &Outcome) -> bool {
         let code = outcome.code();
         *self.moves.entry((one.reason, code)).or_default() += 1;
@@ -52,13 +52,13 @@ impl History {
         self.forget(&tick.sample.sample.tasks);
     }
 
-    /// Another configuration is in force: all moves are reported again.
+    /// The configuration has changed: all moves are reported again.
     pub fn reconfigured(&mut self) {
         self.reported.clear();
     }
 
     fn forget(&mut self, tasks: &[TaskSample]) {
-        /// With fewer entries than this, a search is not worth its time.
+        /// With fewer entries than this, a search costs more than it frees.
         const MANY: usize = 1000;
         if self.last_moves.len() + self.reported.len() > MANY {
             let there: HashSet<TaskId> = tasks.iter().map(|task| task.id).collect();
@@ -67,7 +67,7 @@ impl History {
         }
     }
 
-    /// Adds to `state` what a reading says and what is remembered: the time, the tasks, and the totals of both.
+    /// Completes `state` by a reading and by the history: the time, the tasks and the totals.
     pub fn complete(&self, mut state: State, tick: &Tick<'_>) -> State {
         state.at = tick.sample.sample.at.as_secs_f64();
         state.tasks = self.tasks(tick);

@@ -1,13 +1,14 @@
-//! The daemon's loop: observe, decide, move, and again; on any `Host`.
+//! The daemon's loop on any `Host`: observe, decide, move, and repeat.
 //!
-//! 1. The tasks are read, every interval.
-//! 2. A stretch that is much longer or shorter than the interval (the machine slept, the process was stopped, the clock
-//!    jumped) says nothing of what tasks do: its sample only begins the next stretch.
-//! 3. What each did between two samples becomes rates (`Rates`), rates become moves (the mapper).
-//! 4. Moves are made in their order. Of a swap both halves are made or none: where the second task stays, the first goes back.
+//! 1. The tasks are read in each interval.
+//! 2. The time between two samples may be much longer or shorter than the interval: the machine slept, the process was stopped,
+//!    or the clock jumped. Then nothing is decided, and the sample only begins the next interval.
+//! 3. `Rates` makes rates of two samples, and the mapper makes moves of rates.
+//! 4. Moves are made in their order. A swap moves both tasks or none: if the second task stays, the first goes back.
 //!
-//! `run` has the loop of one program; what both share is the data, `Sample` above all. A program's loop applies configurations
-//! and asks a policy how long to wait; a daemon's has a fixed tick and moves single tasks that others have begun.
+//! `run` has the loop of one program. The loop of a program applies configurations, and a policy says how long to wait. The loop
+//! of the daemon has a fixed interval and moves single tasks that other programs started. Both use the same data, such as
+//! `Sample`.
 
 mod counted;
 pub mod exposition;
@@ -23,9 +24,9 @@ use pinfold_core::{Host, HostNote, HostSample, Metric, OutcomeCode, Placed, Reas
 use pinfold_policy::sam::{Mapper, Move, TaskRates};
 use std::time::Duration;
 
-/// What the rates of tasks are made of.
+/// A source of the rates of tasks.
 pub trait Rates {
-    /// What each task did between two samples; tasks of which that is not known are not listed.
+    /// The rates of each task between two samples; a task without known rates is not listed.
     fn rates(
         &mut self,
         topology: &Topology,
@@ -35,9 +36,9 @@ pub trait Rates {
     ) -> Vec<TaskRates>;
 }
 
-/// Who hears of what the daemon does.
+/// Receives what the daemon does.
 pub trait Report<H> {
-    /// Something that an administrator should read.
+    /// A note for the administrator.
     fn note(&mut self, note: &HostNote);
 
     /// A move was made, or not.
@@ -52,9 +53,9 @@ pub trait Report<H> {
 pub struct Tick<'a> {
     /// The tasks that work.
     pub sample: &'a HostSample,
-    /// What they did since the tick before; empty where that is not known.
+    /// Their rates since the previous interval; empty where they are not known.
     pub rates: &'a [TaskRates],
-    /// Whether the stretch since the tick before was so long or short that it was left out.
+    /// Whether the time since the previous reading was too long or too short to decide.
     pub skipped: bool,
     /// What the tick took, from the begin of the reading to the end of the last move.
     pub took: Duration,
@@ -65,7 +66,7 @@ pub struct Tick<'a> {
 pub enum Outcome {
     /// The task is there.
     Made,
-    /// Nothing is really moved: the user only wants to know.
+    /// A dry run moves nothing.
     Shown,
     /// The task has ended.
     Gone,
@@ -96,7 +97,7 @@ impl Outcome {
     }
 }
 
-/// How the loop goes.
+/// The timing of the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// How often tasks are read and moves decided.
@@ -105,10 +106,10 @@ pub struct Pace {
     pub dry_run: bool,
 }
 
-/// A stretch may be longer or shorter than the interval by this factor.
+/// The time between two samples may be longer or shorter than the interval by this factor.
 const UNUSUAL: u32 = 10;
 
-/// Watches and moves tasks until something is wanted of us, and returns what.
+/// Watches and moves tasks until the host wakes the loop for another reason than the time, and returns the reason.
 pub fn watch<H: Host>(
     host: &mut H,
     rates: &mut dyn Rates,
@@ -121,15 +122,15 @@ pub fn watch<H: Host>(
     loop {
         let begin = host.now();
         let sample = host.observe();
-        let told = before
+        let usual = before
             .as_ref()
             .filter(|before| is_usual(before, &sample, pace.interval));
-        let skipped = before.is_some() && told.is_none();
-        let known = told.map_or_else(Vec::new, |before| {
+        let skipped = before.is_some() && usual.is_none();
+        let known = usual.map_or_else(Vec::new, |before| {
             rates.rates(host.topology(), host.metrics(), before, &sample)
         });
-        // Without anything that is known the mapper forgets nothing and moves nothing.
-        let moves = if told.is_some() {
+        // Without rates the mapper forgets nothing and moves nothing.
+        let moves = if usual.is_some() {
             mapper.decide(&known).to_vec()
         } else {
             vec![]
@@ -154,7 +155,7 @@ pub fn watch<H: Host>(
     }
 }
 
-/// Whether the stretch between two samples is about as long as it should be.
+/// Whether the time between two samples is about as long as the interval.
 fn is_usual(before: &HostSample, now: &HostSample, interval: Duration) -> bool {
     let stretch = now.sample.at.checked_sub(before.sample.at);
     stretch.is_some_and(|stretch| stretch <= interval * UNUSUAL && stretch >= interval / UNUSUAL)
@@ -196,7 +197,7 @@ fn place<H: Host>(host: &mut H, one: &Move) -> Outcome {
     }
 }
 
-/// Both go, or none does. One that has ended has made room by that.
+/// Moves both tasks or none. A task that has ended leaves its PU free.
 fn swap<H: Host>(host: &mut H, sample: &HostSample, one: &Move, partner: &Move) -> (Outcome, Outcome) {
     let first = place(host, one);
     if let Outcome::Refused(_) = first {
@@ -206,7 +207,7 @@ fn swap<H: Host>(host: &mut H, sample: &HostSample, one: &Move, partner: &Move) 
     if let (Outcome::Refused(_), Outcome::Made) = (&second, &first) {
         let position = sample.sample.tasks.iter().position(|task| task.id == one.task);
         let pinned = position.and_then(|position| sample.statuses[position].pinned);
-        // Where that fails it has ended, or is somebody else's by now.
+        // Where this fails, the task has ended, or another program has changed its mask.
         let _ = match pinned {
             Some(pu) => host.place(one.task, pu),
             None => host.release(one.task),

@@ -1,32 +1,33 @@
-//! Rates for machines that have no counters: threads of one process are taken to share data.
+//! Rates for machines that have no counters: the threads of one process are assumed to share data.
 //!
-//! Nothing says how much the threads of a process really share, so this is an assumption and called so wherever it is shown.
-//! What is known is where they run. The rate of coherence between domains that stands for a task is the share of its working
-//! kin (the other threads of its process) that run in another last-level-cache domain than itself, and the rate within the
-//! domain is the share that runs in its own: from 0 to 1, without a unit. With `event` the shares are multiplied by how often
-//! that event happened in the task a second of its processor time, such as `context-switches`, which tasks that wait for each
-//! other have many of.
+//! How much the threads of a process really share is not measured. It is an assumption, and every output says so. Only where
+//! they run is known.
 //!
-//! What cannot be said in this way is missing: remote accesses, bandwidth, instructions.
+//! The rate of a task for coherence between domains is the share of the other working threads of its process that run in
+//! another last-level-cache domain. The rate within the domain is the share that runs in its own domain. Both are from 0 to 1
+//! and have no unit. With `event` the shares are multiplied by the rate of that event in the task, per second of its processor
+//! time. An example is `context-switches`: tasks that wait for each other have many of them.
+//!
+//! Rates that cannot be assumed in this way are missing: remote accesses, bandwidth, instructions.
 
 use super::Rates;
-use super::counted::may_be;
+use super::counted::allowed_pus;
 use pinfold_core::{Count, HostSample, Metric, ObjectId, PuId, TaskSample, Topology};
 use pinfold_policy::sam::TaskRates;
 use std::collections::BTreeMap;
 
-/// A task counts as working kin when it worked for this share of the interval.
+/// A thread counts as a working thread of the process when it worked for this share of the interval.
 const WORKS: f64 = 0.05;
 
 /// The assumption, and the event that weighs it.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
-    /// Which of the metrics tells how much tasks share; without it all that work share alike.
+    /// The metric by which shares are multiplied; without it all working tasks share equally.
     pub event: Option<usize>,
 }
 
-/// A task that can be told of.
-struct Told<'a> {
+/// A task whose place is known.
+struct Located<'a> {
     position: usize,
     task: &'a TaskSample,
     pu: PuId,
@@ -37,7 +38,7 @@ struct Told<'a> {
 impl Rates for Sharing {
     fn rates(&mut self, topology: &Topology, _: &[Metric], before: &HostSample, now: &HostSample) -> Vec<TaskRates> {
         let domains = topology.llc_domains();
-        let told: Vec<Told<'_>> = now
+        let located: Vec<Located<'_>> = now
             .sample
             .tasks
             .iter()
@@ -45,7 +46,7 @@ impl Rates for Sharing {
             .enumerate()
             .filter_map(|(position, (task, status))| {
                 let pu = task.last_pu?;
-                Some(Told {
+                Some(Located {
                     position,
                     task,
                     pu,
@@ -57,7 +58,7 @@ impl Rates for Sharing {
         // By process and domain: how many work.
         let mut working: BTreeMap<(i32, usize), usize> = BTreeMap::new();
         let mut together: BTreeMap<i32, usize> = BTreeMap::new();
-        for one in told.iter().filter(|one| one.busy >= WORKS) {
+        for one in located.iter().filter(|one| one.busy >= WORKS) {
             *working.entry((one.task.id.process, one.domain)).or_default() += 1;
             *together.entry(one.task.id.process).or_default() += 1;
         }
@@ -67,7 +68,8 @@ impl Rates for Sharing {
             .iter()
             .map(|task| (task.id, task))
             .collect::<BTreeMap<_, _>>();
-        told.iter()
+        located
+            .iter()
             .map(|one| {
                 let itself = usize::from(one.busy >= WORKS);
                 let process = one.task.id.process;
@@ -84,7 +86,7 @@ impl Rates for Sharing {
                 TaskRates {
                     id: one.task.id,
                     pu: one.pu,
-                    allowed: may_be(Some(one.pu), status),
+                    allowed: allowed_pus(Some(one.pu), status),
                     busy: one.busy,
                     inter: much.map(|much| much * share(all - near)),
                     intra: much.map(|much| much * share(near)),
@@ -191,14 +193,14 @@ mod tests {
         let before = sample(100, &[(1, 0, 1.0, 10), (1, 4, 1.0, 10)]);
         let mut now = sample(200, &[(1, 0, 1.0, 60), (1, 4, 1.0, 10)]);
         now.sample.tasks[1].counts = vec![None];
-        // Fifty in a tenth of a second, and all kin is elsewhere.
+        // Fifty in a tenth of a second, and all other threads of the process run elsewhere.
         let rates = sharing.rates(&machine(), &[], &before, &now);
         assert_eq!(rates[0].inter, Some(500.0));
         assert_eq!(pairs(&rates)[1], (None, None));
     }
 
     #[test]
-    fn a_task_that_is_left_alone_may_be_where_it_is_and_nowhere_else() {
+    fn a_task_that_is_left_alone_allowed_pus_where_it_is_and_nowhere_else() {
         let tasks = [(1, 0, 1.0, 0)];
         let mut now = sample(100, &tasks);
         now.statuses[0].left_alone = Some(pinfold_core::LeftAlone::OwnMask);

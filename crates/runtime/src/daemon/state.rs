@@ -111,18 +111,18 @@ impl State {
 pub struct Machine {
     /// Its name.
     pub name: String,
-    /// Its packages; one where it has none.
+    /// Its packages. A machine without packages counts as one package.
     pub packages: Vec<Package>,
 }
 
-/// A package; the machine itself where it has none.
+/// A package, or a machine without packages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Package {
     /// The operating system's index.
     pub index: Option<u32>,
     /// NUMA nodes whose PUs are all in it.
     pub nodes: Vec<u32>,
-    /// Its cores; one for each PU where it has none.
+    /// Its cores. Without cores each PU counts as one.
     pub cores: Vec<Core>,
 }
 
@@ -131,7 +131,7 @@ pub struct Package {
 pub struct Core {
     /// The operating system's index.
     pub index: Option<u32>,
-    /// Those that may be used.
+    /// Its PUs that may be used.
     pub pus: Vec<u32>,
 }
 
@@ -150,9 +150,9 @@ pub struct Task {
     pub pinned: Option<u32>,
     /// Where it may run, as a CPU list.
     pub allowed: String,
-    /// Why it is not moved; `null` where it may be.
+    /// Why it is not moved; `None` where it may be moved.
     pub left_alone: Option<LeftAlone>,
-    /// Which share of the last interval it ran, from 0 to 1.
+    /// The share of the last interval in which it ran, from 0 to 1.
     pub busy: Option<f64>,
     /// Rates by activity; `None` where one is not available.
     pub rates: BTreeMap<Activity, Option<f64>>,
@@ -258,7 +258,7 @@ pub struct DaemonTotals {
     pub reloads_refused: u64,
 }
 
-/// How many moves there were of one kind.
+/// The number of moves with one reason and one outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moves {
     /// Why the tasks were to move.
@@ -317,7 +317,7 @@ impl Machine {
         }
     }
 
-    /// In which package a PU is, as a position.
+    /// The position of the package that contains a PU.
     pub fn package_of(&self, pu: u32) -> Option<usize> {
         let has = |package: &Package| package.cores.iter().any(|core| core.pus.contains(&pu));
         self.packages.iter().position(has)
@@ -325,7 +325,7 @@ impl Machine {
 }
 
 impl Package {
-    /// What the package is called: its number, or that of the machine.
+    /// The name of the package: its number, or `machine`.
     pub fn label(&self) -> String {
         self.index
             .map_or_else(|| "machine".to_owned(), |index| index.to_string())

@@ -1,4 +1,4 @@
-//! From the events of a run to its record.
+//! Builds the record of a run from its events.
 
 use super::{
     Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedMoves,
@@ -8,7 +8,7 @@ use crate::Totals;
 use pinfold_core::{Applied, ChoiceCode, Finding, Machine, Metric, MetricCode, NoteCode, Pinning, Refusal, Sample};
 use std::time::Duration;
 
-/// Folds the events of a run into its record. The loop does so with each event, before other recorders hear of it.
+/// Adds each event of a run to its record. The loop does so before it passes the event to recorders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordBuilder {
     record: Record,
@@ -45,7 +45,7 @@ impl RecordBuilder {
         self.record
     }
 
-    /// Begins another search among `candidates`; what the one before has found is kept.
+    /// Begins another search among `pinnings`; the results of the search before are kept.
     fn search(&mut self, threads: Option<usize>, pinnings: Vec<Option<Pinning>>) {
         let candidates = pinnings.into_iter().map(|pus| Candidate {
             pus,
@@ -67,14 +67,14 @@ impl RecordBuilder {
         self.present = None;
     }
 
-    /// The totals are from now on those of this candidate.
+    /// The totals belong to this candidate from now on.
     fn begin(&mut self, candidate: usize) {
         self.keep_totals();
         self.present = Some(candidate);
         self.totals.restart();
     }
 
-    /// Keeps the totals of the candidate that is in force. That it has lost may only be found when others have run.
+    /// Keeps the totals of the present candidate. Whether it has lost may be known only after others have run.
     fn keep_totals(&mut self) {
         if let Some(candidate) = self.present {
             self.record.search.candidates[candidate].metrics = self.totals.rates(&self.metrics);
@@ -88,7 +88,7 @@ impl RecordBuilder {
         self.record.tasks = self.record.tasks.max(newest.unwrap_or(0));
     }
 
-    /// This is what the machine did.
+    /// The machine has applied a configuration.
     pub(crate) fn applied(&mut self, at: Duration, applied: &Applied) {
         self.record
             .page_moves
@@ -109,12 +109,12 @@ impl RecordBuilder {
         }));
     }
 
-    /// The machine refused something for a reason that it had not given before.
+    /// The machine refused a change, for a reason that is new in this run.
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
         self.record.refused.push(refusal.clone());
     }
 
-    /// The policy found something out.
+    /// The policy has a finding.
     pub(crate) fn finding(&mut self, at: Duration, finding: &Finding) {
         let at = at.as_secs_f64();
         match finding.clone() {

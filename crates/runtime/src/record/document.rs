@@ -23,9 +23,9 @@ pub struct RunDocument {
     pub topology: String,
     /// The PUs that the run could use, as a CPU list.
     pub allowed_pus: String,
-    /// Where pages were to be; `None` where nobody said.
+    /// The page mapping of the command line; `None` without one.
     pub page_map: Option<PageMapping>,
-    /// How the program was simulated, where it was.
+    /// How the program was simulated; `None` where it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,
     /// What happened.
@@ -84,8 +84,8 @@ impl RunDocument {
         serde_json::from_value(value).map_err(ReadError::Malformed)
     }
 
-    /// Why each decision of the run was taken, in words: lines for a person. `does` is what the policy does: a clause whose
-    /// subject is its name.
+    /// The reason for each decision of the run, as lines for a person. `does` says what the policy does: a clause whose subject is
+    /// the name of the policy.
     pub fn explanation(&self, does: Option<&str>) -> String {
         super::explanation::explained(self, does)
     }
@@ -98,19 +98,19 @@ pub struct Simulation {
     pub model: String,
     /// The recording; `None` where it was not kept, or there are several.
     pub recording: Option<PathBuf>,
-    /// What was asked for: `auto` or a number.
+    /// The value of `--repeat`: `auto` or a number.
     pub repeat: String,
-    /// How often recorded pieces were done, all programs together.
+    /// The number of executions of the recorded regions, of all programs together.
     pub repetitions: f64,
-    /// Random choices follow from it.
+    /// The seed of the random choices.
     pub seed: u64,
-    /// Where pages were; `None` where nobody said.
+    /// The page mapping; `None` where the command line has none.
     pub page_map: Option<PageMapping>,
-    /// Which prefetchers were on; `None` where nobody said.
+    /// The prefetchers that were on; `None` where the command line does not say.
     pub prefetch: Option<Prefetchers>,
     /// How many configurations were simulated in detail.
     pub windows: usize,
-    /// For how many seconds programs stood still because their pages were moved, all of them together.
+    /// The seconds for which programs were stopped because their pages moved, of all programs together.
     pub paused: f64,
     /// Each program.
     pub programs: Vec<SimulatedProgram>,
@@ -127,18 +127,17 @@ pub struct SimulatedProgram {
     pub process: i32,
     /// How many tasks it has.
     pub tasks: usize,
-    /// How often its piece was done.
+    /// The number of executions of its recorded region.
     pub repetitions: f64,
     /// Repetitions in a second, over the whole run; `None` where no time passed.
     pub speed: Option<f64>,
-    /// For how many seconds it stood still because its pages were moved.
+    /// The seconds for which it was stopped because its pages moved.
     pub paused: f64,
-    /// What all its tasks have counted, by event.
+    /// The counts of all its tasks, by event.
     pub events: BTreeMap<String, f64>,
 }
 
 impl Simulation {
-    /// One line for each of several programs.
     /// One line for each of several programs.
     fn side_by_side(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "simulated on {}, side by side:", self.model)?;

@@ -36,36 +36,36 @@ pub struct Record {
     pub metric_code: Option<MetricCode>,
     /// The same in words.
     pub metric_why: Option<String>,
-    /// The last search; its fields stand beside the others.
+    /// The last search; its keys are beside the others.
     #[serde(flatten)]
     pub search: Search,
     /// The searches before the last, the first one first.
     pub earlier_searches: Vec<Search>,
     /// The rate lines.
     pub rates: Vec<RateLine>,
-    /// What the user was told besides.
+    /// Further messages to the user.
     pub notes: Vec<TimedNote>,
-    /// What the machine refused, each reason once.
+    /// The changes that the machine refused, each reason once.
     pub refused: Vec<Refusal>,
-    /// What came of moving pages, each time that some were to be moved.
+    /// The result of each migration of pages.
     pub page_moves: Vec<TimedMoves>,
-    /// What was observed for a learned policy, and what it said; absent without one.
+    /// The samples for learned rules; absent without them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<HintSample>,
-    /// The tasks that were moved by themselves, each time; absent where no policy does that.
+    /// Each move of a single task; absent where nothing moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<TimedMove>,
-    /// What came of sampling accesses, each time that this was done.
+    /// The result of each sampling of accesses.
     pub page_samples: Vec<TimedSamples>,
-    /// What came of bringing a recording's accesses to the program, each time that this was done.
+    /// The result of each matching of a recording with the program.
     pub page_profiles: Vec<TimedProfile>,
-    /// What the program's end cut short.
+    /// The search that the end of the program interrupted.
     pub ended_early: Option<EndedEarly>,
-    /// How many tasks the program has had, threads and processes together.
+    /// The number of tasks that the program had, threads and processes together.
     pub tasks: u64,
     /// How long the program ran; `None` while it does.
     pub ran: Option<f64>,
-    /// How the program ended: its exit status, or 128 and the number of the signal; `None` while it runs.
+    /// The exit status of the program, or 128 plus the number of the signal; `None` while it runs.
     pub exit_status: Option<i32>,
 }
 
@@ -86,31 +86,31 @@ pub struct MetricRecord {
 pub struct Search {
     /// How many tasks had ranks; `None` before it is known.
     pub threads: Option<usize>,
-    /// Where the candidates came from, for programs.
+    /// The source of the candidates, for programs.
     pub candidates_code: Option<CandidatesCode>,
     /// The same in words.
     pub candidates_why: Option<String>,
-    /// What was tried or was to be tried.
+    /// The candidates, in the planned order.
     pub candidates: Vec<Candidate>,
     /// The choice; `None` when there was none.
     pub chosen: Option<Chosen>,
 }
 
-/// One pinning and how it did. What was not measured is `None`.
+/// One candidate and its rate. What was not measured is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The PUs by rank; `None` for threads that are left to the operating system.
+    /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
     /// The average rate.
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
     pub spread: Option<f64>,
-    /// For how long it was measured.
+    /// The time for which it was measured.
     pub measured: Option<f64>,
-    /// Whether it was dropped before its time was up, because it had lost.
+    /// Whether it was dropped early, because it had lost.
     #[serde(default)]
     pub dropped: bool,
-    /// What every metric did meanwhile, the one that decides among them; empty before it was measured.
+    /// The rates of all metrics during that time; empty before it was measured.
     #[serde(default)]
     pub metrics: Vec<MetricRate>,
 }
@@ -120,7 +120,7 @@ pub struct Candidate {
 pub struct Chosen {
     /// Position among the candidates, from 0.
     pub candidate: usize,
-    /// The PUs by rank; `None` for threads that are left to the operating system.
+    /// The PU of each rank; `None` for unpinned threads.
     pub pus: Option<Pinning>,
     /// Its rate.
     pub rate: Option<f64>,
@@ -145,16 +145,16 @@ pub struct Chosen {
 pub struct RateLine {
     /// When.
     pub at: f64,
-    /// The average since the line before.
+    /// The average since the previous line.
     pub rate: Option<f64>,
     /// Coefficient of variation of the readings.
     pub spread: Option<f64>,
-    /// What every metric did meanwhile.
+    /// The rates of all metrics during that time.
     #[serde(default)]
     pub metrics: Vec<MetricRate>,
 }
 
-/// Something that the user was told.
+/// A message to the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedNote {
     /// When.
@@ -166,34 +166,34 @@ pub struct TimedNote {
     pub text: String,
 }
 
-/// What came of moving pages.
+/// The result of a migration of pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedMoves {
-    /// When it was done.
+    /// When it ended.
     pub at: f64,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub moves: PageMoves,
 }
 
-/// One task that was moved by itself.
+/// A move of a single task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedMove {
     /// When.
     pub at: f64,
-    /// From where to where, and why.
+    /// The move.
     #[serde(flatten)]
     pub moved: TaskMove,
 }
 
-/// What was observed of the program in the placement of an affinity hint.
+/// An observation of the program in the placement of an affinity hint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HintSample {
     /// When it ended.
     pub at: f64,
-    /// The hint; `None` where threads were left to the operating system.
+    /// The hint; `None` for unpinned threads.
     pub hint: Option<AffinityHint>,
-    /// Where the ranks were, or were last seen; `None` where that is not known.
+    /// The PU of each rank, or the PU on which it was last seen; `None` where that is not known.
     pub pus: Option<Pinning>,
     /// How many tasks had ranks.
     pub threads: usize,
@@ -203,36 +203,36 @@ pub struct HintSample {
     pub rate: Option<f64>,
     /// Every metric.
     pub observed: Vec<Observed>,
-    /// The hint that the rules asked for; `None` where none were asked.
+    /// The hint that the rules gave; `None` where no rule was evaluated.
     pub says: Option<AffinityHint>,
     /// What the rules made of it, for programs.
     #[serde(default)]
     pub code: SampleCode,
-    /// Which rule said so, and the values that made it.
+    /// The rule that gave it, and the values in its conditions.
     pub why: String,
 }
 
-/// What came of sampling accesses.
+/// The result of sampling accesses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedSamples {
-    /// When it was done.
+    /// When it ended.
     pub at: f64,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub sampled: Sampled,
 }
 
-/// What came of bringing a recording's accesses to the program.
+/// The result of matching a recording with the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedProfile {
-    /// When it was done.
+    /// When it ended.
     pub at: f64,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub profiled: Profiled,
 }
 
-/// What the end of the program cut short.
+/// A search that the end of the program interrupted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndedEarly {
     /// The best candidate so far.

@@ -1,7 +1,7 @@
 //! Why each decision of a run was taken, in words.
 //!
-//! Only what the record says is explained. What a record does not hold, because nothing was measured or because an older pinfold
-//! wrote it, is said to be missing.
+//! The explanation uses the record only. It says what is missing in the record, because nothing was measured or because an
+//! older pinfold wrote it.
 
 mod moved;
 
