@@ -397,28 +397,8 @@ extern "C" fn on_syscall(
                     child: None,
                 }));
             }
-            syscall::FUTEX => match a2 & FUTEX_COMMAND {
-                FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => {
-                    thread.waits_for = Some(a1);
-                    thread.event(EventKind::FutexWait { address: a1 });
-                }
-                FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP => {
-                    thread.event(EventKind::FutexWake {
-                        address: a1,
-                        limit: a3 & 0xffff_ffff,
-                    });
-                }
-                FUTEX_UNLOCK_PI => thread.event(EventKind::FutexWake { address: a1, limit: 1 }),
-                _ => {}
-            },
-            syscall::EXIT => {
-                if !thread.ended {
-                    thread.ended = true;
-                    let futex = thread.clear_at_end;
-                    thread.event(EventKind::ThreadEnd { futex });
-                }
-                thread.flush();
-            }
+            syscall::FUTEX => futex(thread, a1, a2 & FUTEX_COMMAND, a3),
+            syscall::EXIT => end(thread),
             syscall::SET_TID_ADDRESS => thread.clear_at_end = a1,
             syscall::MUNMAP => unmap(thread, a1, a2),
             syscall::MMAP if a4 & MAP_FIXED != 0 => unmap(thread, a1, a2),
@@ -437,6 +417,34 @@ extern "C" fn on_syscall(
             _ => {}
         }
     });
+}
+
+/// A thread waits for a futex, or wakes waiting threads.
+fn futex(thread: &mut Thread, address: u64, command: u64, limit: u64) {
+    match command {
+        FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => {
+            thread.waits_for = Some(address);
+            thread.event(EventKind::FutexWait { address });
+        }
+        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP => {
+            thread.event(EventKind::FutexWake {
+                address,
+                limit: limit & 0xffff_ffff,
+            });
+        }
+        FUTEX_UNLOCK_PI => thread.event(EventKind::FutexWake { address, limit: 1 }),
+        _ => {}
+    }
+}
+
+/// A thread calls `exit`.
+fn end(thread: &mut Thread) {
+    if !thread.ended {
+        thread.ended = true;
+        let futex = thread.clear_at_end;
+        thread.event(EventKind::ThreadEnd { futex });
+    }
+    thread.flush();
 }
 
 fn unmap(thread: &mut Thread, address: u64, length: u64) {

@@ -73,45 +73,12 @@ impl Recording {
             path: path.to_owned(),
             source,
         };
-        let damaged = |offset: u64, what: &str| TraceError::Damaged {
-            path: path.to_owned(),
-            offset,
-            what: what.to_owned(),
-        };
         let file = File::open(path).map_err(with_path)?;
         let mut input = BufReader::with_capacity(1 << 20, &file);
-
-        let mut prefix = [0; PREFIX];
-        let length = read_up_to(&mut input, &mut prefix).map_err(with_path)?;
-        if length < FILE_MAGIC.len() || !prefix.starts_with(&FILE_MAGIC) {
-            return Err(TraceError::NotARecording { path: path.to_owned() });
-        }
-        if length < PREFIX {
-            return Err(damaged(0, "the header is cut off"));
-        }
-        let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| prefix[at + i]));
-        let version = number(8);
-        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
-            return Err(TraceError::Version {
-                path: path.to_owned(),
-                found: version,
-            });
-        }
-        if number(12) > LONGEST_HEADER {
-            return Err(damaged(0, "the header's length cannot be"));
-        }
-        let mut text = vec![0; number(12) as usize];
-        if read_up_to(&mut input, &mut text).map_err(with_path)? < text.len() {
-            return Err(damaged(0, "the header is cut off"));
-        }
-        if crc32fast::hash(&text) != number(16) {
-            return Err(damaged(0, "the header's checksum does not fit"));
-        }
-        let header = serde_json::from_slice(&text).map_err(|error| damaged(0, &format!("the header: {error}")))?;
-
+        let beginning = Beginning::read(&mut input, path)?;
         let mut walk = Walk {
             input,
-            offset: (PREFIX + text.len()) as u64,
+            offset: beginning.length,
             threads: BTreeMap::new(),
             regions: vec![],
             mapped_files: vec![],
@@ -122,29 +89,25 @@ impl Recording {
             match walk.step().map_err(with_path)? {
                 Step::Frame => {}
                 Step::End => break None,
-                Step::Damage(what) => break Some(damaged(offset, what)),
+                Step::Damage(what) => break Some(damaged(path, offset, what)),
             }
         };
-        let file_size = walk.offset;
-        let threads = walk.threads;
-        let regions = walk.regions;
-        let mapped_files = walk.mapped_files;
+        let thread = |(number, found): (u32, Found)| Thread {
+            number,
+            kernel_id: found.kernel_id,
+            parent: found.parent,
+            blocks: found.blocks.into(),
+        };
+        let (file_size, threads) = (walk.offset, walk.threads);
+        let (regions, mapped_files) = (walk.regions, walk.mapped_files);
         let recording = Self {
-            version,
-            threads: threads
-                .into_iter()
-                .map(|(number, found)| Thread {
-                    number,
-                    kernel_id: found.kernel_id,
-                    parent: found.parent,
-                    blocks: found.blocks.into(),
-                })
-                .collect(),
+            version: beginning.version,
+            threads: threads.into_iter().map(thread).collect(),
             regions,
             mapped_files,
             file: Arc::new(file),
             path: path.to_owned(),
-            header,
+            header: beginning.header,
             file_size,
         };
         Ok((recording, damage))
@@ -232,6 +195,64 @@ const MOST_INSTRUCTIONS: u64 = 1 << 60;
 /// The most threads of a recording, including those that have ended.
 const MOST_THREADS: usize = 1 << 16;
 
+/// The parts of a recording before its frames.
+struct Beginning {
+    version: u32,
+    header: Header,
+    /// Their bytes in the file.
+    length: u64,
+}
+
+impl Beginning {
+    fn read(input: &mut impl Read, path: &Path) -> Result<Self, TraceError> {
+        let with_path = |source| TraceError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let mut prefix = [0; PREFIX];
+        let length = read_up_to(input, &mut prefix).map_err(with_path)?;
+        if length < FILE_MAGIC.len() || !prefix.starts_with(&FILE_MAGIC) {
+            return Err(TraceError::NotARecording { path: path.to_owned() });
+        }
+        if length < PREFIX {
+            return Err(damaged(path, 0, "the header is cut off"));
+        }
+        let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| prefix[at + i]));
+        let version = number(8);
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
+            return Err(TraceError::Version {
+                path: path.to_owned(),
+                found: version,
+            });
+        }
+        if number(12) > LONGEST_HEADER {
+            return Err(damaged(path, 0, "the header's length cannot be"));
+        }
+        let mut text = vec![0; number(12) as usize];
+        if read_up_to(input, &mut text).map_err(with_path)? < text.len() {
+            return Err(damaged(path, 0, "the header is cut off"));
+        }
+        if crc32fast::hash(&text) != number(16) {
+            return Err(damaged(path, 0, "the header's checksum does not fit"));
+        }
+        let header =
+            serde_json::from_slice(&text).map_err(|error| damaged(path, 0, &format!("the header: {error}")))?;
+        Ok(Self {
+            version,
+            header,
+            length: (PREFIX + text.len()) as u64,
+        })
+    }
+}
+
+fn damaged(path: &Path, offset: u64, what: &str) -> TraceError {
+    TraceError::Damaged {
+        path: path.to_owned(),
+        offset,
+        what: what.to_owned(),
+    }
+}
+
 enum Step {
     Frame,
     End,
@@ -239,91 +260,113 @@ enum Step {
 }
 
 impl<R: Read> Walk<R> {
+    /// Reads the next frame and adds its content.
     fn step(&mut self) -> io::Result<Step> {
+        let (frame, payload) = match self.frame()? {
+            Ok(frame) => frame,
+            Err(damage) => return Ok(Step::Damage(damage)),
+        };
+        let added = match frame.kind {
+            FrameKind::Block => self.add_block(&frame),
+            FrameKind::Thread => self.add_thread(&frame, &payload),
+            FrameKind::Region => self.add_region(&payload),
+            FrameKind::File => self.add_file(&payload),
+            FrameKind::End => return self.end(),
+        };
+        if let Err(damage) = added {
+            return Ok(Step::Damage(damage));
+        }
+        self.offset += FRAME as u64 + u64::from(frame.stored);
+        Ok(Step::Frame)
+    }
+
+    /// The next frame and its payload, whose checksum fits; or the damage.
+    fn frame(&mut self) -> io::Result<Result<(Frame, Vec<u8>), &'static str>> {
         let mut head = [0; FRAME];
         match read_up_to(&mut self.input, &mut head)? {
-            0 => return Ok(Step::Damage("the recording ends without its end mark")),
+            0 => return Ok(Err("the recording ends without its end mark")),
             FRAME => {}
-            _ => return Ok(Step::Damage("a frame is cut off")),
+            _ => return Ok(Err("a frame is cut off")),
         }
         let Some(frame) = Frame::from_bytes(&head) else {
-            return Ok(Step::Damage("there is no frame where one should begin"));
+            return Ok(Err("there is no frame where one should begin"));
         };
         // zstd makes incompressible data longer by far less than this.
         if frame.raw as usize > BLOCK_CAPACITY || frame.stored as usize > 2 * BLOCK_CAPACITY {
-            return Ok(Step::Damage("a frame's length cannot be"));
+            return Ok(Err("a frame's length cannot be"));
         }
         let mut payload = vec![0; frame.stored as usize];
         if read_up_to(&mut self.input, &mut payload)? < payload.len() {
-            return Ok(Step::Damage("a frame is cut off"));
+            return Ok(Err("a frame is cut off"));
         }
         let mut checksum = crc32fast::Hasher::new();
         checksum.update(&head[8..]);
         checksum.update(&payload);
         if checksum.finalize() != frame.checksum {
-            return Ok(Step::Damage("a checksum does not fit"));
+            return Ok(Err("a checksum does not fit"));
         }
         let names_thread = matches!(frame.kind, FrameKind::Block | FrameKind::Thread);
         if names_thread && self.threads.len() == MOST_THREADS && !self.threads.contains_key(&frame.thread) {
-            return Ok(Step::Damage("there are more threads than a recording can have"));
+            return Ok(Err("there are more threads than a recording can have"));
         }
-        match frame.kind {
-            FrameKind::Block => {
-                let instructions = self.instructions.checked_add(frame.instructions);
-                let instructions = instructions.filter(|&all| all <= MOST_INSTRUCTIONS);
-                let (Some(instructions), true, true, true) = (
-                    instructions,
-                    frame.instructions <= BLOCK_INSTRUCTIONS,
-                    frame.first_instruction <= MOST_INSTRUCTIONS,
-                    frame.accesses <= BLOCK_ACCESSES,
-                ) else {
-                    return Ok(Step::Damage("a block says that it holds more than it can"));
-                };
-                self.instructions = instructions;
-                self.threads.entry(frame.thread).or_default().blocks.push(BlockEntry {
-                    offset: self.offset,
-                    stored: FRAME as u64 + u64::from(frame.stored),
-                    thread: frame.thread,
-                    accesses: frame.accesses,
-                    events: frame.events,
-                    first_instruction: frame.first_instruction,
-                    instructions: frame.instructions,
-                    payload: frame.stored,
-                    raw: frame.raw,
-                });
-            }
-            FrameKind::Thread => {
-                let Some((kernel_id, parent)) = payload.split_at_checked(4) else {
-                    return Ok(Step::Damage("a thread's description is cut off"));
-                };
-                let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_le_bytes);
-                let found = self.threads.entry(frame.thread).or_default();
-                found.kernel_id = number(kernel_id);
-                found.parent = number(parent).filter(|parent| *parent != NO_PARENT);
-            }
-            FrameKind::Region => {
-                let Some(place) = RegionPlace::from_bytes(&payload) else {
-                    return Ok(Step::Damage("a region's description is cut off"));
-                };
-                self.regions.push(place);
-            }
-            FrameKind::File => {
-                let Some(file) = MappedFile::from_bytes(&payload) else {
-                    return Ok(Step::Damage("a file's description is cut off"));
-                };
-                self.mapped_files.push(file);
-            }
-            FrameKind::End => {
-                self.offset += FRAME as u64;
-                return Ok(if read_up_to(&mut self.input, &mut [0])? == 0 {
-                    Step::End
-                } else {
-                    Step::Damage("there is more after the end mark")
-                });
-            }
-        }
-        self.offset += FRAME as u64 + u64::from(frame.stored);
-        Ok(Step::Frame)
+        Ok(Ok((frame, payload)))
+    }
+
+    fn add_block(&mut self, frame: &Frame) -> Result<(), &'static str> {
+        let instructions = self.instructions.checked_add(frame.instructions);
+        let instructions = instructions.filter(|&all| all <= MOST_INSTRUCTIONS);
+        let (Some(instructions), true, true, true) = (
+            instructions,
+            frame.instructions <= BLOCK_INSTRUCTIONS,
+            frame.first_instruction <= MOST_INSTRUCTIONS,
+            frame.accesses <= BLOCK_ACCESSES,
+        ) else {
+            return Err("a block says that it holds more than it can");
+        };
+        self.instructions = instructions;
+        self.threads.entry(frame.thread).or_default().blocks.push(BlockEntry {
+            offset: self.offset,
+            stored: FRAME as u64 + u64::from(frame.stored),
+            thread: frame.thread,
+            accesses: frame.accesses,
+            events: frame.events,
+            first_instruction: frame.first_instruction,
+            instructions: frame.instructions,
+            payload: frame.stored,
+            raw: frame.raw,
+        });
+        Ok(())
+    }
+
+    fn add_thread(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), &'static str> {
+        let (kernel_id, parent) = payload.split_at_checked(4).ok_or("a thread's description is cut off")?;
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_le_bytes);
+        let found = self.threads.entry(frame.thread).or_default();
+        found.kernel_id = number(kernel_id);
+        found.parent = number(parent).filter(|parent| *parent != NO_PARENT);
+        Ok(())
+    }
+
+    fn add_region(&mut self, payload: &[u8]) -> Result<(), &'static str> {
+        let place = RegionPlace::from_bytes(payload).ok_or("a region's description is cut off")?;
+        self.regions.push(place);
+        Ok(())
+    }
+
+    fn add_file(&mut self, payload: &[u8]) -> Result<(), &'static str> {
+        let file = MappedFile::from_bytes(payload).ok_or("a file's description is cut off")?;
+        self.mapped_files.push(file);
+        Ok(())
+    }
+
+    /// The end mark was read: the file must end here.
+    fn end(&mut self) -> io::Result<Step> {
+        self.offset += FRAME as u64;
+        Ok(if read_up_to(&mut self.input, &mut [0])? == 0 {
+            Step::End
+        } else {
+            Step::Damage("there is more after the end mark")
+        })
     }
 }
 

@@ -111,64 +111,25 @@ pub struct Metrics {
 impl Summary {
     /// Reads a whole recording. Errors: the file cannot be read.
     pub fn of(recording: &Recording) -> Result<Self, TraceError> {
-        let count = recording.threads().len();
-        let mut lines = Footprint::new(LINE_SHIFT, count);
-        let mut pages = Footprint::new(PAGE_SHIFT, count);
-        // By the position of the first beginning, so that threads can be read one after the other.
-        let mut regions: HashMap<u64, (u64, RegionSummary)> = HashMap::new();
-        let place_of = |region: u64| recording.regions().iter().find(|place| place.identity == region);
-        let mut threads = vec![];
-        let mut mapper = recording.check_mappings().is_ok().then(Mapper::default);
-        let mut batch: Batch = Batch::default();
-        for (place, thread) in recording.threads().iter().enumerate() {
-            let mut summary = begin(thread);
-            let mut reader = recording.read(thread);
-            while reader.next_batch(&mut batch)? {
-                for access in &batch.accesses {
-                    summary.writes += u64::from(access.write);
-                    summary.bytes += u64::from(access.size);
-                    lines.touch(place, access.address, access.size, access.write);
-                    pages.touch(place, access.address, access.size, access.write);
-                    if let Some(mapper) = &mut mapper {
-                        mapper.access(thread.number, access.address);
-                    }
-                }
-                for (_, event) in &batch.events {
-                    if let Some(mapper) = &mut mapper {
-                        mapper.event(event);
-                    }
-                    match event.kind {
-                        EventKind::BarrierEnd {} => summary.barriers += 1,
-                        EventKind::FutexWait { .. } => summary.futex_waits += 1,
-                        EventKind::RegionBegin { region, threads } => {
-                            let (first, region) = regions.entry(region).or_insert_with(|| {
-                                let summary = RegionSummary {
-                                    number: 0,
-                                    address: region,
-                                    file: place_of(region).map(|place| place.file.clone()),
-                                    function: None,
-                                    executions: 0,
-                                    threads: None,
-                                };
-                                (event.sequence, summary)
-                            });
-                            *first = (*first).min(event.sequence);
-                            region.executions += 1;
-                            region.threads = region.threads.max((threads > 0).then_some(threads));
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            summary.reads = summary.accesses - summary.writes;
-            threads.push(summary);
-        }
-        for (summary, (lines, pages)) in threads.iter_mut().zip(
-            lines
-                .lines_by_thread(count)
-                .into_iter()
-                .zip(pages.lines_by_thread(count)),
-        ) {
+        let mut counting = Counting::new(recording);
+        let mut threads = recording
+            .threads()
+            .iter()
+            .enumerate()
+            .map(|(place, thread)| counting.thread(recording, place, thread))
+            .collect::<Result<Vec<_>, _>>()?;
+        let Counting {
+            lines,
+            pages,
+            regions,
+            mapper,
+            ..
+        } = counting;
+        let (by_line, by_page) = (
+            lines.lines_by_thread(threads.len()),
+            pages.lines_by_thread(threads.len()),
+        );
+        for (summary, (lines, pages)) in threads.iter_mut().zip(by_line.into_iter().zip(by_page)) {
             (summary.lines, summary.pages) = (lines, pages);
         }
         let ordered: BTreeMap<u64, RegionSummary> = regions.into_values().collect();
@@ -193,6 +154,86 @@ impl Summary {
             stored: recording.file_size(),
         })
     }
+}
+
+/// The counts of a recording while it is read.
+struct Counting {
+    lines: Footprint,
+    pages: Footprint,
+    /// By identity: the position of the first beginning, by which regions are numbered, and the summary.
+    regions: HashMap<u64, (u64, RegionSummary)>,
+    mapper: Option<Mapper>,
+    batch: Batch,
+}
+
+impl Counting {
+    fn new(recording: &Recording) -> Self {
+        let count = recording.threads().len();
+        Self {
+            lines: Footprint::new(LINE_SHIFT, count),
+            pages: Footprint::new(PAGE_SHIFT, count),
+            regions: HashMap::new(),
+            mapper: recording.check_mappings().is_ok().then(Mapper::default),
+            batch: Batch::default(),
+        }
+    }
+
+    /// Reads the thread at the position `place`.
+    fn thread(&mut self, recording: &Recording, place: usize, thread: &Thread) -> Result<ThreadSummary, TraceError> {
+        let mut summary = begin(thread);
+        let mut reader = recording.read(thread);
+        while reader.next_batch(&mut self.batch)? {
+            for access in &self.batch.accesses {
+                summary.writes += u64::from(access.write);
+                summary.bytes += u64::from(access.size);
+                self.lines.touch(place, access.address, access.size, access.write);
+                self.pages.touch(place, access.address, access.size, access.write);
+                if let Some(mapper) = &mut self.mapper {
+                    mapper.access(thread.number, access.address);
+                }
+            }
+            for (_, event) in &self.batch.events {
+                if let Some(mapper) = &mut self.mapper {
+                    mapper.event(event);
+                }
+                match event.kind {
+                    EventKind::BarrierEnd {} => summary.barriers += 1,
+                    EventKind::FutexWait { .. } => summary.futex_waits += 1,
+                    EventKind::RegionBegin { region, threads } => {
+                        count_region(&mut self.regions, recording, event.sequence, region, threads);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        summary.reads = summary.accesses - summary.writes;
+        Ok(summary)
+    }
+}
+
+/// A region begins at the position `sequence` of the events, with a team of `threads`; 0 where the runtime chooses.
+fn count_region(
+    regions: &mut HashMap<u64, (u64, RegionSummary)>,
+    recording: &Recording,
+    sequence: u64,
+    region: u64,
+    threads: u64,
+) {
+    let (first, summary) = regions.entry(region).or_insert_with(|| {
+        let place = recording.regions().iter().find(|place| place.identity == region);
+        let summary = RegionSummary {
+            number: 0,
+            address: region,
+            file: place.map(|place| place.file.clone()),
+            function: None,
+            executions: 0,
+            threads: None,
+        };
+        (sequence, summary)
+    });
+    *first = (*first).min(sequence);
+    summary.executions += 1;
+    summary.threads = summary.threads.max((threads > 0).then_some(threads));
 }
 
 fn begin(thread: &Thread) -> ThreadSummary {

@@ -99,22 +99,11 @@ fn uprobe_type(root: &Path) -> Result<u32, CounterError> {
         })
 }
 
-/// Finds an event among the present PMUs, the kernel's generic names first. Returns its attributes, and its attributes
-/// for user space only where that is useful.
-fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys::perf_event_attr>), CounterError> {
-    let (wanted_pmu, event) = match name.split_once("::") {
-        Some((pmu, event)) => (Some(pmu), event),
-        None => (None, name),
-    };
-    let mut candidates: Vec<&Pmu> = match wanted_pmu {
-        Some(wanted) => library
-            .pmus()
-            .iter()
-            .filter(|pmu| pmu.name.eq_ignore_ascii_case(wanted))
-            .collect(),
-        None => library.pmus().iter().collect(),
-    };
-    if let (Some(wanted), true) = (wanted_pmu, candidates.is_empty()) {
+/// The PMUs that may have the event `name`: those with the name `wanted`, or all, the kernel's first.
+fn candidate_pmus<'a>(library: &'a Library, name: &str, wanted: Option<&str>) -> Result<Vec<&'a Pmu>, CounterError> {
+    let is_wanted = |pmu: &&Pmu| wanted.is_none_or(|wanted| pmu.name.eq_ignore_ascii_case(wanted));
+    let mut candidates: Vec<&Pmu> = library.pmus().iter().filter(is_wanted).collect();
+    if let (Some(wanted), true) = (wanted, candidates.is_empty()) {
         return Err(CounterError::UnknownPmu {
             name: name.to_owned(),
             pmu: wanted.to_owned(),
@@ -122,6 +111,22 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
         });
     }
     candidates.sort_by_key(|pmu| pmu.kind != PmuKind::Kernel);
+    Ok(candidates)
+}
+
+/// PMUs in messages.
+fn described<'a>(pmus: impl Iterator<Item = &'a Pmu>) -> Vec<String> {
+    pmus.map(|pmu| format!("{} ({})", pmu.description, pmu.name)).collect()
+}
+
+/// Finds an event among the present PMUs, the kernel's generic names first. Returns its attributes, and its attributes
+/// for user space only where that is useful.
+fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys::perf_event_attr>), CounterError> {
+    let (wanted_pmu, event) = match name.split_once("::") {
+        Some((pmu, event)) => (Some(pmu), event),
+        None => (None, name),
+    };
+    let candidates = candidate_pmus(library, name, wanted_pmu)?;
     let mut refusal = None;
     for &pmu in candidates.iter().filter(|pmu| pmu.present) {
         let full = format!("{}::{event}", pmu.name);
@@ -144,26 +149,17 @@ fn resolve_event(library: &Library, name: &str) -> Result<(Encoding, Option<sys:
             choices: choices(library, pmu, event),
         });
     }
-    let elsewhere: Vec<String> = candidates
-        .iter()
-        .filter(|pmu| {
-            !pmu.present
-                && library
-                    .encode(&format!("{}::{event}", pmu.name), Privilege::User)
-                    .is_ok()
-        })
-        .map(|pmu| format!("{} ({})", pmu.description, pmu.name))
-        .collect();
+    let has_event = |pmu: &Pmu| {
+        let full = format!("{}::{event}", pmu.name);
+        library.encode(&full, Privilege::User).is_ok()
+    };
+    let elsewhere = described(candidates.iter().copied().filter(|pmu| !pmu.present && has_event(pmu)));
     if !elsewhere.is_empty() {
+        let here = library.pmus().iter();
         return Err(CounterError::OtherProcessor {
             name: name.to_owned(),
             known_for: shortened(elsewhere),
-            here: library
-                .pmus()
-                .iter()
-                .filter(|pmu| pmu.present && pmu.kind == PmuKind::Core)
-                .map(|pmu| format!("{} ({})", pmu.description, pmu.name))
-                .collect(),
+            here: described(here.filter(|pmu| pmu.present && pmu.kind == PmuKind::Core)),
         });
     }
     let first = |pmu: &Pmu| wanted_pmu.map_or(pmu.present, |wanted| pmu.name.eq_ignore_ascii_case(wanted));

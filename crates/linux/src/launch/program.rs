@@ -473,53 +473,52 @@ impl Program {
                 self.table.get_mut(serial)?.refused = None;
                 None
             }
-            Verdict::Pin(pu) => {
-                if let Err(why) = self.note_pin(serial, pu)? {
-                    self.refuse(serial, why);
-                    return None;
-                }
-                match CpuMask::single(pu).give_to(thread) {
-                    Ok(()) => {
-                        let task = self.table.get_mut(serial)?;
-                        task.pinned = Some(pu);
-                        task.refused = None;
-                        Some(task.id)
-                    }
-                    Err(error) => {
-                        let task = self.table.get_mut(serial)?;
-                        if task.pinned.is_none() {
-                            let noted = task.noted.take();
-                            self.rolled_back(noted);
-                        }
-                        self.refuse_unless_gone(serial, &error, || match error.raw_os_error() {
-                            Some(libc::EINVAL) => {
-                                format!("PU {pu} is offline, or its cpuset does not allow it any more")
-                            }
-                            _ => format!("it cannot be pinned on PU {pu}: {error}"),
-                        });
-                        None
-                    }
-                }
-            }
-            Verdict::Restore => {
-                let result = task.original.give_to(thread);
-                if let Err(error) = &result {
-                    self.refuse_unless_gone(serial, error, || {
-                        format!("its PUs {} cannot be restored: {error}", task.original.to_set())
-                    });
-                    return None;
-                }
-                let restored = self.table.get_mut(serial)?;
-                restored.pinned = None;
-                let noted = restored.noted.take();
-                self.rolled_back(noted);
-                Some(task.id)
-            }
+            Verdict::Pin(pu) => self.pin(serial, thread, pu),
+            Verdict::Restore => self.restore(serial, &task),
             Verdict::Refuse(reason) => {
                 self.refuse(serial, reason.why);
                 None
             }
         }
+    }
+
+    /// Pins one task; returns its id if that succeeded.
+    fn pin(&mut self, serial: u64, thread: i32, pu: PuId) -> Option<TaskId> {
+        if let Err(why) = self.note_pin(serial, pu)? {
+            self.refuse(serial, why);
+            return None;
+        }
+        let result = CpuMask::single(pu).give_to(thread);
+        let task = self.table.get_mut(serial)?;
+        let Err(error) = result else {
+            task.pinned = Some(pu);
+            task.refused = None;
+            return Some(task.id);
+        };
+        if task.pinned.is_none() {
+            let noted = task.noted.take();
+            self.rolled_back(noted);
+        }
+        self.refuse_unless_gone(serial, &error, || match error.raw_os_error() {
+            Some(libc::EINVAL) => format!("PU {pu} is offline, or its cpuset does not allow it any more"),
+            _ => format!("it cannot be pinned on PU {pu}: {error}"),
+        });
+        None
+    }
+
+    /// Restores the original mask of one pinned task; returns its id if that succeeded.
+    fn restore(&mut self, serial: u64, task: &Task) -> Option<TaskId> {
+        if let Err(error) = task.original.give_to(task.id.thread) {
+            self.refuse_unless_gone(serial, &error, || {
+                format!("its PUs {} cannot be restored: {error}", task.original.to_set())
+            });
+            return None;
+        }
+        let restored = self.table.get_mut(serial)?;
+        restored.pinned = None;
+        let noted = restored.noted.take();
+        self.rolled_back(noted);
+        Some(task.id)
     }
 
     fn refuse_unless_gone(&mut self, serial: u64, error: &io::Error, why: impl FnOnce() -> String) {

@@ -4,7 +4,7 @@ use super::Watcher;
 use crate::affinity::CpuMask;
 use crate::counters::{CounterError, TaskCounters};
 pub(super) use crate::procfs::CpuTimeFile;
-use crate::procfs::{StatFile, ThreadStat};
+use crate::procfs::{Procfs, StatFile, ThreadStat};
 use pinfold_core::{HostNoteCode, HostSample, LeftAlone, PuId, PuSet, Sample, TaskId, TaskSample, TaskStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +75,39 @@ impl Reading {
         at.saturating_sub(self.worked) >= SLEEPS
     }
 
+    /// Updates the processor time; returns the share of the time since the last reading for which the task worked.
+    fn use_time(&mut self, used: Duration, at: Duration) -> Option<f64> {
+        let elapsed = at.saturating_sub(self.read);
+        let before = self.used.replace(used);
+        self.read = at;
+        let busy = before
+            .and_then(|before| used.checked_sub(before))
+            .filter(|_| !elapsed.is_zero())
+            .map(|used| used.as_secs_f64() / elapsed.as_secs_f64());
+        if busy.is_some_and(|busy| busy >= WORKS) {
+            self.worked = at;
+            self.has_worked = true;
+        }
+        busy
+    }
+
+    /// Reads the name and the PU. The file of a working task that is not pinned stays open.
+    fn update_state(&mut self, procfs: &Procfs, id: TaskId, pinned: Option<PuId>, at: Duration) {
+        if pinned.is_none() && self.stat.is_none() {
+            let file = procfs.open_stat(id.process, id.thread);
+            self.stat = file.filter(StatFile::may_stay_open);
+        }
+        let stat = match &self.stat {
+            Some(file) => file.read(),
+            None => procfs.stat(id.process, id.thread),
+        };
+        if let Some(stat) = stat {
+            self.last_pu = stat.last_pu;
+            self.name = stat.name;
+        }
+        self.looked_at = at;
+    }
+
     /// Whether a sleeping task has not been read since it fell asleep, or not for long.
     fn is_to_be_looked_at(&self, at: Duration) -> bool {
         self.looked_at < self.worked + SLEEPS || at.saturating_sub(self.looked_at) >= WAITED_FOR
@@ -123,17 +156,7 @@ impl Watcher {
             self.ended.push(id.thread);
             return None;
         };
-        let stretch = at.saturating_sub(reading.read);
-        let before = reading.used.replace(used);
-        reading.read = at;
-        let busy = before
-            .and_then(|before| used.checked_sub(before))
-            .filter(|_| !stretch.is_zero())
-            .map(|used| used.as_secs_f64() / stretch.as_secs_f64());
-        if busy.is_some_and(|busy| busy >= WORKS) {
-            reading.worked = at;
-            reading.has_worked = true;
-        }
+        let busy = reading.use_time(used, at);
         let sleeps = reading.sleeps(at);
         if sleeps && id.thread == id.process && reading.is_to_be_looked_at(at) {
             reading.looked_at = at;
@@ -153,19 +176,7 @@ impl Watcher {
             return None;
         }
         if pinned.is_none() || at.saturating_sub(reading.looked_at) >= STALE {
-            if pinned.is_none() && reading.stat.is_none() {
-                let file = self.procfs.open_stat(id.process, id.thread);
-                reading.stat = file.filter(StatFile::may_stay_open);
-            }
-            let stat = match &reading.stat {
-                Some(file) => file.read(),
-                None => self.procfs.stat(id.process, id.thread),
-            };
-            if let Some(stat) = stat {
-                reading.last_pu = stat.last_pu;
-                reading.name = stat.name;
-            }
-            reading.looked_at = at;
+            reading.update_state(&self.procfs, id, pinned, at);
         }
         self.open_counters(id);
         self.look_at_mask(id, at);
