@@ -338,6 +338,16 @@ fn pending(arguments: &Arguments, plan: &Plan, mut known: HashMap<Key, Outcome>)
     (pending, outcomes)
 }
 
+/// Completes the journal of an interrupted sweep, and reports where it is.
+fn say_kept(arguments: &Arguments, journal: &mut Journal, done: usize, total: usize) -> Result<()> {
+    journal.sync()?;
+    arguments.say(format!(
+        "{done} of {total} configurations are done and kept in {}: the same command goes on from there",
+        arguments.beside(".partial").display()
+    ));
+    Ok(())
+}
+
 /// Does all jobs whose outcome is not in `known`. The outcomes of all, in the order of the plan.
 fn simulate(
     arguments: &Arguments,
@@ -370,11 +380,7 @@ fn simulate(
     match end {
         Ok(End::Done) => {}
         Ok(End::Signal(signal)) => {
-            journal.sync()?;
-            arguments.say(format!(
-                "{done} of {total} configurations are done and kept in {}: the same command goes on from there",
-                arguments.beside(".partial").display()
-            ));
+            say_kept(arguments, journal, done, total)?;
             // Unfinished simulations of the workers are dropped.
             std::process::exit(128 + signal);
         }
