@@ -14,7 +14,7 @@ from typing import Any
 
 from pinfold.evaluation import plot
 from pinfold.evaluation.affinity_sweep import TRAINING_THREADS, commands, data_set
-from pinfold.evaluation.section import PINFOLD, Check, Section, checks_table
+from pinfold.evaluation.section import PINFOLD, Check, Section, checks_table, promises_of
 from pinfold.evaluation.weka import weka
 from pinfold.learn import hint_report
 from pinfold.learn.data_set import read
@@ -63,13 +63,13 @@ def autofinity(quick: bool) -> Section:
     PAGE.write_text(hint_report.page(evaluation), encoding="utf-8")
     tables = [checks_table(checks, "Targets:"), *hint_report.tables(evaluation), learners.table]
     data = {
-        "reduced": quick,
         "paper": PAPER,
         "checks": [asdict(check) for check in checks],
         **document(evaluation),
         **learners.data,
     }
-    return Section("autofinity", "AutoFinity's affinity hints", text, commands(), tables, data, plots)
+    title = "AutoFinity's affinity hints"
+    return Section("autofinity", title, text, commands(), tables, data, plots, promises_of(checks))
 
 
 ABOUT = """\

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from pinfold.evaluation.section import Section, Table, here
+from pinfold.evaluation.section import Promise, Section, Table, here
 
 SIGNS = {"<=": "≤", ">=": "≥"}
 
@@ -31,6 +31,11 @@ def costs(quick: bool) -> Section:
     machine = here()
     text = f"Measured on: {machine}. Ratios and differences are taken within one run; rates are this machine's."
     columns = ["cost", "measured", "unit", "promised", ""]
+    promises = [
+        Promise(one["name"], one["value"], one["unit"], f"{SIGNS[one['bound']]} {one['promise']}", one["held"])
+        for one in measured
+        if one["promise"] is not None
+    ]
     return Section(
-        "costs", "Costs", text, ["make bench"], [Table(columns, rows)], {"machine": machine, "costs": measured}
+        "costs", "Costs", text, ["make bench"], [Table(columns, rows)], {"costs": measured}, promises=promises
     )

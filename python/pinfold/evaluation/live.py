@@ -55,4 +55,4 @@ def live(quick: bool) -> Section:
     )
     commands = ["pinfold run " + " ".join(arguments) + f" -- target/workloads/stream --threads 2 --seconds {seconds}"]
     columns = ["workload", "metric", f"on {apart}", f"on {together}", "chosen", "over the worst"]
-    return Section("live", "Live runs", text, commands, [Table(columns, rows)], {"machine": machine, "runs": data})
+    return Section("live", "Live runs", text, commands, [Table(columns, rows)], {"runs": data})

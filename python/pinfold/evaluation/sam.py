@@ -22,7 +22,7 @@ from pinfold.evaluation.sam_limits import calibrated, scale, sensitivity
 from pinfold.evaluation.sam_mixes import mixes, mixes_checks, plot_mixes
 from pinfold.evaluation.sam_runs import RECORDINGS
 from pinfold.evaluation.sam_standalone import plot_speeds, standalone
-from pinfold.evaluation.section import Check, Part, Section, Table, checks_table, record, run_json
+from pinfold.evaluation.section import Check, Part, Section, Table, checks_table, promises_of, record, run_json
 
 MACHINE = "e5-2660v2x2"
 FREQUENCY = 2.2e9  # Clock of its cores, in hertz.
@@ -132,15 +132,18 @@ def sam(quick: bool) -> Section:
     alone, mixed = standalone(quick, thresholds), mixes(quick, thresholds)
     parts = [alone, mixed, abilities(quick, thresholds), sensitivity(quick, thresholds), scale(quick)]
     measured = thresholds_of(thresholds)
+    targets = mixes_checks(mixed.data)
+    mixes_table = checks_table(targets, "Targets of the mixes:")
     plots = [*figures.plots, plot_speeds(alone.data["standalone"]), plot_mixes(mixed.data["mixes"])]
     return Section(
         "sam",
         "SAM",
         "\n\n".join([figures.text, measured.text, *(part.text for part in parts)]),
         [*figures.commands, *(command for part in parts for command in part.commands)],
-        [*figures.tables, measured.table, alone.table, mixes_checks(mixed.data), *(part.table for part in parts[1:])],
+        [*figures.tables, measured.table, alone.table, mixes_table, *(part.table for part in parts[1:])],
         {**figures.data, **measured.data, **{key: value for part in parts for key, value in part.data.items()}},
         plots,
+        [*figures.promises, *measured.promises, *promises_of(targets)],
     )
 
 
@@ -165,7 +168,7 @@ def thresholds_of(file: Path) -> Part:
         "with 8 GB per package, probably had fewer."
     )
     data = {"thresholds": values, "threshold_checks": [asdict(check) for check in checks]}
-    return Part(data, checks_table(checks, "Thresholds:"), text, [])
+    return Part(data, checks_table(checks, "Thresholds:"), text, [], promises_of(checks))
 
 
 def microbenchmarks(quick: bool) -> Section:
@@ -318,7 +321,7 @@ def microbenchmarks(quick: bool) -> Section:
         "bandwidth": copied,
         "row_buffers_modelled": False,
     }
-    return Section("sam", "SAM's figures 1 and 2", text, commands, tables, data, plots)
+    return Section("sam", "SAM's figures 1 and 2", text, commands, tables, data, plots, promises_of(checks))
 
 
 def plot_gains(points: Sequence[dict[str, Any]]) -> Path:

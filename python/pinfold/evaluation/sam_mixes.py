@@ -11,10 +11,13 @@ from pinfold.evaluation import plot
 from pinfold.evaluation.sam_runs import MACHINE, Run, at_once, best_static, geometric_mean, linux, sam
 from pinfold.evaluation.sam_standalone import metrics
 from pinfold.evaluation.sam_workloads import ALL, MIXES, QUICK_MIXES, Application, mix
-from pinfold.evaluation.section import Check, Part, Table, checks_table
+from pinfold.evaluation.section import Check, Part, Table
 
 SEEDS = range(3)
 """Each is another order of task creation. For Linux the best counts, as in the paper; for SAM the median."""
+
+UNEXPECTED = 1.5
+"""A gain of more than this multiple of the paper's largest is unexpected and needs an explanation."""
 
 PAPER: dict[str, Any] = {"least_gain": 0.02, "most_gain": 0.36, "linux": (0.69, 0.87), "sam": (0.83, 0.96)}
 """Gains over Linux of all mixes; geometric means over all mixes of the worst and of the best application."""
@@ -119,8 +122,12 @@ def text(rows: Sequence[dict[str, Any]], means: Mapping[str, Sequence[float]]) -
     )
 
 
-def mixes_checks(data: Mapping[str, Any]) -> Table:
-    """Compare SAM's results with the targets."""
+def mixes_checks(data: Mapping[str, Any]) -> list[Check]:
+    """Compare SAM's results with the targets.
+
+    The largest gain is bounded on both sides: a gain far above the paper's says that a program is purer than real
+    ones, or that the scheduler in the model is worse.
+    """
     gains = [row["geomean_gain"] for row in data["mixes"]]
     means = data["fairness"]
     found = [
@@ -130,6 +137,13 @@ def mixes_checks(data: Mapping[str, Any]) -> Table:
             f"at least {PAPER['most_gain']:+.0%}",
             f"{max(gains):+.1%}",
             max(gains) >= PAPER["most_gain"],
+        ),
+        Check(
+            "largest gain, not far above the paper's",
+            f"{PAPER['most_gain']:+.0%}",
+            f"at most {UNEXPECTED * PAPER['most_gain']:+.0%}",
+            f"{max(gains):+.1%}",
+            max(gains) <= UNEXPECTED * PAPER["most_gain"],
         ),
         Check("least gain", f"{PAPER['least_gain']:+.0%}", "none below 0", f"{min(gains):+.1%}", min(gains) >= 0),
     ]
@@ -145,7 +159,7 @@ def mixes_checks(data: Mapping[str, Any]) -> Table:
                 ours >= paper,
             )
         )
-    return checks_table(found, "Targets of the mixes:")
+    return found
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:

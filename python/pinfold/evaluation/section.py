@@ -9,9 +9,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pinfold import tables
+
+if TYPE_CHECKING:
+    from pinfold.evaluation.provenance import Provenance
 
 PINFOLD = Path("target/release/pinfold")
 
@@ -41,6 +44,36 @@ class Check:
     must_be: str
     simulated: str
     holds: bool
+
+
+@dataclass
+class Promise:
+    """A figure that is asked for, as in ``target/bench.json``.
+
+    Attributes
+    ----------
+    name : str
+        The figure.
+    value : float or str or None
+        Its value; None if it could not be measured.
+    unit : str
+        The unit of the value; empty for a ratio and for text.
+    promise : str
+        The condition.
+    held : bool or None
+        Whether it holds; None if it could not be measured.
+    """
+
+    name: str
+    value: float | str | None
+    unit: str
+    promise: str
+    held: bool | None
+
+
+def promises_of(checks: Sequence[Check]) -> list[Promise]:
+    """Return the checks of a figure's shape as promises."""
+    return [Promise(check.what, check.simulated, "", check.must_be, check.holds) for check in checks]
 
 
 def checks_table(checks: Sequence[Check], caption: str) -> Table:
@@ -78,6 +111,8 @@ class Section:
         The content of the JSON file.
     plots : sequence of Path
         Pictures under ``docs/``.
+    promises : sequence of Promise
+        The figures that are asked for.
     """
 
     name: str
@@ -87,9 +122,10 @@ class Section:
     tables: Sequence[Table]
     data: dict[str, Any]
     plots: Sequence[Path] = field(default_factory=list)
+    promises: Sequence[Promise] = field(default_factory=list)
 
-    def markdown(self) -> str:
-        """Return the section as Markdown."""
+    def markdown(self, provenance: Provenance) -> str:
+        """Return the section as Markdown, with what made it."""
         lines = [f"## {self.title}", "", self.text, ""]
         lines += ["    " + command for command in self.commands]
         lines.append("")
@@ -97,6 +133,7 @@ class Section:
             lines += table.markdown()
         for plot in self.plots:
             lines += [f"![{plot.stem}]({plot.relative_to('docs')})", ""]
+        lines += [f"Made by commit {provenance.commit}, build {provenance.build}, on: {provenance.machine}.", ""]
         lines += [f"As JSON: `evaluation/{self.name}.json`.", ""]
         return "\n".join(lines)
 
@@ -115,12 +152,15 @@ class Part:
         The experiment and its results, as Markdown.
     commands : sequence of str
         Commands that make these figures.
+    promises : sequence of Promise
+        The figures that are asked for.
     """
 
     data: dict[str, Any]
     table: Table
     text: str
     commands: Sequence[str]
+    promises: Sequence[Promise] = field(default_factory=list)
 
 
 def output(command: Sequence[str]) -> str:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pinfold.evaluation.determinism import determinism
 from pinfold.evaluation.host import host
 from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
-from pinfold.evaluation.section import Part, Section
+from pinfold.evaluation.section import Part, Promise, Section
+
+#: Figures of the parts' data that are asked for, with the largest value or the least.
+MOST = {
+    "cachegrind_worst_percent": ("single-thread misses over cachegrind's, worst difference", "%", 3.0),
+    "host_median_time_error_percent": ("time of workloads on this machine, median error", "%", 12.0),
+    "host_median_error_percent": ("relative time of workloads on this machine, median error", "%", 7.0),
+}
+LEAST = {"host_order_agreement": ("share of pairs of placements in the order of this machine", "", 0.97)}
 
 PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, host)
 
@@ -17,7 +25,7 @@ PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, hos
 def validation(quick: bool) -> Section:
     """Run all checks."""
     parts = [make(quick) for make in PARTS]
-    data: dict[str, Any] = {"reduced": quick}
+    data: dict[str, Any] = {}
     for part in parts:
         data |= part.data
     return Section(
@@ -27,4 +35,17 @@ def validation(quick: bool) -> Section:
         [command for part in parts for command in part.commands],
         [part.table for part in parts],
         data,
+        promises=promises(data),
     )
+
+
+def promises(data: Mapping[str, Any]) -> list[Promise]:
+    """Compare the figures of all parts with what is asked for. A figure that a part could not measure is missing."""
+    found = []
+    for key, (name, unit, most) in MOST.items():
+        value = data.get(key)
+        found.append(Promise(name, value, unit, f"<= {most:g}", None if value is None else value <= most))
+    for key, (name, unit, least) in LEAST.items():
+        value = data.get(key)
+        found.append(Promise(name, value, unit, f">= {least:g}", None if value is None else value >= least))
+    return found

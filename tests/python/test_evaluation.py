@@ -1,0 +1,92 @@
+"""The evaluation says what made each figure, mixes no builds, can be interrupted, and names what is not reached."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pinfold.evaluation import __main__ as evaluation
+from pinfold.evaluation.provenance import Provenance
+from pinfold.evaluation.section import Check, Promise, Section, promises_of
+from pinfold.evaluation.validation import promises
+
+ONE = Provenance("c1", "b1", "this machine", reduced=False)
+OTHER = Provenance("c2", "b2", "this machine", reduced=False)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put two sections in the place of the real ones; return the names of those that are made."""
+    calls: list[str] = []
+
+    def section(name: str) -> evaluation.Make:
+        def make(quick: bool) -> Section:
+            calls.append(name)
+            broken = Promise(f"{name}'s figure", 2.0, "%", "<= 1", held=False)
+            missing = Promise("unmeasured", None, "", "<= 1", held=None)
+            kept = Promise("kept", 1.0, "", "<= 1", held=True)
+            return Section(name, name.upper(), "text", [], [], {"figure": 2}, promises=[broken, missing, kept])
+
+        return make
+
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "target/release").mkdir(parents=True)
+    (tmp_path / "target/release/pinfold").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(evaluation, "SECTIONS", {name: section(name) for name in ("one", "two")})
+    return calls
+
+
+def run(monkeypatch: pytest.MonkeyPatch, provenance: Provenance, *arguments: str) -> None:
+    monkeypatch.setattr(Provenance, "current", lambda root, *, reduced: provenance)
+    evaluation.main(arguments)
+
+
+def test_each_file_begins_with_what_made_it_and_has_its_promises(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(monkeypatch, ONE)
+    data = json.loads(Path("evaluation/one.json").read_text())
+    assert list(data) == ["commit", "build", "machine", "reduced", "promises", "figure"]
+    assert [promise["held"] for promise in data["promises"]] == [False, None, True]
+    assert "Made by commit c1, build b1, on: this machine." in Path("docs/evaluation.md").read_text()
+    said = capsys.readouterr().err
+    assert "4 figures are not what is asked for:" in said
+    assert "one: one's figure: 2.0%, asked for: <= 1" in said
+    assert "two: unmeasured: not measured, asked for: <= 1" in said
+
+
+def test_what_is_there_of_this_build_is_not_made_again_unless_it_is_named(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, ONE)
+    run(monkeypatch, ONE)
+    assert made == ["one", "two"]
+    run(monkeypatch, ONE, "two")
+    assert made == ["one", "two", "two"]
+
+
+def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_whole_run(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, ONE)
+    with pytest.raises(SystemExit, match=r"the sections two come from another build or machine, and"):
+        run(monkeypatch, OTHER, "one")
+    assert made == ["one", "two"]
+    run(monkeypatch, OTHER)
+    assert made == ["one", "two", "one", "two"]
+    builds = {json.loads(file.read_text())["build"] for file in Path("evaluation").glob("*.json")}
+    assert builds == {"b2"}
+    assert "b1" not in Path("docs/evaluation.md").read_text()
+
+
+def test_a_figure_that_was_not_measured_is_not_held() -> None:
+    (misses, *others) = promises({"cachegrind_worst_percent": 1.5})
+    assert (misses.value, misses.held) == (1.5, True)
+    assert all(one.value is None and one.held is None for one in others)
+    assert [one.held for one in promises({"host_order_agreement": 0.9})][-1] is False
+
+
+def test_a_check_is_a_promise() -> None:
+    (promise,) = promises_of([Check("gain", "+72%", "at least +72%", "+80%", True)])
+    assert (promise.name, promise.value, promise.promise, promise.held) == ("gain", "+80%", "at least +72%", True)
