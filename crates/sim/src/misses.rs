@@ -1,4 +1,4 @@
-//! How often the threads of a recording miss in caches of given geometries: which caches, and the counts of each thread.
+//! The misses of a recording's threads in caches of given geometries: which caches, and the counts of each thread.
 
 use crate::window::{Geometry, MissCounter, Misses, MissesError};
 use pinfold_core::{CacheType, Topology, digits};
@@ -6,7 +6,7 @@ use pinfold_trace::{Batch, Recording, Thread, TraceError};
 use serde::Serialize;
 use std::str::FromStr;
 
-/// What a thread counted in each level, nearest to the core first.
+/// The counts of a thread in each level, nearest to the core first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadMisses {
     /// The thread's number in the recording.

@@ -198,7 +198,7 @@ fn spread_text(spread: Option<f64>) -> String {
     spread.map_or_else(String::new, |spread| format!(", spread {:.1} %", spread * 100.0))
 }
 
-/// A time in the unit that fits it.
+/// A time in a suitable unit.
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1.0 {
@@ -259,7 +259,7 @@ fn significant(value: f64) -> String {
     format!("{scaled:.decimals$}{suffix}")
 }
 
-/// The gain of a rate over another: in percent, or as a factor where that is large.
+/// The gain of a rate over another: in percent, or as a factor where it is large.
 fn gain(share: f64, other: &str) -> String {
     if share < 9.0 {
         format!("{:+.1} % over {other}", share * 100.0)

@@ -1,4 +1,4 @@
-//! A machine model as text: its numbers with their sources, and simulated figures beside published ones.
+//! A machine model as text: its numbers with their sources, and simulated figures compared with published ones.
 
 use pinfold_core::summary;
 use pinfold_sim::microbenchmarks::{Comparison, none_found};
@@ -67,7 +67,7 @@ fn collect(key: &str, value: &Value, found: &mut Vec<Number>) {
     }
 }
 
-/// A value for a person: a latency with its unit, a list as words.
+/// A value for a reader: a latency with its unit, a list as words.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(word) => word.clone(),
@@ -81,7 +81,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// All numbers of a model with their sources, and what was published of the machine.
+/// All numbers of a model with their sources, and the published figures of the machine.
 pub fn page(model: &Model) -> Result<String, serde_json::Error> {
     let numbers = numbers(model)?;
     let mut text = format!(
@@ -106,7 +106,7 @@ pub fn page(model: &Model) -> Result<String, serde_json::Error> {
     Ok(text)
 }
 
-/// The published figures of a model, and the groups of which none was found.
+/// The published figures of a model, and the groups without any figure.
 fn published(model: &Model) -> String {
     let mut text = "\nPublished of it:\n".to_owned();
     for published in &model.published {
@@ -125,7 +125,7 @@ fn published(model: &Model) -> String {
     text
 }
 
-/// What a figure calibrates, in brackets.
+/// The numbers that a figure calibrates, in brackets.
 fn origin(published: &Published) -> String {
     if published.calibrates.is_empty() {
         String::new()
@@ -142,7 +142,7 @@ fn show(measure: Measure, value: f64) -> String {
     }
 }
 
-/// The figures that microbenchmarks gave, beside the published ones.
+/// The figures of microbenchmarks, compared with the published ones.
 pub fn comparison(comparison: &Comparison<'_>) -> String {
     let model = comparison.model;
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! What a recording holds, as tables: threads, regions and areas, metrics, cache misses.
+//! The content of a recording, as tables: threads, regions and areas, metrics, cache misses.
 
 use pinfold_sim::misses::ThreadMisses;
 use pinfold_sim::window::Geometry;

@@ -1,24 +1,24 @@
-//! A topology as lines for a person.
+//! A topology as lines of text.
 //!
 //! 1. Every object gets a shape: its kind, its cache, its kind of core, the number of nodes attached to it and the
 //!    shapes of its children. Equal shapes look alike up to the numbers.
-//! 2. An object is *foldable* when it is the same all the way down (every object's children have one shape), holds at
-//!    most one last-level-cache domain, and no node is attached below its first branching.
-//! 3. The tree is drawn from the machine down. Neighbouring foldable siblings of one shape become one heading, such
-//!    as `12 × L3 32 MiB, each 8 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs`, and one entry for each with its nodes and
-//!    PUs. Anything else gets a line of its own, together with its only child where it has but one.
+//! 2. An object is *foldable* when all its descendants are alike (every object's children have one shape), it contains
+//!    at most one last-level-cache domain, and no node is attached below its first branching.
+//! 3. The tree is drawn from the machine down. Neighbouring foldable siblings of one shape become one heading, such as
+//!    `12 × L3 32 MiB, each 8 cores (L2 1 MiB, L1d 32 KiB) of 2 PUs`, and one entry for each with its nodes and PUs.
+//!    Any other object has its own line, together with its child if it has only one.
 //!
-//! So every last-level-cache domain and every NUMA node appears with its own PUs, and what is smaller only where it is
-//! unlike its neighbours.
+//! So every last-level-cache domain and every NUMA node is shown with its own PUs, and smaller objects only where they
+//! differ from their neighbours.
 
 use pinfold_core::{CacheType, Distances, NumaNode, ObjectId, ObjectKind, PuSet, Topology, size_text, summary};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Lines are kept to this many columns where they can be broken.
+/// Lines are limited to this number of columns where they can be broken.
 const WIDTH: usize = 100;
 
-/// The summary, the tree, and where there are any the kinds of cores and the distances.
+/// The summary, the tree, and the kinds of cores and the distances where there are any.
 pub fn page(topology: &Topology) -> String {
     let mut text = format!("{}\n\n{}", summary(topology), tree(topology));
     if !topology.core_kinds().is_empty() {
@@ -79,7 +79,7 @@ fn tree(topology: &Topology) -> String {
     drawing.text()
 }
 
-/// Part of a drawing, and how far it is indented.
+/// A part of a drawing with its indentation.
 enum Block {
     /// One line, broken where it is too long.
     Line(String, usize),
@@ -87,7 +87,7 @@ enum Block {
     Entries(Vec<String>, usize),
 }
 
-/// What the tree looks like, by object, and what is drawn so far.
+/// The tree's shapes, by object, and the parts that are already drawn.
 struct Drawing<'a> {
     topology: &'a Topology,
     shapes: Vec<usize>,
@@ -113,7 +113,7 @@ impl<'a> Drawing<'a> {
         let mut alike = vec![true; objects.len()];
         let mut nodes_below = vec![false; objects.len()];
         let mut nodes_below_branch = vec![false; objects.len()];
-        // Children come after their parents, so backwards they are known first.
+        // Children come after their parents, so in reverse order they are known first.
         for (index, object) in objects.iter().enumerate().rev() {
             let children: Vec<usize> = object.children.iter().map(|child| child.0).collect();
             let child_shapes: Vec<usize> = children.iter().map(|&child| shapes[child]).collect();
@@ -164,7 +164,7 @@ impl<'a> Drawing<'a> {
         self.foldable[one.0] && self.shapes[one.0] == self.shapes[next.0]
     }
 
-    /// Draws an object that cannot be folded, and what is in it.
+    /// Draws an object that cannot be folded, and its descendants.
     fn object(&mut self, mut id: ObjectId, indent: usize) {
         let mut labels = vec![];
         let mut nodes = vec![];
@@ -194,7 +194,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Draws foldable siblings of one shape after the title of what encloses them, which may be empty.
+    /// Draws foldable siblings of one shape after the title of the enclosing objects, which may be empty.
     fn run(&mut self, title: String, run: &[ObjectId], indent: usize) {
         let parts = self.parts(run[0]);
         let mut heading: Vec<String> = vec![];
@@ -203,7 +203,7 @@ impl<'a> Drawing<'a> {
             heading.push(title);
         }
         if let [only] = run {
-            // The first part is this very object: it is called by its number, and its nodes come along.
+            // The first part is this object: its entry has its number and its nodes.
             heading.extend(parts[0].names(self));
             heading.extend(self.chain(*only).iter().flat_map(|&id| self.nodes(id)));
             rest = &parts[1..];
@@ -229,7 +229,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// One of several folded siblings: its number where that says something, its nodes and its PUs.
+    /// One of several folded siblings: its number where it has a meaning, its nodes and its PUs.
     fn entry(&self, id: ObjectId) -> String {
         let object = self.topology.object(id);
         let number = match object.kind {
@@ -246,7 +246,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The object and what is below it up to the first branching.
+    /// The object and its descendants up to the first branching.
     fn chain(&self, id: ObjectId) -> Vec<ObjectId> {
         let mut chain = vec![id];
         let mut here = id;
@@ -257,8 +257,8 @@ impl<'a> Drawing<'a> {
         chain
     }
 
-    /// The levels of a foldable object, those that a person sees as one thing together: a core with its own caches,
-    /// a package with the cache that all of it shares.
+    /// The levels of a foldable object, in groups that form one unit for a reader: a core with its own caches, a
+    /// package with the cache that all its cores share.
     fn parts(&self, id: ObjectId) -> Vec<Part> {
         let mut parts: Vec<Part> = vec![];
         let mut here = id;
@@ -267,7 +267,7 @@ impl<'a> Drawing<'a> {
             let chain = self.chain(here);
             let last = *chain.last().expect("a chain has its first object");
             let kind = |id: &ObjectId| self.topology.object(*id).kind;
-            // Caches go with the core of the same chain, and else with what encloses them.
+            // Caches belong to the core of the same chain, and otherwise to the enclosing object.
             let split = match chain.iter().position(|id| kind(id) == ObjectKind::Core) {
                 Some(_) => chain
                     .iter()
@@ -297,7 +297,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// What an object is called; nothing for the machine.
+    /// The name of an object; `None` for the machine.
     fn label(&self, id: ObjectId) -> Option<String> {
         let name = self.noun(id)?;
         let object = self.topology.object(id);
@@ -307,7 +307,7 @@ impl<'a> Drawing<'a> {
         })
     }
 
-    /// What objects like this one are called; nothing for the machine.
+    /// The common name of objects like this one; `None` for the machine.
     fn noun(&self, id: ObjectId) -> Option<String> {
         let object = self.topology.object(id);
         let name = match object.kind {
@@ -334,7 +334,7 @@ impl<'a> Drawing<'a> {
         Some(name.to_owned())
     }
 
-    /// The nodes attached to an object, with what is known of them; those that are not allowed in brackets.
+    /// The nodes attached to an object, with their memory. Nodes that are not allowed are in brackets.
     fn nodes(&self, id: ObjectId) -> Vec<String> {
         let nodes = self.attached.get(&id).map_or(&[][..], Vec::as_slice);
         nodes
@@ -357,7 +357,7 @@ impl<'a> Drawing<'a> {
             .collect()
     }
 
-    /// A list of PUs, those that are not allowed in brackets.
+    /// A list of PUs. Those that are not allowed are in brackets.
     fn pus(&self, pus: &PuSet) -> String {
         let allowed = pus.intersection(self.topology.allowed_pus());
         let others = pus.difference(&allowed);
@@ -369,14 +369,14 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Adds a heading, with a capital where it begins.
+    /// Adds a heading with a capital first letter.
     fn heading(&mut self, text: &str, indent: usize) {
         let mut letters = text.chars();
         let capital: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
         self.blocks.push(Block::Line(capital + letters.as_str(), indent));
     }
 
-    /// What was drawn, the entries of all headings in columns of one width.
+    /// The drawn text, with the entries of all headings in columns of one width.
     fn text(&self) -> String {
         const GAP: usize = 3;
         let entries = self.blocks.iter().flat_map(|block| match block {
@@ -422,15 +422,14 @@ fn broken(text: &str, indent: usize) -> String {
     lines + &line + "\n"
 }
 
-/// Objects of a chain that a person sees as one thing, and how many such there are in what encloses them.
+/// Objects of a chain that form one unit for a reader, and their number in the enclosing object.
 struct Part {
     count: usize,
     objects: Vec<ObjectId>,
 }
 
 impl Part {
-    /// The object that the part is called after, and what else is in it. A core's PU goes without saying where it is
-    /// the only one.
+    /// The object that names the part, and the other objects in it. A core's only PU is not mentioned.
     fn noun(&self, drawing: &Drawing<'_>) -> (ObjectId, Vec<String>) {
         let kind = |id: &ObjectId| drawing.topology.object(*id).kind;
         let named = self
@@ -480,15 +479,15 @@ fn with(noun: String, others: &[String]) -> String {
     }
 }
 
-/// How many columns a text takes; what is drawn here has no wide characters.
+/// The number of columns of a text. The drawing has no wide characters.
 fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A CPU list in which PUs at a regular distance are written with a stride (`0-44:4`), which `taskset` and `PuSet`
-/// understand too.
+/// A CPU list in which PUs at a regular distance are written with a stride (`0-44:4`), which `taskset` and `PuSet` also
+/// accept.
 fn list(pus: &PuSet) -> String {
-    /// Fewer PUs than this are as easily written one by one.
+    /// Fewer PUs than this are written one by one.
     const SHORTEST: usize = 4;
     let numbers: Vec<u32> = pus.iter().map(|pu| pu.0).collect();
     let mut parts = vec![];

@@ -1,4 +1,4 @@
-//! Every microbenchmark of a machine model, beside what was published of the machine.
+//! Every microbenchmark of a machine model, compared with the published figures of the machine.
 
 use super::{Row, measure, measures};
 use crate::model::{Measure, Model, Published, Target};
@@ -18,14 +18,14 @@ pub struct MeasureError {
     source: WindowError,
 }
 
-/// All microbenchmarks of a machine, beside the published figures.
+/// All microbenchmarks of a machine, compared with the published figures.
 #[derive(Clone, Debug)]
 pub struct Comparison<'a> {
     /// The machine.
     pub model: &'a Model,
-    /// The figures. A measure of which several figures were published has several rows.
+    /// The figures. A measure with several published figures has several rows.
     pub rows: Vec<Row<'a>>,
-    /// The groups of measures of which no figure was found.
+    /// The groups of measures without any figure.
     pub none_found: Vec<&'static str>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Comparison<'a> {
 
 /// The result of each measure, in the order of the measures.
 fn simulated(model: &Model, measures: &[Measure]) -> Vec<Result<f64, WindowError>> {
-    // The long ones, bandwidths, are last in the list: they begin first.
+    // The long ones, bandwidths, are last in the list. They begin first.
     let left = Mutex::new((0..measures.len()).collect::<Vec<_>>());
     let done = Mutex::new(vec![]);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -84,7 +84,7 @@ fn simulated(model: &Model, measures: &[Measure]) -> Vec<Result<f64, WindowError
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The group of a measure. A model of which no figure of a group was published has not been compared in full.
+/// The group of a measure. The comparison of a model is incomplete while a group has no figure.
 fn group(measure: Measure) -> Option<&'static str> {
     match measure {
         Measure::Latency(Target::LocalMemory) => Some("idle latency of local memory"),
@@ -97,7 +97,7 @@ fn group(measure: Measure) -> Option<&'static str> {
     }
 }
 
-/// The groups of measures that the machine has and of which no figure was found.
+/// The groups of measures that the machine has and for which no figure was found.
 pub fn none_found(model: &Model) -> Vec<&'static str> {
     let found: Vec<&str> = model.published.iter().filter_map(|one| group(one.measure)).collect();
     let mut missing: Vec<&str> = measures(model).into_iter().filter_map(group).collect();
