@@ -88,10 +88,10 @@ def learning(pinfold: Pinfold, tmp_path: Path) -> Learning:
 
 def test_a_run_starts_with_the_result_of_the_one_before(learning: Learning) -> None:
     rules = ("--rules", str(learning.rules))
-    first, told = learning.run(*rules)
+    first, printed = learning.run(*rules)
     assert [sample["says"] for sample in first["samples"]] == ["slp", None]
     assert first["chosen"]["pus"] == [0, 1]
-    assert "the sample asks for slp: rule 1 of 1 says slp: event:l3_misses >= 90000" in told
+    assert "the sample asks for slp: rule 1 of 1 says slp: event:l3_misses >= 90000" in printed
     second, _ = learning.run(*rules)
     assert len(second["candidates"]) == 1
     assert second["candidates"][0]["pus"] == [0, 1]
@@ -122,9 +122,9 @@ def test_a_hint_of_other_rules_is_dropped(learning: Learning) -> None:
 def test_a_change_that_was_rolled_back_is_stored(learning: Learning) -> None:
     learning.script.write_text(SHARERS.replace("rate = 150.0", "rate = 50.0"))
     rules = ("--rules", str(learning.rules))
-    first, told = learning.run(*rules)
+    first, printed = learning.run(*rules)
     assert first["chosen"]["candidate"] == 0
-    assert "was rolled back" in told
+    assert "was rolled back" in printed
     second, _ = learning.run(*rules)
     assert second["candidates"][0]["pus"] == [0, 4]
     assert "faster with it than with what the rules said" in second["candidates_why"]
@@ -150,9 +150,9 @@ def test_a_program_is_observed_unpinned_by_default(learning: Learning) -> None:
 def test_a_program_without_a_faster_hint_stays_unpinned_in_the_next_run(learning: Learning) -> None:
     learning.script.write_text(SHARERS.replace("rate = 150.0", "rate = 100.0"))
     rules = ("--rules", str(learning.rules))
-    first, told = learning.run(*rules, observe="unpinned")
+    first, printed = learning.run(*rules, observe="unpinned")
     assert first["chosen"]["pus"] is None
-    assert "nothing is pinned" in told
+    assert "nothing is pinned" in printed
     second, _ = learning.run(*rules, observe="unpinned")
     assert [candidate["pus"] for candidate in second["candidates"]] == [None]
     assert "an earlier run was not faster with what the rules said" in second["candidates_why"]
@@ -176,8 +176,8 @@ def test_where_to_observe_is_checked(learning: Learning, options: list[str], sta
 
 
 def test_without_rules_a_program_is_observed_and_stays(learning: Learning) -> None:
-    record, told = learning.run()
-    assert "There are no learned rules" in told
+    record, printed = learning.run()
+    assert "There are no learned rules" in printed
     assert record["chosen"]["pus"] == [0, 4]
     assert record["samples"][0]["says"] is None
     assert json.loads(learning.db_command("export").stdout)[0]["choices"] == []
@@ -214,8 +214,8 @@ def test_a_damaged_database_is_renamed_and_the_program_runs(learning: Learning) 
     content = bytearray(learning.db.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)
     learning.db.write_bytes(content)
-    _, told = learning.run("--rules", str(learning.rules))
-    assert "was damaged" in told
+    _, printed = learning.run("--rules", str(learning.rules))
+    assert "was damaged" in printed
     assert (learning.db.parent / "behaviour.db.damaged-1").exists()
 
 
@@ -249,10 +249,10 @@ def test_rules_are_learned_again_when_the_database_has_grown(learning: Learning)
     observe_sharing_and_streaming(learning)
     learning.db_command("rebuild")
     before = (learning.db.parent / "behaviour.hints.json").stat().st_mtime_ns
-    _, told = learning.run("--rebuild", "500")
-    assert "New rules" not in told
-    _, told = learning.run("--rebuild", "1%")
-    assert "New rules: " in told
+    _, printed = learning.run("--rebuild", "500")
+    assert "New rules" not in printed
+    _, printed = learning.run("--rebuild", "1%")
+    assert "New rules: " in printed
     assert (learning.db.parent / "behaviour.hints.json").stat().st_mtime_ns > before
 
 
@@ -287,8 +287,8 @@ def test_rules_for_another_machines_counters_are_named(learning: Learning) -> No
     other["metrics"][0]["name"] = "event:PROBE:HIT"
     other["rules"][0]["conditions"][0]["metric"] = "event:PROBE:HIT"
     learning.rules.write_text(json.dumps(other))
-    record, told = learning.run("--rules", str(learning.rules))
-    assert "The rules look at event:PROBE:HIT, which is not counted here; they were made for opteron-6164x4" in told
+    record, printed = learning.run("--rules", str(learning.rules))
+    assert "The rules look at event:PROBE:HIT, which is not counted here; they were made for opteron-6164x4" in printed
     assert record["samples"][0]["says"] == "SLP"
     assert "which is missing" in record["samples"][0]["why"]
 

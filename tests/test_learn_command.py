@@ -67,13 +67,13 @@ def test_hints_are_evaluated_from_a_sweep(binary: Path, data: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert "variant 1 of" in done.stderr
     assert done.stdout.startswith("Simulated on opteron-6164x4: 4 programs, 4 cases")
-    told = json.loads(figures.read_text())
-    assert told["simulated"] is True
-    assert 0 < told["oracle_ratio"] <= 1
-    assert told["interesting_within_1_percent"] <= told["interesting_cases"] <= len(PROGRAMS)
-    assert {one["program"] for one in told["judgements"]} == set(PROGRAMS)
-    best = next(one for one in told["variants"] if one["name"] == "best hint of each program")
-    assert all(one["oracle_ratio"] <= best["oracle_ratio"] for one in told["variants"])
+    document = json.loads(figures.read_text())
+    assert document["simulated"] is True
+    assert 0 < document["oracle_ratio"] <= 1
+    assert document["interesting_within_1_percent"] <= document["interesting_cases"] <= len(PROGRAMS)
+    assert {one["program"] for one in document["judgements"]} == set(PROGRAMS)
+    best = next(one for one in document["variants"] if one["name"] == "best hint of each program")
+    assert all(one["oracle_ratio"] <= best["oracle_ratio"] for one in document["variants"])
     page = report.read_text()
     assert page.count("<svg") == 4
     # The page loads nothing else.

@@ -24,7 +24,7 @@ def test_a_signal_to_pinfold_reaches_the_program_once(
     assert process.stdout.readline().startswith("ready")
     process.send_signal(number)
     assert process.stdout.readline() == f"signal {number.value}\n"
-    # Whatever of the first was still under way would arrive before this.
+    # A pending first signal would arrive before this one.
     process.send_signal(signal.SIGUSR2)
     out, _ = process.communicate(timeout=PATIENCE)
     assert out == f"signal {signal.SIGUSR2.value}\n"

@@ -1,2 +1,2 @@
 def heartbeat() -> None:
-    """Tell pinfold that one unit of work is done. Without pinfold this does nothing."""
+    """Report to pinfold that one unit of work is done. Without pinfold this does nothing."""

@@ -1,4 +1,4 @@
-"""Data sets say the same however their rows are split into files."""
+"""Data sets have the same content for every split of their rows into files."""
 
 import json
 from pathlib import Path

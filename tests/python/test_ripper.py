@@ -146,14 +146,14 @@ def test_the_search_finds_the_same_as_a_test_of_every_condition(seed: int) -> No
     ]
     # A condition that every present value fulfils only says that there is a value; the search leaves it out.
     present = everything.codes[:, rows] < everything.levels.missing_code[:, None]
-    told = [
+    separating = [
         condition
         for condition in conditions
         if not np.array_equal(everything.covers(condition, rows), present[condition.feature])
     ]
     found = Search(40).best(everything, rows, positive, np.zeros(4, dtype=bool))
     assert found is not None
-    assert found.gain == pytest.approx(max(map(gain, told)))
+    assert found.gain == pytest.approx(max(map(gain, separating)))
     assert found.gain == pytest.approx(gain(found.condition))
     assert found.positives == np.count_nonzero(everything.covers(found.condition, rows) & positive)
 

@@ -57,18 +57,22 @@ def ask(class_path: str, passes: int, repetitions: dict[str, int]) -> dict[str, 
                 drawn[data_set] = ["".join(map(str, folds(data, seed))) for seed in range(repetitions[data_set])]
                 (folder / f"{data_set}.folds").write_text("\n".join(drawn[data_set]) + "\n")
         subprocess.run(["java", "-cp", class_path, "WekaReference", folder, str(passes)], check=True)
-        told: dict[str, Any] = json.loads((folder / "answer.json").read_text())
+        answer: dict[str, Any] = json.loads((folder / "answer.json").read_text())
     for data_set, folds_of_set in drawn.items():
-        told["data"][data_set]["jrip"]["folds"] = folds_of_set
-    return told
+        answer["data"][data_set]["jrip"]["folds"] = folds_of_set
+    return answer
 
 
 def write(class_path: str) -> None:
     """Write the reference."""
-    told = ask(class_path, 1, REPETITIONS)
+    answer = ask(class_path, 1, REPETITIONS)
     for data_set in COMPARED:
-        del told["data"][data_set]["jrip"]["seconds"]
-    reference = {"made_by": "scripts/weka", **told, "data": {data_set: told["data"][data_set] for data_set in LOADERS}}
+        del answer["data"][data_set]["jrip"]["seconds"]
+    reference = {
+        "made_by": "scripts/weka",
+        **answer,
+        "data": {data_set: answer["data"][data_set] for data_set in LOADERS},
+    }
     OUTPUT.parent.mkdir(exist_ok=True)
     # A list of numbers on one line.
     text = re.sub(r"\[[\d\s,]*\]", lambda numbers: re.sub(r"\s+", "", numbers[0]), json.dumps(reference, indent=1))
@@ -77,11 +81,11 @@ def write(class_path: str) -> None:
 
 def measure(class_path: str) -> None:
     """Print the seconds of ten fits of each data set, for both learners: the first time, and the shortest."""
-    told = ask(class_path, PASSES, dict.fromkeys(COMPARED, 1))["data"]
+    answer = ask(class_path, PASSES, dict.fromkeys(COMPARED, 1))["data"]
     columns = ("JRip, first", "fastest", "ours, first", "fastest")
     print(f"{'seconds of ten fits':20}" + "".join(f"{column:>14}" for column in columns))
     for data_set in COMPARED:
-        jrip, ours = told[data_set]["jrip"]["seconds"], [_seconds(LOADERS[data_set]()) for _ in range(PASSES)]
+        jrip, ours = answer[data_set]["jrip"]["seconds"], [_seconds(LOADERS[data_set]()) for _ in range(PASSES)]
         times = (jrip[0], min(jrip), ours[0], min(ours))
         print(f"{data_set:20}" + "".join(f"{seconds:14.3f}" for seconds in times))
 

@@ -96,7 +96,7 @@ static void transform_row(struct complex *row, uint64_t side, const struct compl
     }
 }
 
-/* Element `j` after so many transforms. */
+/* Element `j` after `transforms` transforms. */
 static struct complex exact(uint64_t j, uint64_t side, uint64_t transforms)
 {
     const uint64_t length = side * side;

@@ -64,7 +64,7 @@ static void insert(struct slot *slots, unsigned bits, uint64_t key, uint64_t val
         if (atomic_load_explicit(&slots[i].key, memory_order_relaxed) == EMPTY &&
             atomic_compare_exchange_strong_explicit(&slots[i].key, &empty, key, memory_order_relaxed,
                                                     memory_order_relaxed)) {
-            slots[i].value = value; /* nobody looks before the barrier */
+            slots[i].value = value; /* no thread reads it before the barrier */
             return;
         }
     }

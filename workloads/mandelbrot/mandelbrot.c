@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     if (first_wrong < side * side)
         workload_wrong(&run, "the point (%" PRIu64 ", %" PRIu64 ") of the image cannot take %" PRIu32 " steps",
                        first_wrong % side, first_wrong / side, image[first_wrong]);
-    /* The steps of the last iteration stand for all. */
+    /* All iterations count as many steps as the last one. */
     workload_report(&run, 1e-6 * (double)steps * (double)run.iterations, "million steps", sum);
     free(image);
     return EXIT_SUCCESS;

@@ -37,7 +37,7 @@ static const struct workload random_access = {
     .modes = modes,
 };
 
-/* So many reads make an iteration, unless the table is smaller. */
+/* The number of reads of an iteration, unless the table is smaller. */
 #define LONGEST_STRETCH (UINT64_C(1) << 18)
 
 /* Reads the steps `begin` to `end` of the cycle; returns the sum of what they lead to. */

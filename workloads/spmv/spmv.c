@@ -23,7 +23,7 @@
 static const uint8_t row_lengths[8] = {4, 28, 12, 20, 8, 24, 15, 17};
 #define MEAN_LENGTH 16
 
-/* Half of the entries lie at most so many columns after the diagonal. */
+/* Half of the entries are at most this number of columns after the diagonal. */
 #define BAND 128
 
 #define EIGENVALUE 3

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         sine[i] = sin(pi * h * (double)i);
     sine[0] = sine[side - 1] = 0;
 
-    /* The first and last row never change; whoever has the row beside them touches them first. */
+    /* The first and last row never change; the thread of the next row touches them first. */
 #pragma omp parallel for schedule(static)
     for (uint64_t row = 1; row < side - 1; row++) {
         const uint64_t first = row == 1 ? 0 : row;

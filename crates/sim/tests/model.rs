@@ -126,7 +126,11 @@ fn siblings_are_numbered_last_and_share_a_core() {
 fn the_ring_of_the_e5_4650_has_an_opposite_package_two_links_away() {
     let routes = builtin("e5-4650x4").unwrap().routes();
     assert_eq!(
-        (routes.way(0, 1).len(), routes.way(0, 2).len(), routes.way(0, 3).len()),
+        (
+            routes.route(0, 1).len(),
+            routes.route(0, 2).len(),
+            routes.route(0, 3).len()
+        ),
         (1, 2, 1)
     );
     assert!((routes.latency(0, 2) - 2.0 * routes.latency(0, 1)).abs() < 1e-6);

@@ -39,7 +39,7 @@ pub struct Row {
     pub command: String,
     /// The identity of the recording or the binary.
     pub recording: String,
-    /// How much of the program the row stands for.
+    /// How much of the program the row represents.
     pub window: WindowColumns,
     /// By metric of the data set; `None` where it is not available.
     pub metrics: Vec<Option<f64>>,
@@ -54,7 +54,7 @@ pub struct WindowColumns {
     pub footprint_bytes: Option<u64>,
     /// All last-level caches of the machine together.
     pub llc_bytes: Option<u64>,
-    /// Whether the window stands for the program ([`pinfold_sim::Coverage::is_enough`]); `None` where it is not known.
+    /// Whether the window represents the program ([`pinfold_sim::Coverage::is_enough`]); `None` where it is not known.
     pub covers: Option<bool>,
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// What a user can do where nothing can be measured.
-const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.md), name a function that stands for progress by \
+const REMEDY: &str = "Remedy: report heartbeats from the program (docs/metrics.md), name a function that shows progress by \
                       --metric uprobe:SYMBOL, or pin without measuring by --policy fixed";
 
 /// Puts the findings of one run into words.

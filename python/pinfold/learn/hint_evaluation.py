@@ -82,13 +82,13 @@ class Evaluation:
         )
 
 
-def evaluate(data: DataSet, threads: int, tell: Callable[[str], None]) -> Evaluation:
+def evaluate(data: DataSet, threads: int, progress: Callable[[str], None]) -> Evaluation:
     """Judge all variants.
 
     Args:
         data: with all metrics.
         threads: the number of threads of the training cases.
-        tell: receives progress messages.
+        progress: receives progress messages.
 
     Raises:
         ValueError: if the data set is too small for learning; the message says what is missing.
@@ -99,7 +99,7 @@ def evaluate(data: DataSet, threads: int, tell: Callable[[str], None]) -> Evalua
     views = {view: data.seen(view) for view in {variant.view for variant in all_variants}}
     judged = []
     for number, variant in enumerate(all_variants, 1):
-        tell(f"variant {number} of {len(all_variants)}: {variant.group}, {variant.name}")
+        progress(f"variant {number} of {len(all_variants)}: {variant.group}, {variant.name}")
         judgements = leave_one_program_out(views[variant.view].cases, variant.learn, threads)
         judged.append(Judged(variant, judgements, score(judgements, threads)))
     policies = {}

@@ -24,12 +24,12 @@ def _read(asked: argparse.Namespace) -> DataSet:
     return data_set.read(asked.data, find_binary(), asked.machine, getattr(asked, "incomplete", False))
 
 
-def _teller(asked: argparse.Namespace) -> Callable[[str], None]:
-    def tell(text: str) -> None:
+def _printer(asked: argparse.Namespace) -> Callable[[str], None]:
+    def show(text: str) -> None:
         if not asked.quiet:
             print(f"pinfold learn: {text}", file=sys.stderr)
 
-    return tell
+    return show
 
 
 def train_hints(asked: argparse.Namespace) -> None:
@@ -50,14 +50,14 @@ def train_hints(asked: argparse.Namespace) -> None:
     )
     write_rule_policy(asked.output, policy.rules, data.metrics, trained)
     names = [metric.name for metric in data.metrics]
-    tell = _teller(asked)
+    show = _printer(asked)
     for rule in policy.rules:
-        tell(rule.text(names))
+        show(rule.text(names))
 
 
 def evaluate_hints(asked: argparse.Namespace) -> None:
     """Judge policies, and write and print the figures."""
-    evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, _teller(asked))
+    evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, _printer(asked))
     if asked.json:
         text = json.dumps(hint_evaluation.document(evaluation), indent=2, ensure_ascii=False, allow_nan=False)
         asked.json.write_text(text + "\n", encoding="utf-8")

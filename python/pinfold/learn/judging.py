@@ -168,7 +168,7 @@ def _labels(programs: Sequence[Program]) -> dict[Program, str]:
     machines = {program.machine for program in programs}
     labels = {}
     for name in {program.name for program in programs}:
-        telling = _telling({words[program] for program in programs if program.name == name})
+        telling = _distinguishing({words[program] for program in programs if program.name == name})
         for program in programs:
             if program.name == name:
                 kept = (words[program][place] for place in telling if place < len(words[program]))
@@ -186,13 +186,13 @@ def _without_threads(command: str) -> list[str]:
     return words
 
 
-def _telling(variants: Collection[tuple[str, ...]]) -> tuple[int, ...]:
+def _distinguishing(variants: Collection[tuple[str, ...]]) -> tuple[int, ...]:
     """Return the positions of the fewest arguments that distinguish the variants of a program."""
     places = range(max(map(len, variants)))
     for number in range(len(places) + 1):
         for chosen in itertools.combinations(places, number):
-            told = {tuple(words[place] if place < len(words) else None for place in chosen) for words in variants}
-            if len(told) == len(variants):
+            shown = {tuple(words[place] if place < len(words) else None for place in chosen) for words in variants}
+            if len(shown) == len(variants):
                 return chosen
     return tuple(places)
 

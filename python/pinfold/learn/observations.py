@@ -95,7 +95,7 @@ def read_table(files: Sequence[Path]) -> pyarrow.Table:
 
 
 def covered(table: pyarrow.Table) -> pyarrow.Table:
-    """Leave out the rows whose recorded window does not stand for its program.
+    """Leave out the rows whose recorded window does not represent its program.
 
     Such a window accesses a small part of the program's memory: repeated, it fits the caches, although the program does
     not (docs/formats.md: ``window_covers``). Rows of which that is not known stay.

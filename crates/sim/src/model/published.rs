@@ -318,10 +318,10 @@ impl Model {
                 _ => false,
             }
         };
-        let way = |core: usize| routes.latency(self.node_of_core(0), self.node_of_core(core));
+        let distance = |core: usize| routes.latency(self.node_of_core(0), self.node_of_core(core));
         (1..self.cores())
             .filter(|&core| fits(core))
-            .min_by(|&a, &b| way(a).total_cmp(&way(b)))
+            .min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
     }
 
     /// Whether the machine has `target`.

@@ -1,6 +1,6 @@
-//! The routes between nodes: for each pair the chain of links with the least latency, among equals the fewest links, and
-//! among those the first found when links are tried in the order of the model (Floyd and Warshall's algorithm, which is
-//! small for the few nodes that there are).
+//! The routes between nodes: for each pair the sequence of links with the least latency, among equals the one with the
+//! fewest links, and among these the first found in the order of the model's links (Floyd and Warshall's algorithm, whose
+//! cost is small for few nodes).
 
 use super::Model;
 
@@ -11,9 +11,9 @@ pub struct DirectedLink {
     pub from: usize,
     /// The node that receives.
     pub to: usize,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth: f64,
-    /// What crossing it adds, there and back, in core cycles.
+    /// The latency that crossing it adds, there and back, in core cycles.
     pub latency: f64,
 }
 
@@ -22,29 +22,29 @@ pub struct DirectedLink {
 pub struct Routes {
     nodes: usize,
     links: Vec<DirectedLink>,
-    /// Per pair the latency that the way adds, in core cycles; infinite where there is none.
+    /// By pair: the latency that the route adds, in core cycles; infinite where there is no route.
     latency: Vec<f64>,
-    /// Per pair the links of the way.
-    ways: Vec<Vec<usize>>,
+    /// By pair: the links of the route.
+    paths: Vec<Vec<usize>>,
 }
 
 impl Routes {
-    /// All links, each direction for itself.
+    /// All links, each direction as a separate one.
     pub fn links(&self) -> &[DirectedLink] {
         &self.links
     }
 
-    /// What the way between two nodes adds to the latency of the own memory, in core cycles.
+    /// The latency that the route between two nodes adds to that of local memory, in core cycles.
     pub fn latency(&self, from: usize, to: usize) -> f64 {
         self.latency[from * self.nodes + to]
     }
 
     /// The links from one node to another, as positions in `links`.
-    pub fn way(&self, from: usize, to: usize) -> &[usize] {
-        &self.ways[from * self.nodes + to]
+    pub fn route(&self, from: usize, to: usize) -> &[usize] {
+        &self.paths[from * self.nodes + to]
     }
 
-    /// Whether there is a way.
+    /// Whether there is a route between two nodes.
     pub(super) fn reaches(&self, from: usize, to: usize) -> bool {
         self.latency(from, to).is_finite()
     }
@@ -69,14 +69,14 @@ impl Model {
             }
         }
         let mut latency = vec![f64::INFINITY; nodes * nodes];
-        let mut ways = vec![vec![]; nodes * nodes];
+        let mut routes = vec![vec![]; nodes * nodes];
         for node in 0..nodes {
             latency[node * nodes + node] = 0.0;
         }
         for (index, link) in links.iter().enumerate() {
             let pair = link.from * nodes + link.to;
             latency[pair] = link.latency;
-            ways[pair] = vec![index];
+            routes[pair] = vec![index];
         }
         for middle in 0..nodes {
             for from in 0..nodes {
@@ -84,14 +84,14 @@ impl Model {
                     let (first, second) = (from * nodes + middle, middle * nodes + to);
                     let pair = from * nodes + to;
                     let through = latency[first] + latency[second];
-                    let hops = ways[first].len() + ways[second].len();
+                    let hops = routes[first].len() + routes[second].len();
                     let shorter =
-                        through < latency[pair] - 1e-9 || (through < latency[pair] + 1e-9 && hops < ways[pair].len());
+                        through < latency[pair] - 1e-9 || (through < latency[pair] + 1e-9 && hops < routes[pair].len());
                     if through.is_finite() && shorter {
                         latency[pair] = through;
-                        let mut way = ways[first].clone();
-                        way.extend(&ways[second]);
-                        ways[pair] = way;
+                        let mut route = routes[first].clone();
+                        route.extend(&routes[second]);
+                        routes[pair] = route;
                     }
                 }
             }
@@ -100,7 +100,7 @@ impl Model {
             nodes,
             links,
             latency,
-            ways,
+            paths: routes,
         }
     }
 }

@@ -24,14 +24,14 @@ const CACHES: f64 = 2.0;
 pub struct Coverage {
     /// The cache lines that the window accesses, in bytes.
     pub window_bytes: u64,
-    /// The memory that the program uses, in bytes of whole pages; `None` if the recording does not tell.
+    /// The memory that the program uses, in bytes of whole pages; `None` if the recording does not say it.
     pub footprint_bytes: Option<u64>,
     /// Whether the whole run was recorded.
     pub whole: bool,
 }
 
 impl Coverage {
-    /// Whether the window stands for the program on this machine; `None` if that is not known.
+    /// Whether the window represents the program on this machine; `None` if that is not known.
     pub fn is_enough(&self, model: &Model) -> Option<bool> {
         if self.whole {
             return Some(true);

@@ -431,7 +431,7 @@ mod tests {
         );
         let orders = orders(&[leader, worker], false);
         let silent: Vec<bool> = (0..8).map(|place| orders[0].silent(place)).collect();
-        // The second time the leader has no share of its own, so its instructions are work.
+        // The second time the leader has no share, so its instructions are work.
         assert_eq!(silent, [false, true, true, false, true, false, false, false]);
         let calls = |orders: &Orders| {
             let calls = orders.events.iter().filter(|event| event.kind == EventKind::SystemCall);

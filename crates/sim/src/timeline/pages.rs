@@ -85,7 +85,7 @@ impl Pages {
     fn page_seconds(&self, from: u8, to: u8) -> f64 {
         let bandwidth = self
             .routes
-            .way(usize::from(from), usize::from(to))
+            .route(usize::from(from), usize::from(to))
             .iter()
             .map(|&link| self.routes.links()[link].bandwidth)
             .fold(self.memory_bandwidth, f64::min);

@@ -171,7 +171,7 @@ mod tests {
         let mut server = Server::new(700);
         let lines: Ticks = 10_000;
         let mut last = 0;
-        // Each line arrives as soon as the one 64 before it was served, as from a core with many misses under way.
+        // Each line arrives as soon as the one 64 before it was served, as from a core with many misses in flight.
         let mut done = std::collections::VecDeque::from(vec![0; 64]);
         for _ in 0..lines {
             let arrival = done.pop_front().unwrap();

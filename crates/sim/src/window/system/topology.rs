@@ -72,7 +72,7 @@ impl<const W: usize> Topology<W> {
             same_domain_modified: figure(model.coherence.same_domain_modified.as_ref()),
             nodes,
             memory_latency: pairs().map(|(a, b)| ticks(local + routes.latency(a, b))).collect(),
-            routes: pairs().map(|(a, b)| routes.way(a, b).to_vec()).collect(),
+            routes: pairs().map(|(a, b)| routes.route(a, b).to_vec()).collect(),
         }
     }
 
