@@ -242,7 +242,7 @@ fn a_program_that_ends_while_it_is_sampled_has_the_rate_so_far_and_what_helps() 
         &SHARERS.replace("duration = 400.0", "duration = 40.0"),
         &mut Hints::new(unpinned(packs_above(9e4))),
     );
-    let ended = record.ended_early.unwrap();
+    let ended = record.program.ended_early.unwrap();
     assert_eq!(ended.best, Some(0));
     assert!((ended.rate.unwrap() - 200.0).abs() < 1.0, "{ended:?}");
     assert!(ended.why.contains("-t 1s"), "{}", ended.why);

@@ -128,7 +128,7 @@ fn the_rates_are_those_of_the_script_and_the_best_is_kept() {
     assert_eq!((chosen.candidate, chosen.pus), (1, Some(pinning("0,4"))));
     assert!((chosen.gain_over_first.unwrap() - 0.5).abs() < 1e-3);
     assert!((chosen.gain_over_worst.unwrap() - 0.5).abs() < 1e-3);
-    assert_eq!(record.exit_status, Some(7));
+    assert_eq!(record.program.exit_status, Some(7));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_program_that_ends_during_the_search_leaves_what_was_learned() {
     // 15 + 30 + 15 + 20 s: the second probe has two thirds of its time.
     let text = THREE.replace("duration = 240.0", "duration = 80.0");
     let (log, record) = run(&text, schedule(&["0,1", "0,4", "0,2"]));
-    let ended = record.ended_early.unwrap();
+    let ended = record.program.ended_early.unwrap();
     assert_eq!(ended.best, Some(1));
     assert!((ended.rate.unwrap() - 150.0).abs() < 0.1);
     assert!(
@@ -244,7 +244,7 @@ fn a_program_that_ends_during_the_search_leaves_what_was_learned() {
 fn a_program_that_ends_during_its_initialisation_is_told_the_rate_that_it_had_and_what_helps() {
     let text = THREE.replace("duration = 240.0", "duration = 3.0");
     let (_, record) = run(&text, schedule(&["0,1", "0,4"]));
-    let ended = record.ended_early.unwrap();
+    let ended = record.program.ended_early.unwrap();
     assert_eq!(ended.best, Some(0));
     assert!((ended.rate.unwrap() - 100.0).abs() < 0.5, "{ended:?}");
     assert_eq!(record.search.candidates[0].pus, Some(pinning("0,1")));
@@ -253,7 +253,7 @@ fn a_program_that_ends_during_its_initialisation_is_told_the_rate_that_it_had_an
         "The program ended before a metric was chosen. It has 15.0s to initialise. Run it for longer, or measure for \
          shorter times: -t 100ms."
     );
-    assert_eq!(record.exit_status, Some(7));
+    assert_eq!(record.program.exit_status, Some(7));
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn without_noise_the_best_is_found() {
 fn a_program_that_ends_during_the_heats_leaves_the_best_of_them() {
     // The first three screenings take less than 10 s each after the 15 s of initialisation.
     let (_, record) = raced(&script("noise = 0.03\nduration = 50.0", &one_best(1)));
-    let ended = record.ended_early.unwrap();
+    let ended = record.program.ended_early.unwrap();
     assert_eq!(ended.best, Some(1));
     assert!(ended.why.contains("was screened"), "{}", ended.why);
 }

@@ -77,7 +77,7 @@ fn simulation() -> Simulation {
 #[test]
 fn a_file_from_before_there_were_versions_is_read_as_far_as_it_goes() {
     let read = RunDocument::read(RECORD).unwrap();
-    assert_eq!((read.version, read.record.tasks), (None, 0));
+    assert_eq!((read.version, read.record.program.tasks), (None, 0));
     assert_eq!(read.record.search.candidates.len(), 3);
 }
 
@@ -93,7 +93,10 @@ fn a_file_of_a_later_format_is_refused_with_its_version_and_the_pinfold_that_rea
 #[test]
 fn a_reason_without_a_known_code_is_read_as_unknown() {
     let read = RunDocument::read(RECORD).unwrap().record;
-    assert_eq!((read.metric_code, read.notes[0].code), (None, NoteCode::Unknown));
+    assert_eq!(
+        (read.metric_reason.metric_code, read.notes[0].code),
+        (None, NoteCode::Unknown)
+    );
     let later = RECORD.replace(r#""text": "A note.""#, r#""code": "of_tomorrow", "text": "A note.""#);
     let read = RunDocument::read(&later).unwrap().record;
     assert_eq!(
@@ -107,7 +110,7 @@ fn a_reason_of_version_1_is_read_with_its_text_and_without_a_code() {
     let text = RECORD.replace(r#""broken_off": null"#, r#""broken_off": "the program has ended""#);
     let read = RunDocument::read(&text).unwrap().record;
     let broken_off = Reason::new(BrokenOffCode::Unknown, "the program has ended");
-    assert_eq!(read.page_moves[0].moves.broken_off, Some(broken_off));
+    assert_eq!(read.pages.page_moves[0].moves.broken_off, Some(broken_off));
     let chosen = read.search.chosen.unwrap();
     assert_eq!((chosen.code, chosen.why), (ChoiceCode::Unknown, None));
 }

@@ -172,7 +172,7 @@ fn ten_virtual_minutes_of_autopin_need_one_window_a_candidate() {
     let mut policy = autopin(&candidates, Duration::from_secs(50));
     let mut record = RecordBuilder::new(&machine, policy.name());
     pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut AtFirstLine(switch)).unwrap();
-    let ran = record.record().ran;
+    let ran = record.record().program.ran;
     assert!(ran.unwrap() > 600.0, "{ran:?}");
     assert_eq!(machine.windows(), candidates.len());
 }

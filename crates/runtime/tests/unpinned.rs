@@ -115,7 +115,7 @@ fn where_the_program_could_not_be_measured_as_it_is_nothing_stays_pinned() {
 fn a_program_that_is_too_short_for_a_search_is_measured_as_it_is() {
     let (log, record) = run(&program(800.0).replace("400.0", "12.0"), from_topology());
     assert_eq!(pinned(&log), [(0.0, false)]);
-    let ended = record.ended_early.unwrap();
+    let ended = record.program.ended_early.unwrap();
     assert_eq!(record.search.candidates[0].pus, None);
     assert!((ended.rate.unwrap() - 800.0).abs() < 20.0, "{ended:?}");
     assert!(ended.why.contains("-t 550ms"), "{}", ended.why);
@@ -124,7 +124,7 @@ fn a_program_that_is_too_short_for_a_search_is_measured_as_it_is() {
 #[test]
 fn a_program_of_a_moment_has_no_rate_and_is_told_to_run_for_longer() {
     let (_, record) = run(&program(800.0).replace("400.0", "0.05"), from_topology());
-    let ended = record.ended_early.unwrap();
+    let ended = record.program.ended_early.unwrap();
     assert_eq!((ended.best, ended.rate), (None, None));
     assert!(ended.why.ends_with("Run it for longer."), "{}", ended.why);
 }

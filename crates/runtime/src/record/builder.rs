@@ -85,28 +85,33 @@ impl RecordBuilder {
     pub(crate) fn sample(&mut self, sample: &Sample) {
         self.totals.add(sample);
         let newest = sample.tasks.iter().map(|task| task.id.serial + 1).max();
-        self.record.tasks = self.record.tasks.max(newest.unwrap_or(0));
+        self.record.program.tasks = self.record.program.tasks.max(newest.unwrap_or(0));
     }
 
     /// The machine has applied a configuration.
     pub(crate) fn applied(&mut self, at: Duration, applied: &Applied) {
         self.record
+            .pages
             .page_moves
             .extend(applied.pages.clone().map(|moves| TimedMoves {
                 at: at.as_secs_f64(),
                 moves,
             }));
         self.record
+            .pages
             .page_samples
             .extend(applied.sampled.clone().map(|sampled| TimedSamples {
                 at: at.as_secs_f64(),
                 sampled,
             }));
         let profiles = applied.profiled.iter().cloned();
-        self.record.page_profiles.extend(profiles.map(|profiled| TimedProfile {
-            at: at.as_secs_f64(),
-            profiled,
-        }));
+        self.record
+            .pages
+            .page_profiles
+            .extend(profiles.map(|profiled| TimedProfile {
+                at: at.as_secs_f64(),
+                profiled,
+            }));
     }
 
     /// The machine refused a change, for a reason that is new in this run.
@@ -150,7 +155,7 @@ impl RecordBuilder {
             Finding::Rate { rate, spread } => self.rate(at, rate, spread),
             Finding::SearchAgain { chosen_at, now } => self.search_again(at, chosen_at, now),
             Finding::EndedEarly { best, rate, code, why } => {
-                self.record.ended_early = Some(EndedEarly { best, rate, code, why });
+                self.record.program.ended_early = Some(EndedEarly { best, rate, code, why });
             }
             Finding::Sampled {
                 hint,
@@ -162,7 +167,7 @@ impl RecordBuilder {
                 says,
                 code,
                 why,
-            } => self.record.samples.push(HintSample {
+            } => self.record.by_policy.samples.push(HintSample {
                 at,
                 hint,
                 pus,
@@ -174,15 +179,15 @@ impl RecordBuilder {
                 code,
                 why,
             }),
-            Finding::Moved(moved) => self.record.moves.push(TimedMove { at, moved }),
+            Finding::Moved(moved) => self.record.by_policy.moves.push(TimedMove { at, moved }),
             Finding::Note { code, text } => self.record.notes.push(TimedNote { at, code, text }),
         }
     }
 
     fn metric_chosen(&mut self, metric: Option<&str>, code: MetricCode, why: String) {
         self.totals.restart();
-        self.record.metric_code = Some(code);
-        self.record.metric_why = Some(why);
+        self.record.metric_reason.metric_code = Some(code);
+        self.record.metric_reason.metric_why = Some(why);
         let known = self.metrics.iter().find(|known| Some(known.name.as_str()) == metric);
         self.record.metric = known.map(|known| MetricRecord {
             name: known.name.clone(),
@@ -246,7 +251,7 @@ impl RecordBuilder {
 
     /// The program has ended with this exit status.
     pub(crate) fn ended(&mut self, at: Duration, exit_status: i32) {
-        self.record.ran = Some(at.as_secs_f64());
-        self.record.exit_status = Some(exit_status);
+        self.record.program.ran = Some(at.as_secs_f64());
+        self.record.program.exit_status = Some(exit_status);
     }
 }

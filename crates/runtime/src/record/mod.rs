@@ -32,11 +32,10 @@ pub struct Record {
     pub policy: String,
     /// The metric that decided; `None` when no source counted anything.
     pub metric: Option<MetricRecord>,
-    /// Why that metric, or why none, for programs.
-    pub metric_code: Option<MetricCode>,
-    /// The same in words.
-    pub metric_why: Option<String>,
-    /// The last search; its keys are beside the others.
+    /// The reason for that metric, or for none; its keys are beside the others, like those of all groups below.
+    #[serde(flatten)]
+    pub metric_reason: MetricReason,
+    /// The last search.
     #[serde(flatten)]
     pub search: Search,
     /// The searches before the last, the first one first.
@@ -47,18 +46,55 @@ pub struct Record {
     pub notes: Vec<TimedNote>,
     /// The changes that the machine refused, each reason once.
     pub refused: Vec<Refusal>,
-    /// The result of each migration of pages.
-    pub page_moves: Vec<TimedMoves>,
+    /// What only some policies record.
+    #[serde(flatten)]
+    pub by_policy: PolicyRecord,
+    /// What happened to pages.
+    #[serde(flatten)]
+    pub pages: PageRecord,
+    /// The program and its end.
+    #[serde(flatten)]
+    pub program: ProgramRecord,
+}
+
+/// Why a metric decided, or none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MetricReason {
+    /// For programs.
+    pub metric_code: Option<MetricCode>,
+    /// The same in words.
+    pub metric_why: Option<String>,
+}
+
+/// What only some policies record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyRecord {
     /// The samples for learned rules; absent without them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<HintSample>,
     /// Each move of a single task; absent where nothing moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<TimedMove>,
+}
+
+/// What happened to pages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PageRecord {
+    /// The result of each migration of pages.
+    pub page_moves: Vec<TimedMoves>,
     /// The result of each sampling of accesses.
     pub page_samples: Vec<TimedSamples>,
     /// The result of each matching of a recording with the program.
     pub page_profiles: Vec<TimedProfile>,
+}
+
+/// The program and its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramRecord {
     /// The search that the end of the program interrupted.
     pub ended_early: Option<EndedEarly>,
     /// The number of tasks that the program had, threads and processes together.

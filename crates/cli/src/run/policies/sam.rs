@@ -176,7 +176,7 @@ impl Listener for Moves {
 
     fn program_ended(&mut self, record: &Record) -> Option<String> {
         let mut moves: BTreeMap<MoveReason, usize> = BTreeMap::new();
-        for one in record.moves.iter().filter(|one| !one.moved.makes_room) {
+        for one in record.by_policy.moves.iter().filter(|one| !one.moved.makes_room) {
             *moves.entry(one.moved.reason).or_default() += 1;
         }
         let causes: Vec<String> = moves

@@ -19,7 +19,7 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
     let mut text = String::new();
     document.subject(does, &mut text);
     record.comparison(&mut text);
-    for sample in &record.samples {
+    for sample in &record.by_policy.samples {
         sample.explain(&mut text);
     }
     for (number, search) in record.earlier_searches.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
         let _ = writeln!(text, "\nThe last search:");
     }
     if record.policy == "sam" {
-        moved::explain(&record.moves, &mut text);
+        moved::explain(&record.by_policy.moves, &mut text);
     } else {
         record.search.explain(metric, &mut text);
     }
@@ -69,7 +69,11 @@ impl RunDocument {
 impl Record {
     /// By what pinnings were compared.
     fn comparison(&self, text: &mut String) {
-        let why = self.metric_why.as_deref().unwrap_or("the record does not say why");
+        let why = self
+            .metric_reason
+            .metric_why
+            .as_deref()
+            .unwrap_or("the record does not say why");
         match &self.metric {
             None => {
                 let _ = writeln!(text, "Nothing was measured: {why}.");
@@ -102,19 +106,19 @@ impl Record {
                 compared(mean / promised - 1.0, "than when it was tried")
             );
         }
-        if let Some(early) = &self.ended_early {
+        if let Some(early) = &self.program.ended_early {
             let best = early.best.map_or_else(String::new, |best| {
                 format!(" The best so far was candidate {}.", best.saturating_add(1))
             });
             let _ = writeln!(text, "Ended early: {}{best}", sentence(&early.why));
         }
-        for samples in &self.page_samples {
+        for samples in &self.pages.page_samples {
             samples.explain(text);
         }
-        for profile in &self.page_profiles {
+        for profile in &self.pages.page_profiles {
             profile.explain(text);
         }
-        for moves in &self.page_moves {
+        for moves in &self.pages.page_moves {
             moves.explain(text);
         }
         for refusal in &self.refused {
@@ -123,7 +127,7 @@ impl Record {
         for note in &self.notes {
             let _ = writeln!(text, "At {} s: {}", number(note.at), note.text);
         }
-        if let (Some(ran), Some(status)) = (self.ran, self.exit_status) {
+        if let (Some(ran), Some(status)) = (self.program.ran, self.program.exit_status) {
             let _ = writeln!(
                 text,
                 "The program {} {} s and ended with status {status}.",
