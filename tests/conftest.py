@@ -47,16 +47,6 @@ def pytest_configure() -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let failed tests in the emulated machine run once more; the summary lists each of them (`-r R`).
-
-    Its processors are threads of a host that may be busy. They can stop for seconds, which real processors never do.
-    """
-    for item in items:
-        if item.path.is_relative_to(ROOT / "tests" / "guest"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
