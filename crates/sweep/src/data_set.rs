@@ -4,8 +4,9 @@
 
 use crate::journal::Row as SweptRow;
 use crate::parquet_table::{self, Values};
-use crate::plan::{Job, Plan};
+use crate::plan::{Job, Machine, Plan};
 use anyhow::Result;
+use pinfold_sim::Coverage;
 use pinfold_sim::sweep::{MetricColumn, page_map_name};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -56,6 +57,17 @@ pub struct WindowColumns {
     pub llc_bytes: Option<u64>,
     /// Whether the window represents the program ([`pinfold_sim::Coverage::is_enough`]); `None` where it is not known.
     pub covers: Option<bool>,
+}
+
+impl WindowColumns {
+    fn of(coverage: Coverage, machine: &Machine) -> Self {
+        Self {
+            window_bytes: Some(coverage.window_bytes),
+            footprint_bytes: coverage.footprint_bytes,
+            llc_bytes: Some(machine.model.llc_bytes()),
+            covers: coverage.is_enough(&machine.model),
+        }
+    }
 }
 
 /// The layout of threads on nodes.
@@ -206,7 +218,7 @@ fn swept(plan: &Plan, job: &Job, row: &SweptRow, places: &[Option<usize>]) -> Ro
         simulated: true,
         command: program.command.clone(),
         recording: format!("{:032x}", program.content),
-        window: program.window(machine),
+        window: WindowColumns::of(program.coverage(), machine),
         metrics: places
             .iter()
             .map(|place| row.metrics[(*place)?].map(|value| value.0))

@@ -1,6 +1,5 @@
 //! The work of a sweep: every recording, on every machine, at every point of its space.
 
-use crate::data_set::WindowColumns;
 use crate::journal::{Exact, Key, Outcome, Row};
 use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
@@ -8,7 +7,7 @@ use pinfold_core::{Topology, content_hash};
 use pinfold_sim::model::Model;
 use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
-use pinfold_sim::{Program as _, RecordedProgram};
+use pinfold_sim::{Coverage, Program as _, RecordedProgram};
 use pinfold_trace::Recording;
 use std::fs::File;
 use std::io::Read;
@@ -108,15 +107,9 @@ impl Program {
         })
     }
 
-    /// How much of the program's memory the recording accesses, and whether that is enough on this machine.
-    pub(crate) fn window(&self, machine: &Machine) -> WindowColumns {
-        let coverage = self.recorded.coverage();
-        WindowColumns {
-            window_bytes: Some(coverage.window_bytes),
-            footprint_bytes: coverage.footprint_bytes,
-            llc_bytes: Some(machine.model.llc_bytes()),
-            covers: coverage.is_enough(&machine.model),
-        }
+    /// How much of the program's memory the recording accesses.
+    pub(crate) fn coverage(&self) -> Coverage {
+        self.recorded.coverage()
     }
 
     fn profile(&self) -> &PageProfile {
@@ -234,7 +227,7 @@ impl Plan {
                         machine.model.name,
                     ));
                 }
-                if program.window(machine).covers == Some(false) {
+                if program.coverage().is_enough(&machine.model) == Some(false) {
                     notes.push(too_small_a_window(program, machine));
                 }
             }
@@ -266,7 +259,7 @@ impl Plan {
 
 fn too_small_a_window(program: &Program, machine: &Machine) -> String {
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let coverage = program.recorded.coverage();
+    let coverage = program.coverage();
     format!(
         "{}, `{}`: the recorded window accesses {:.1} MiB of the {:.1} MiB that the program uses, and may fit the caches of {} \
          although the program does not: its rows have window_covers = false, and nothing is learned from them; record a longer \

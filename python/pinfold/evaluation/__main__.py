@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         promises = {"promises": [asdict(promise) for promise in section.promises]}
         data = asdict(provenance) | promises | section.data
         (FOLDER / f"{name}.json").write_text(json.dumps(data, indent=2) + "\n")
-        texts[name] = section.markdown(provenance)
+        texts[name] = section.markdown(provenance.sentence())
         # Written after each section, so that a later failure loses nothing, and the next call goes on here.
         PAGE.write_text("\n".join([TITLE, *(texts[name] for name in SECTIONS if name in texts)]))
     for line in not_held(FOLDER):

@@ -40,6 +40,10 @@ class Provenance:
         """Return what figures that are made now come from. ``root`` is the project's folder."""
         return cls(_commit(root), _build(root), here(), reduced)
 
+    def sentence(self) -> str:
+        """Return it as a sentence."""
+        return f"Made by commit {self.commit}, build {self.build}, on: {self.machine}."
+
     def made(self, data: dict[str, Any]) -> bool:
         """Return whether the content of a section's JSON file comes from the same build and machine."""
         return all(data.get(key) == value for key, value in asdict(self).items() if key != "commit")

@@ -9,12 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pinfold import tables
-
-if TYPE_CHECKING:
-    from pinfold.evaluation.provenance import Provenance
 
 PINFOLD = Path("target/release/pinfold")
 
@@ -124,8 +121,8 @@ class Section:
     plots: Sequence[Path] = field(default_factory=list)
     promises: Sequence[Promise] = field(default_factory=list)
 
-    def markdown(self, provenance: Provenance) -> str:
-        """Return the section as Markdown, with what made it."""
+    def markdown(self, origin: str) -> str:
+        """Return the section as Markdown, with a sentence on what made it."""
         lines = [f"## {self.title}", "", self.text, ""]
         lines += ["    " + command for command in self.commands]
         lines.append("")
@@ -133,7 +130,7 @@ class Section:
             lines += table.markdown()
         for plot in self.plots:
             lines += [f"![{plot.stem}]({plot.relative_to('docs')})", ""]
-        lines += [f"Made by commit {provenance.commit}, build {provenance.build}, on: {provenance.machine}.", ""]
+        lines += [origin, ""]
         lines += [f"As JSON: `evaluation/{self.name}.json`.", ""]
         return "\n".join(lines)
 
