@@ -74,7 +74,7 @@ impl fmt::Display for MoveReason {
             Self::Coherence => "coherence",
             Self::RemoteMemory => "remote memory",
             Self::Bandwidth => "memory bandwidth",
-            Self::RollBack => "undone",
+            Self::RollBack => "rolled back",
         })
     }
 }

@@ -54,7 +54,7 @@ fn the_papers_hints_for_eight_threads_on_four_opterons() {
         // Two caches of one package, filled.
         ("slp", [6, 2, 0, 0, 0, 0, 0, 0]),
         ("slP", [6, 2, 0, 0, 0, 0, 0, 0]),
-        // One thread a cache, whatever the packages.
+        // One thread per cache, on any package.
         ("sLp", [1, 1, 1, 1, 1, 1, 1, 1]),
         // One package, whose caches share the threads.
         ("sLP", [4, 4, 0, 0, 0, 0, 0, 0]),

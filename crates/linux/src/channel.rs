@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_channel_has_nobody_attached() {
+    fn a_new_channel_has_no_process_attached() {
         assert_eq!(Channel::create().unwrap().totals(), Totals::default());
     }
 

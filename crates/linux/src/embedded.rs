@@ -94,7 +94,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn an_installed_library_has_its_content_whatever_was_there() {
+    fn an_installed_library_replaces_other_content() {
         let root = tempfile::tempdir().unwrap();
         let folders = [root.path().join("pinfold")];
         let path = install("agent.so", b"content", &folders).unwrap();

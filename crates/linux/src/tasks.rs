@@ -146,7 +146,7 @@ impl TaskTable {
     }
 
     /// Numbers all tasks again for which `left_alone` is false.
-    pub(crate) fn number_anew(&mut self, left_alone: impl Fn(TaskId) -> bool) {
+    pub(crate) fn number_again(&mut self, left_alone: impl Fn(TaskId) -> bool) {
         self.ranks = Ranks::default();
         for task in self.tasks.values().filter(|task| !left_alone(task.id)) {
             self.ranks.enter(task.id.serial);
@@ -345,7 +345,7 @@ mod tests {
         for thread in 1..=3 {
             begin(&mut table, thread);
         }
-        table.number_anew(|id| id.thread == 2);
+        table.number_again(|id| id.thread == 2);
         assert_eq!(ranks(&table), [(1, Some(0)), (2, None), (3, Some(1))]);
         begin(&mut table, 4);
         assert_eq!(table.rank(3), Some(2));

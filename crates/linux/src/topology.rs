@@ -105,7 +105,7 @@ pub enum ReadError {
     AnotherMachine,
     /// The kernel does not report where this thread may run. hwloc would try again and again.
     #[error(
-        "the system refuses sched_getaffinity, which tells the PUs that may be used; allow it in the filter of system calls \
+        "the system refuses sched_getaffinity, which reads the allowed PUs; allow it in the filter of system calls \
          (seccomp) of the container or the service"
     )]
     NoAffinity(#[source] io::Error),
@@ -323,9 +323,9 @@ impl Reading {
     /// Adds the NUMA nodes. hwloc has zero for both no memory and unknown memory; if any node has some, the others have
     /// none.
     fn nodes(&mut self) {
-        let told = self.nodes.iter().any(|node| node.memory.is_some());
+        let has_sizes = self.nodes.iter().any(|node| node.memory.is_some());
         for mut node in self.nodes.drain(..) {
-            if told {
+            if has_sizes {
                 node.memory = Some(node.memory.unwrap_or(0));
             }
             self.builder.node(node);

@@ -362,7 +362,7 @@ fn a_users_openmp_tool_goes_before_ours() {
     let channel = Channel::create().unwrap();
     let output = succeed(with_agent(&channel, &program, &[("OMP_TOOL_LIBRARIES", &tool)]).arg("empty"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "user's tool\n");
-    assert_eq!(channel.totals().of(&REGIONS), None, "nobody of ours counts");
+    assert_eq!(channel.totals().of(&REGIONS), None, "no source counts");
 
     let declines = [("OMP_TOOL_LIBRARIES", &*tool), ("USER_TOOL_DECLINES", Path::new("1"))];
     assert_eq!(totals(&program, &["empty"], &declines).of(&REGIONS), Some(10));
@@ -418,7 +418,7 @@ fn answers(arguments: &[&str]) -> Vec<usize> {
 }
 
 #[test]
-fn a_thread_that_was_pinned_is_told_of_all_the_pus_of_its_process() {
+fn a_pinned_thread_reads_all_the_pus_of_its_process() {
     let answers = answers(&[]);
     if answers[0] < 2 {
         pinfold_testing::skip("only one PU may be used here, and two are needed");
@@ -428,6 +428,6 @@ fn a_thread_that_was_pinned_is_told_of_all_the_pus_of_its_process() {
 }
 
 #[test]
-fn a_process_that_sets_its_own_mask_is_told_the_truth() {
+fn a_process_that_sets_its_own_mask_reads_the_real_masks() {
     assert_eq!(answers(&["sets"])[1..], [1, 1, 1]);
 }

@@ -1,4 +1,4 @@
-//! Every thread and process of a program is followed from its first instruction, whatever it is made by.
+//! Each thread and process of a program is followed from its first instruction, for all ways of creating it.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn tasks_come_in_the_order_of_their_creation() {
 }
 
 #[test]
-fn processes_are_followed_however_they_are_begun() {
+fn processes_are_followed_from_each_system_call_that_creates_them() {
     let workshop = Workshop::new();
     let (status, sample) = run(plain([workshop.program("begets"), workshop.file("out")]));
     assert_eq!(status, 0);

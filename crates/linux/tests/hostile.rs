@@ -1,4 +1,4 @@
-//! What the kernel, binaries and descriptions of machines say is understood or taken for missing, whatever it is.
+//! Any input from the kernel, binaries and descriptions of machines is parsed or counts as missing.
 
 #[path = "../../core/tests/support/hostile.rs"]
 mod hostile;

@@ -156,7 +156,7 @@ fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
     let mut orphans = Orphans::start(&format!("taskset -c {first} sleep 1000"));
     let Some(orphan) = orphans.another() else { return };
     eventually("taskset has set the mask", || mask(orphan) == only(first));
-    // Times are told by clock ticks: the next one comes.
+    // Times have the resolution of clock ticks: wait for the next one.
     let started = Instant::now();
     eventually("a clock tick", || started.elapsed() > Duration::from_millis(20));
     let journals = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ fn an_orphan_that_was_pinned_by_a_person_before_stays_where_it_is() {
     assert_eq!((mask(orphan), mask(shell.thread)), (only(first), allowed()));
 }
 
-/// A program that begins so many children when it gets a signal; each writes on how many PUs it may run.
+/// A program that creates this number of children when it gets a signal; each writes the number of its PUs.
 struct Siblings {
     child: Child,
     workshop: common::Workshop,

@@ -67,7 +67,7 @@ fn a_skipped_task_is_not_pinned_and_takes_no_rank() {
     assert_eq!(lines[3][1..], texts(&[second]));
 }
 
-/// A program whose first thread and two others wait for ever.
+/// A program whose first thread and two others wait without end.
 fn lingering(workshop: &Workshop) -> [PathBuf; 3] {
     [workshop.program("linger"), workshop.file("out"), "2".into()]
 }

@@ -152,7 +152,7 @@ fn a_program_that_outlives_its_launcher_goes_on_unpinned() {
     let workshop = Workshop::new();
     let journals = workshop.file("journals");
     let process = kill_launcher(&workshop, &["--outlive", journals.to_str().unwrap()]);
-    eventually("the guard gives back the masks", || {
+    eventually("the guard restores the masks", || {
         masks_of(process).iter().all(|mask| *mask == allowed())
     });
     assert_eq!(threads_of(process).len(), 4);

@@ -344,7 +344,7 @@ fn reading_a_copy_leaves_no_trace_in_the_environment() {
     assert!(read(&Source::Live).is_ok());
 }
 
-/// A made-up `/sys`: two packages of two CPUs each, and nodes as told.
+/// A made-up `/sys`: two packages of two CPUs each, and these nodes.
 struct FakeTree(tempfile::TempDir);
 
 impl FakeTree {
@@ -532,7 +532,7 @@ fn a_directory_without_sys_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn an_archive_instead_of_a_directory_is_told_how_to_unpack() {
+fn an_archive_instead_of_a_directory_is_refused_with_the_command_to_unpack_it() {
     let folder = tempfile::tempdir().unwrap();
     let archive = folder.path().join("machine.tar.bz2");
     fs::write(&archive, "").unwrap();

@@ -1,4 +1,4 @@
-//! A daemon's view of tasks that others have begun: met, read, placed, and given back what they had, whatever happens in between.
+//! A daemon's tasks, which other programs have created: found, read, placed, and their masks restored in each case.
 
 mod common;
 
@@ -40,7 +40,7 @@ impl Program {
         self.child.id().cast_signed()
     }
 
-    /// The numbers of its threads and children, once there are so many.
+    /// The numbers of its threads and children, once all of them exist.
     fn numbers(&self, many: usize) -> Vec<i32> {
         let read = || fs::read_to_string(self.workshop.file("numbers")).unwrap_or_default();
         eventually("the program's threads run", || read().lines().count() >= many);
@@ -171,11 +171,11 @@ fn threads_and_children_of_a_pinned_task_are_set_free_when_they_are_met() {
     assert_eq!(watcher.place(main, first), Placed::Done);
     send(program.process(), libc::SIGUSR1);
     send(program.process(), libc::SIGUSR2);
-    let born = program.numbers(3);
-    assert_eq!((mask(born[1]), mask(born[2])), (only(first), only(first)));
+    let created = program.numbers(3);
+    assert_eq!((mask(created[1]), mask(created[2])), (only(first), only(first)));
     eventually("they are met", || {
         watcher.observe();
-        mask(born[1]) == allowed() && mask(born[2]) == allowed()
+        mask(created[1]) == allowed() && mask(created[2]) == allowed()
     });
     assert_eq!(mask(program.process()), only(first));
     assert_eq!(watcher.statistics().freed, 2);
@@ -261,9 +261,9 @@ fn what_is_begun_until_the_very_end_is_set_free_at_the_end() {
     watcher.place(main, first);
     send(program.process(), libc::SIGUSR1);
     send(program.process(), libc::SIGUSR2);
-    let born = program.numbers(3);
+    let created = program.numbers(3);
     drop(watcher);
-    for thread in born {
+    for thread in created {
         assert_eq!(mask(thread), allowed());
     }
 }
@@ -378,7 +378,7 @@ fn become_nobody() {
 }
 
 #[test]
-fn a_task_that_we_may_not_move_is_told_of_once_and_left_alone() {
+fn a_task_that_may_not_be_moved_is_reported_once_and_left_alone() {
     let Some([first, _]) = two_pus() else { return };
     if !nix::unistd::geteuid().is_root() {
         pinfold_testing::skip("only root can become another user");
@@ -443,7 +443,7 @@ fn software_events_are_counted_for_tasks_that_work() {
 }
 
 #[test]
-fn what_is_left_by_a_kill_is_undone_from_the_journal() {
+fn what_a_killed_daemon_changed_is_rolled_back_from_the_journal() {
     let Some([first, _]) = two_pus() else { return };
     let program = Program::start(1);
     let thread = program.numbers(2)[1];

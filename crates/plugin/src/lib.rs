@@ -172,7 +172,7 @@ extern "C" fn on_thread(_: qemu::Id, vcpu: c_uint) {
     let creating = CREATING.get();
     let parent = creating.map(|creating| creating.parent);
     // SAFETY: the slot is large enough and aligned to pages; an Output is plain numbers; the thread that had this
-    // index is gone, so nobody else uses the slot.
+    // index is gone, so no other thread uses the slot.
     let output = unsafe { &mut *memory.cast::<Output>() };
     let window = WINDOW.load(Ordering::Relaxed);
     let mut thread = Box::new(Thread::new(number, output, window, window % 2 == 1));

@@ -11,7 +11,7 @@
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "sizes are at most WIDEST, and larger counts of instructions are told otherwise"
+    reason = "sizes are at most WIDEST, and larger counts of instructions have an event of their own"
 )]
 
 use crate::memory_call::MemoryCall;

@@ -175,7 +175,7 @@ fn the_most_different_candidate_is_second() {
 }
 
 #[test]
-fn placements_that_no_pair_of_ranks_tells_apart_are_both_tried() {
+fn placements_that_no_pair_of_ranks_distinguishes_are_both_tried() {
     let mut builder = TopologyBuilder::new("two different caches");
     let root = builder.root();
     for (pu, ways) in [(0, 8), (1, 16)] {

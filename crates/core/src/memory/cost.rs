@@ -22,7 +22,7 @@ pub const ASSUMED_COPY_RATE: f64 = (1u64 << 30) as f64;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "{} stay where they are: to bring them after their threads would take about {:.1} s, and the warm-up (--warm-up) is {:.1} \
-     s; --page-map local moves them however long it takes",
+     s; --page-map local moves them without a limit",
     size_text(*bytes), takes.as_secs_f64(), within.as_secs_f64()
 )]
 pub struct TooLong {

@@ -181,7 +181,7 @@ impl RecordedProfile {
     pub fn on(&self, running: &[MappedArea], areas: &[MemoryArea], page_size: u64) -> (AccessProfile, Profiled) {
         let matching = Matching::of(&self.areas, running);
         let mut profile = AccessProfile::default();
-        let mut told = Profiled {
+        let mut profiled = Profiled {
             recording: self.recording.clone(),
             threads: self.threads,
             ..Profiled::default()
@@ -190,29 +190,29 @@ impl RecordedProfile {
         let mut by_area: BTreeMap<Option<usize>, (u64, u64)> = BTreeMap::new();
         for (address, threads) in &self.pages {
             let accesses: u64 = threads.iter().map(|&(_, accesses)| accesses).sum();
-            told.accesses += accesses;
+            profiled.accesses += accesses;
             let (all, unmatched) = by_area.entry(self.area_at(*address)).or_default();
             *all += accesses;
             let Some(to) = matching.address(*address) else {
                 *unmatched += accesses;
                 continue;
             };
-            told.matched += accesses;
+            profiled.matched += accesses;
             let (page, bytes) = MemoryArea::page_at(areas, page_size, to);
             for &(thread, accesses) in threads {
                 profile.add(page, bytes, thread, accesses);
             }
         }
-        told.pages = profile.len() as u64;
+        profiled.pages = profile.len() as u64;
         for (place, (_, accesses)) in by_area {
             if accesses == 0 {
-                told.areas += 1;
+                profiled.areas += 1;
             } else {
-                told.unmatched.push(self.unmatched(place, accesses));
+                profiled.unmatched.push(self.unmatched(place, accesses));
             }
         }
-        told.unmatched.sort_by_key(|area| Reverse(area.accesses));
-        (profile, told)
+        profiled.unmatched.sort_by_key(|area| Reverse(area.accesses));
+        (profile, profiled)
     }
 
     fn area_at(&self, address: u64) -> Option<usize> {

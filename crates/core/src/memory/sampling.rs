@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_accessed_in_every_round_are_told_apart_by_how_soon() {
+    fn pages_that_are_accessed_in_every_round_are_distinguished_by_the_time_of_the_first_access() {
         let profile = sampled(&[500, 1000, 4000]).profile();
         let nodes: NodeSet = [0, 1].map(NodeId).into_iter().collect();
         // 4 : 2 : 0.5, so that the first page alone outweighs the two others.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_accesses_are_estimated_at_twice_their_number_whatever_their_distance() {
+    fn regular_accesses_are_estimated_at_twice_their_number() {
         for every in [100, 700, 5000] {
             let accesses = sampled(&[every]).profile().accesses() as f64;
             let there_were = 10_000_000.0 / every as f64;

@@ -9,7 +9,7 @@ pub(crate) fn gb10() -> Topology {
     hybrid("NVIDIA GB10", 2, 10, &slow)
 }
 
-/// A package of so many last-level caches, each of so many cores, of which these are slow.
+/// A package with these numbers of last-level caches and cores per cache; these cores are slow.
 pub(crate) fn hybrid(name: &str, caches: u32, cores: u32, slow: &PuSet) -> Topology {
     let mut builder = TopologyBuilder::new(name);
     let package = builder.object(builder.root(), ObjectKind::Package, Some(0));

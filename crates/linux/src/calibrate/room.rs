@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_tells_nothing_limits_nothing() {
+    fn a_system_without_these_files_has_no_limit() {
         assert_eq!(on(&[]), None);
         assert_eq!(on(&[("proc/self/cgroup", "4:memory:/a\n0::/../b\n")]), None);
     }

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_has_at_least_three_pieces_however_long_they_take() {
+    fn a_figure_has_at_least_three_runs_after_the_time_limit() {
         let effort = Effort {
             runs: 100,
             longest: Duration::ZERO,

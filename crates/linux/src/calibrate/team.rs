@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_cannot_prepare_ends_all_and_tells_why() {
+    fn a_thread_that_cannot_prepare_ends_all_with_its_error() {
         let pus: Vec<PuId> = allowed().into_iter().take(2).collect();
         let refuse = |position| {
             if position + 1 < pus.len() {
@@ -171,7 +171,7 @@ mod tests {
                 needed: 2,
             })
         };
-        let error = timed_runs(&pus, &Uncounted, &[1], refuse, |(), _| panic!("nobody works")).unwrap_err();
+        let error = timed_runs(&pus, &Uncounted, &[1], refuse, |(), _| panic!("no thread works")).unwrap_err();
         assert!(matches!(error, CalibrationError::LittleMemory { .. }), "{error}");
     }
 

@@ -175,7 +175,7 @@ pub(crate) fn forbidden(root: &Path, permission: Permission) -> String {
     let highest = match permission {
         Permission::Capability => {
             return format!(
-                "probing functions needs {CAPABILITY}, whatever kernel.perf_event_paranoid is: run pinfold as root or \
+                "probing functions needs {CAPABILITY}, for any kernel.perf_event_paranoid: run pinfold as root or \
                  with that capability"
             );
         }

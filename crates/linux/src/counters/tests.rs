@@ -285,7 +285,7 @@ fn an_unknown_unit_mask_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn an_event_of_another_processor_is_told_from_an_unknown_one() {
+fn an_event_of_another_processor_differs_from_an_unknown_one() {
     let library = pfm::library().unwrap();
     let (pmu, name) = [
         ("ivb_ep", "ivb_ep::MEM_LOAD_UOPS_LLC_MISS_RETIRED:REMOTE_DRAM"),

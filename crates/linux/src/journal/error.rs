@@ -19,7 +19,7 @@ pub enum JournalError {
     /// Other users could write changes there that pinfold would roll back.
     #[error(
         "{} belongs to user {owner} and has mode {mode:o}: journals are only believed in a directory that is ours and that \
-         nobody else may write to; name another with --journals", path.display()
+         no other user may write to; name another with --journals", path.display()
     )]
     Foreign {
         /// The directory.

@@ -301,7 +301,7 @@ impl Journal {
     /// Rolls back all changes of registers; returns what could not be rolled back or is left alone.
     pub(crate) fn give_back_registers(&mut self, registers: &Registers) -> Vec<String> {
         let changes: Vec<Change> = self.changes.values().cloned().collect();
-        let mut told = vec![];
+        let mut problems = vec![];
         for change in changes {
             if let Change::Register(register) = &change {
                 let mut rolled_back = RolledBack::default();
@@ -309,10 +309,10 @@ impl Journal {
                 if rolled_back.failed() == 0 {
                     self.rolled_back(change.target());
                 }
-                told.extend(rolled_back.problems());
+                problems.extend(rolled_back.problems());
             }
         }
-        told
+        problems
     }
 
     /// Restores the masks of all threads, also of children that were created with one of them; returns what was done,
@@ -359,11 +359,11 @@ impl Journal {
     fn shorten(&mut self) {
         if self.length > SMALL && self.length > 4 * self.fresh_length {
             // If that fails, the file continues to grow, and is still complete.
-            let _ = self.write_anew();
+            let _ = self.compact();
         }
     }
 
-    fn write_anew(&mut self) -> io::Result<()> {
+    fn compact(&mut self) -> io::Result<()> {
         let (file, length) = write_new(&self.path, &self.here, self.changes.values().cloned(), self.kept)?;
         fs::rename(self.path.with_extension(UNFINISHED), &self.path)?;
         self.file = file;

@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn a_journal_that_was_written_anew_says_what_it_said(records in records(), kept: bool) {
+    fn a_compacted_journal_has_the_same_content(records in records(), kept: bool) {
         let root = tempfile::tempdir().unwrap();
         let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
         for record in &records {
@@ -90,7 +90,7 @@ proptest! {
         }
         let read = |journal: &Journal| Contents::read(&fs::read(&journal.path).unwrap());
         let before = read(&journal);
-        journal.write_anew().unwrap();
+        journal.compact().unwrap();
         prop_assert_eq!(&read(&journal), &before);
         let origin = Some(journal.here.clone());
         prop_assert_eq!(before, Contents { changes: after(&records), kept, origin, damage: None });
@@ -125,7 +125,7 @@ fn a_journal_of_short_lived_threads_stays_small() {
 }
 
 #[test]
-fn a_change_is_in_the_file_when_it_was_just_written_anew_too() {
+fn a_change_is_in_a_file_that_was_just_compacted() {
     let root = tempfile::tempdir().unwrap();
     let mut journal = Journal::begin_unguarded(&Directory::new(root.path()).unwrap()).unwrap();
     let (mut before, mut shortened) = (0, 0);
@@ -183,7 +183,7 @@ fn a_journal_of_the_first_version_is_read() {
 }
 
 #[test]
-fn of_a_namespace_that_has_ended_only_registers_are_to_be_undone() {
+fn of_a_namespace_that_has_ended_only_registers_are_rolled_back() {
     let mut origin = Origin::here(&Procfs::default()).unwrap();
     let namespaces = origin.namespaces.as_mut().unwrap();
     let is_first = std::mem::replace(&mut namespaces.pid.inode, 1) == 0xEFFF_FFFC;
@@ -207,7 +207,7 @@ fn a_later_version_is_named() {
 }
 
 #[test]
-fn a_running_journal_is_told_from_one_that_was_left() {
+fn the_journal_of_a_running_pinfold_differs_from_one_of_a_killed_one() {
     let root = tempfile::tempdir().unwrap();
     let directory = Directory::new(root.path()).unwrap();
     let mut journal = Journal::begin_unguarded(&directory).unwrap();

@@ -86,7 +86,7 @@ pub(crate) struct ProgramPages {
     /// The rate of the last unlimited migration, in bytes per second.
     measured: Option<f64>,
     /// Mappings for which it was already reported that they do not apply to future pages.
-    told: Vec<PageMapping>,
+    reported: Vec<PageMapping>,
     /// Whether it was already reported when accesses are sampled.
     told_when: bool,
     /// Whether it was already reported that pages stay because moving them would take too long.
@@ -102,7 +102,7 @@ impl ProgramPages {
             applied: BTreeMap::new(),
             accesses: ProgramAccesses::default(),
             measured: None,
-            told: vec![],
+            reported: vec![],
             told_when: false,
             told_too_long: false,
         }
@@ -254,8 +254,8 @@ impl ProgramPages {
     /// Moves the pages of processes to the places of a mapping.
     fn move_to(&mut self, shared: &Shared, goals: Vec<(i32, PageMapping, Goal)>, applied: &mut Applied) {
         for (process, mapping, mut goal) in goals {
-            if self.options.mapping != Some(mapping) && !self.told.contains(&mapping) {
-                self.told.push(mapping);
+            if self.options.mapping != Some(mapping) && !self.reported.contains(&mapping) {
+                self.reported.push(mapping);
                 shared.lock().program.note(format!(
                     "What is in memory is moved to where the page mapping {mapping} wants it; what the program touches from \
                      now on comes where the memory policy puts it with which it began."

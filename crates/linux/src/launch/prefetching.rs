@@ -160,37 +160,40 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_set_since_stays_and_is_told() {
+    fn a_value_that_another_program_has_set_stays_and_is_reported() {
         let mut fake = Fake::new();
         fake.apply(Some("1111"));
         fake.write(1, 3);
-        let told = fake.apply(None);
+        let problems = fake.apply(None);
         assert_eq!(fake.values(), [0, 3]);
-        assert!(told.len() == 1 && told[0].contains("PU 1"), "{told:?}");
+        assert!(problems.len() == 1 && problems[0].contains("PU 1"), "{problems:?}");
     }
 
     #[test]
     fn where_one_pu_has_no_device_nothing_is_changed_anywhere() {
         let mut fake = Fake::new();
         fs::remove_file(fake.root.path().join("cpu/1/msr")).unwrap();
-        let told = fake.apply(Some("1111"));
+        let problems = fake.apply(Some("1111"));
         assert_eq!(fake.prefetching.registers.read(PuId(0), 0x1a4).unwrap(), 0);
-        assert!(told.len() == 1 && told[0].contains("1/msr"), "{told:?}");
+        assert!(problems.len() == 1 && problems[0].contains("1/msr"), "{problems:?}");
     }
 
     #[test]
     fn an_unknown_processor_is_not_changed_and_is_named() {
         let mut fake = Fake::new();
         fake.prefetching.cpuinfo = Path::new("/dev/null").to_path_buf();
-        let told = fake.apply(Some("1111"));
+        let problems = fake.apply(Some("1111"));
         assert_eq!(fake.values(), [0, 0]);
-        assert!(told.len() == 1 && told[0].contains("cannot switch"), "{told:?}");
+        assert!(
+            problems.len() == 1 && problems[0].contains("cannot switch"),
+            "{problems:?}"
+        );
     }
 
     #[test]
     fn without_a_journal_nothing_is_changed() {
         let mut fake = Fake::new();
-        let told = fake.prefetching.apply(Some(Prefetchers::NONE), None);
-        assert_eq!((fake.values(), told.len()), ([0, 0], 1));
+        let problems = fake.prefetching.apply(Some(Prefetchers::NONE), None);
+        assert_eq!((fake.values(), problems.len()), ([0, 0], 1));
     }
 }

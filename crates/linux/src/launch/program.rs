@@ -143,7 +143,7 @@ impl Program {
             return;
         };
         let process = if is_thread_of(creator, thread) { creator } else { thread };
-        self.newcomer(creator, process, thread);
+        self.add_new_task(creator, process, thread);
     }
 
     /// A thread stops before its first instruction, if it is a new one.
@@ -158,10 +158,10 @@ impl Program {
             None => return,
         };
         self.unannounced.insert(thread);
-        self.newcomer(creator, process, thread);
+        self.add_new_task(creator, process, thread);
     }
 
-    fn newcomer(&mut self, creator: i32, process: i32, thread: i32) {
+    fn add_new_task(&mut self, creator: i32, process: i32, thread: i32) {
         let inherited = CpuMask::of_thread(thread).unwrap_or_else(|_| self.start_mask.clone());
         let origin = self.table.origin_of_new_task(creator, inherited);
         self.begin(process, thread, origin);
@@ -344,7 +344,7 @@ impl Program {
         self.configuration.clone_from(configuration);
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
         self.table
-            .number_anew(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
+            .number_again(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
         let moved = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
         let prefetchers = self.apply_prefetchers(configuration.prefetchers);

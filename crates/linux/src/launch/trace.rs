@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stops_are_told_apart() {
+    fn stops_are_distinguished() {
         let stop = |signal: i32, event: i32| decode(event << 16 | signal << 8 | 0x7f);
         assert_eq!(stop(libc::SIGTRAP, libc::PTRACE_EVENT_STOP), Event::Trap);
         assert_eq!(

@@ -50,7 +50,7 @@ pub(super) fn follow(shared: &Shared, prepared: &Prepared, kill_with_us: bool) {
             state.program.end(pending.thread);
         }
         if matches!(state.phase, Phase::Starting) && pending.thread == unborn.process {
-            born(&mut state, &mut unborn, prepared, event);
+            before_exec(&mut state, &mut unborn, prepared, event);
             shared.changed.notify_all();
             continue;
         }
@@ -91,7 +91,7 @@ fn start(prepared: &Prepared, kill_with_us: bool) -> Result<Unborn, LaunchError>
 }
 
 /// An event of the main process before its exec.
-fn born(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: Event) {
+fn before_exec(state: &mut State, unborn: &mut Unborn, prepared: &Prepared, event: Event) {
     let process = unborn.process;
     match event {
         Event::Executed => {

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn heap_stack_files_and_what_the_kernel_maps_are_told_apart() {
+    fn heap_stack_files_and_what_the_kernel_maps_are_distinguished() {
         let areas = captured();
         let stack = areas.iter().find(|area| area.stack).unwrap();
         assert_eq!(stack.kind, AreaKind::Anonymous);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_and_a_kernel_without_nodes_are_told_apart() {
+    fn a_process_that_is_not_there_and_a_kernel_without_nodes_are_distinguished() {
         let root = tempfile::tempdir().unwrap();
         let read = || Areas::read(root.path(), 7, PAGE);
         assert!(matches!(read(), Err(MapsError::NoProcess(7))));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_set_where_nobody_asked() {
+    fn nothing_is_set_without_a_request() {
         assert_eq!(policy("", "0-3", Balancing::Keep), None);
         assert_eq!(policy("balance", "0-3", Balancing::Keep), None);
     }

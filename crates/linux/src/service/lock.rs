@@ -79,7 +79,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_second_one_is_refused_and_told_of_the_first() {
+    fn a_second_one_is_refused_with_the_number_of_the_first() {
         let root = tempfile::tempdir().unwrap();
         let first = Instance::claim(root.path()).unwrap();
         let error = Instance::claim(root.path()).unwrap_err().to_string();

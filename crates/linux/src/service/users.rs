@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_name_is_asked_of_nobody() {
+    fn what_can_be_no_name_is_not_looked_up() {
         let (_root, users) = users("echo $3:x:0:0:::");
         for name in ["", "--service=x", "a:b", "a\nb"] {
             assert!(matches!(users.number(name), Err(UserError::Unknown(_))), "{name}");

@@ -8,14 +8,14 @@ use std::path::Path;
 /// The name of a loaded machine.
 pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
     let root = machine.root_object();
-    let told = |object: &hwlocality::object::TopologyObject, key: &str| {
+    let info = |object: &hwlocality::object::TopologyObject, key: &str| {
         let value = object.info(key)?.to_string_lossy().into_owned();
         Some(short_model(&value)).filter(|name| !name.is_empty())
     };
     let model = machine
         .objects_with_type(ObjectType::Package)
         .chain([root])
-        .find_map(|object| told(object, "CPUModel"));
+        .find_map(|object| info(object, "CPUModel"));
     let file_name = |path: &Path| {
         path.file_name().map_or_else(
             || path.display().to_string(),
@@ -23,7 +23,7 @@ pub(super) fn of(machine: &hwlocality::Topology, source: &Source) -> String {
         )
     };
     model.unwrap_or_else(|| match source {
-        Source::Live => told(root, "DMIProductName").unwrap_or_else(|| "this machine".to_owned()),
+        Source::Live => info(root, "DMIProductName").unwrap_or_else(|| "this machine".to_owned()),
         Source::Xml(path) => file_name(&path.with_extension("")),
         Source::FsRoot(path) => path
             .canonicalize()
@@ -39,8 +39,9 @@ fn short_model(model: &str) -> String {
         text = text.replace(mark, " ");
     }
     // What follows is the nominal frequency, or the instruction-set extensions that POWER lists.
-    let told = text.split(['@', ',']).next().unwrap_or_default();
-    told.split_whitespace()
+    let model = text.split(['@', ',']).next().unwrap_or_default();
+    model
+        .split_whitespace()
         .filter(|word| !matches!(*word, "CPU" | "Processor") && !word.ends_with("-Core"))
         .collect::<Vec<_>>()
         .join(" ")

@@ -67,10 +67,10 @@ mod tests {
     /// The results for these newest numbers, one after the other, a tenth of a second apart.
     fn searches(newest: &[i32]) -> Vec<NewTasks> {
         let root = tempfile::tempdir().unwrap();
-        let mut births = NewTaskSearch::default();
+        let mut search = NewTaskSearch::default();
         let steps = (0..).zip(newest).map(|(step, newest)| {
             fs::write(root.path().join("loadavg"), format!("0.00 0.01 0.05 1/100 {newest}\n")).unwrap();
-            births.since_last_search(&Procfs::new(root.path()), SOON * step)
+            search.since_last_search(&Procfs::new(root.path()), SOON * step)
         });
         steps.collect()
     }
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn without_a_newest_number_all_are_listed() {
-        let mut births = NewTaskSearch::default();
+        let mut search = NewTaskSearch::default();
         let nowhere = Procfs::new("/nowhere");
-        births.since_last_search(&nowhere, Duration::ZERO);
-        assert_eq!(births.since_last_search(&nowhere, SOON), NewTasks::Anywhere);
+        search.since_last_search(&nowhere, Duration::ZERO);
+        assert_eq!(search.since_last_search(&nowhere, SOON), NewTasks::Anywhere);
     }
 }

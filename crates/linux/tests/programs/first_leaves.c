@@ -1,4 +1,5 @@
-/* first_leaves OUT: two threads wait for ever, and the first thread ends before them. OUT gets the process number. */
+/* first_leaves OUT: two threads wait without end, and the first thread ends before them. OUT gets the process
+   number. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

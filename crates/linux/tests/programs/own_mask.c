@@ -1,5 +1,5 @@
 /* own_mask OUT PU...: a second thread allows itself these PUs only, then its process number is written to OUT; then both
-   wait for ever. */
+   wait without end. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

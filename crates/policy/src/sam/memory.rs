@@ -46,7 +46,7 @@ impl Recent {
 pub(super) struct Remembered {
     pub(super) id: TaskId,
     /// The interval in which it was first seen.
-    pub(super) born: u64,
+    pub(super) began: u64,
     pub(super) inter: Recent,
     /// Instructions per interval, relative to one instruction per cycle.
     pub(super) throughput: Recent,
@@ -76,7 +76,7 @@ impl Remembered {
     fn new(id: TaskId, now: u64) -> Self {
         Self {
             id,
-            born: now,
+            began: now,
             inter: Recent::default(),
             throughput: Recent::default(),
             moved: None,

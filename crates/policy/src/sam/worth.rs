@@ -32,7 +32,7 @@ pub(super) fn is_worth_it(round: &Round<'_>, task: usize, traffic: f64, to: usiz
     };
     let state = round.sets.states[task];
     let remembered = &round.memory.tasks()[task];
-    let stayed = round.now - remembered.moved.unwrap_or(remembered.born).min(round.now);
+    let stayed = round.now - remembered.moved.unwrap_or(remembered.began).min(round.now);
     // A task that has just arrived has no history.
     let lasts = if remembered.moved.is_none() {
         LONGEST_GAIN

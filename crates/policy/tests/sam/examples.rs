@@ -91,7 +91,7 @@ fn pairs_of_a_group_that_fits_nowhere_come_together_where_they_are() {
 }
 
 #[test]
-fn a_move_tells_the_figure_that_caused_it() {
+fn a_move_has_the_rate_that_caused_it() {
     let mut world = hubench_spread(MapperOptions::PAPER);
     let made = world.step()[0];
     assert_eq!(made.activity, Activity::InterPackageCoherence);

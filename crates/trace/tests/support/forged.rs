@@ -1,4 +1,4 @@
-//! Recordings whose checksums are right and whose contents are whatever a test wants, as docs/formats.md describes them.
+//! Recordings whose checksums are right and whose contents a test chooses, as docs/formats.md describes them.
 
 use pinfold_trace::{Header, Writer};
 

@@ -211,15 +211,22 @@ fn accesses_are_mapped_to_running_pages_and_the_rest_has_its_reason() {
         ],
     };
     let running = [mapped(0x70_0000, 0x70_2000, MappedBacking::Heap)];
-    let (accesses, told) = profile.on(&running, &[], PAGE);
+    let (accesses, profiled) = profile.on(&running, &[], PAGE);
     let nodes = [0, 1].map(NodeId).into_iter().collect();
     let places = accesses.by_locality(&nodes, |thread| Some(NodeId(thread)));
     assert_eq!(
         [0x70_0000, 0x70_1000].map(|page| places.node(page)),
         [Some(NodeId(0)), Some(NodeId(1))]
     );
-    assert_eq!((told.accesses, told.matched, told.pages, told.areas), (41, 31, 2, 1));
-    let unmatched: Vec<_> = told.unmatched.iter().map(|area| (area.accesses, area.why)).collect();
+    assert_eq!(
+        (profiled.accesses, profiled.matched, profiled.pages, profiled.areas),
+        (41, 31, 2, 1)
+    );
+    let unmatched: Vec<_> = profiled
+        .unmatched
+        .iter()
+        .map(|area| (area.accesses, area.why))
+        .collect();
     assert_eq!(
         unmatched,
         [
@@ -228,6 +235,6 @@ fn accesses_are_mapped_to_running_pages_and_the_rest_has_its_reason() {
             (2, Mismatch::FileChanged)
         ]
     );
-    let text = told.to_string();
+    let text = profiled.to_string();
     assert!(text.starts_with("75.6 % of those in a.pft are to 2 pages"), "{text}");
 }

@@ -191,7 +191,7 @@ mod tests {
             pinfold_testing::skip(format_args!("page faults may not be sampled here: {error}"));
             return;
         }
-        // SAFETY: a new mapping, written within its bounds, and unmapped when nobody has it any more.
+        // SAFETY: a new mapping, written within its bounds, and unmapped after its last use.
         let memory = unsafe {
             let memory = libc::mmap(
                 std::ptr::null_mut(),

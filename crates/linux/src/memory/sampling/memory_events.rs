@@ -84,7 +84,7 @@ impl MemoryEvent {
 pub enum NoMemoryEvents {
     /// No PMU has any.
     #[error(
-        "no event of this machine tells the addresses of loads and stores: `{}` has neither a PMU with mem-loads or mem-stores \
+        "no event of this machine reports the addresses of loads and stores: `{}` has neither a PMU with mem-loads or mem-stores \
          (Intel's PEBS) nor ibs_op (AMD's IBS), as in most virtual machines{}",
         devices.display(),
         if *spe { "; Arm's SPE, which is there, is not decoded" } else { "" }

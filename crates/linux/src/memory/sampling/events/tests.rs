@@ -42,7 +42,7 @@ fn page_size() -> usize {
 
 /// Touches new pages again and again; returns their addresses and its thread.
 fn touch(stop: &AtomicBool, at: &AtomicU64, thread: &AtomicI32) {
-    // SAFETY: a new mapping, written within its bounds, and unmapped when nobody has it any more; the other call only asks.
+    // SAFETY: a new mapping, written within its bounds, and unmapped after its last use; the other call only asks.
     unsafe {
         let memory = libc::mmap(
             std::ptr::null_mut(),
@@ -106,12 +106,12 @@ fn samples_of_a_thread_are_its_accesses_to_the_pages_of_their_addresses() {
     assert!(accesses.last_pus.contains_key(&thread));
     let sampled = accesses.sampled;
     assert!(sampled.pages >= PAGES as u64 && sampled.samples >= PAGES as u64 && !sampled.ran.is_zero());
-    let told = sampled.events.unwrap();
+    let reported = sampled.events.unwrap();
     assert_eq!(
-        (told.period, told.names.as_slice()),
+        (reported.period, reported.names.as_slice()),
         (1, &["software/page-faults/".to_owned()][..])
     );
-    assert!(told.taken >= sampled.samples);
+    assert!(reported.taken >= sampled.samples);
     assert_eq!(sampled.faults, None);
 }
 
@@ -142,7 +142,7 @@ fn two_events_of_a_thread_share_a_buffer_and_a_group_has_its_leader() {
 }
 
 #[test]
-fn work_without_samples_tells_no_cost() {
+fn work_without_samples_has_no_cost() {
     let Some(events) = opened(&[page_faults()]) else { return };
     assert_eq!(sample_cost(&events, page_size() as u64, || ()), None);
     let milliseconds = Duration::from_millis;
@@ -205,7 +205,7 @@ fn the_most_telling_way_comes_first_and_whole_cpus_last() {
 }
 
 #[test]
-fn of_several_refusals_the_one_that_a_user_can_do_something_about_is_told() {
+fn of_several_refusals_the_one_with_a_remedy_is_reported() {
     let text = refusal(&[
         (Errno::EINVAL, Permission::Kernel),
         (Errno::EACCES, Permission::Kernel),
@@ -221,7 +221,7 @@ fn of_several_refusals_the_one_that_a_user_can_do_something_about_is_told() {
 }
 
 #[test]
-fn samples_of_whole_cpus_are_told_apart_by_their_process() {
+fn samples_of_whole_cpus_are_assigned_to_their_process() {
     let mut event = page_faults();
     event.of_cpus = true;
     let mut ways = Admitted::ways(&event, 1);

@@ -117,12 +117,12 @@ fn sapphire_rapids_loads_have_a_leader_and_its_stores_none() {
 #[test]
 fn each_kind_of_core_has_its_events() {
     let events = events(ALDER_LAKE);
-    let told: Vec<_> = events
+    let found: Vec<_> = events
         .iter()
         .map(|event| (event.name.as_str(), event.encoding.kind, event.leader.is_some()))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("cpu_atom/mem-loads/", 10, false),
             ("cpu_atom/mem-stores/", 10, false),
@@ -133,7 +133,7 @@ fn each_kind_of_core_has_its_events() {
 }
 
 #[test]
-fn ibs_counts_operations_and_says_how_user_space_is_told_apart() {
+fn ibs_counts_operations_and_has_a_filter_for_user_space() {
     let [zen_3] = events(ZEN_3).try_into().unwrap();
     assert_eq!(
         (zen_3.name.as_str(), zen_3.encoding),
@@ -147,7 +147,7 @@ fn ibs_counts_operations_and_says_how_user_space_is_told_apart() {
 }
 
 #[test]
-fn a_machine_without_them_is_told_what_is_missing_and_of_spe() {
+fn an_error_names_what_a_machine_lacks_and_spe() {
     let read = |files| read(sysfs(files).path()).unwrap_err().to_string();
     let none = read(&[("software/type", "1")]);
     assert!(none.contains("ibs_op") && !none.contains("SPE"), "{none}");
