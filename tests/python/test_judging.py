@@ -171,8 +171,9 @@ def test_a_regret_tree_that_expects_verification_takes_the_hint_that_gains_most_
     # As above, but the loss is rolled back: trying packed costs nothing.
     alike = observed("a", 1.0, 1.0, 1.1) + observed("b", 1.0, 1.0, 1.1) + observed("c", 1.0, 9.0, 1.0)
     rows = rows_of(cases(alike, best_matches), verified=True)
-    (rule,) = learn_tree(rows, depth=2, leaf=0.05)
-    assert (rule.target, rule.coverage, rule.errors) == (str(PACKED), 6, 0)
+    for depth in (0, 2):
+        (rule,) = learn_tree(rows, depth, leaf=0.05)
+        assert (rule.target, rule.coverage, rule.errors) == (str(PACKED), 6, 0)
 
 
 def test_the_rules_of_a_tree_cover_every_row_once() -> None:
