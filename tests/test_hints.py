@@ -104,7 +104,7 @@ def test_the_rule_that_fired_is_explained_with_the_values_that_made_it(learning:
     learning.run("--rules", str(learning.rules))
     command = [str(learning.pinfold.binary), "explain", str(learning.folder / "run.json")]
     explained = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "2 threads were observed for 2 s where hint SLP puts them" in explained
+    assert "2 threads were observed for 2 s while hint SLP placed them" in explained
     assert "the rules asked for hint slp:" in explained
     assert "rule 1 of 1 says slp: event:l3_misses >= 90000 1/s, it is" in explained
 
@@ -144,7 +144,7 @@ def test_a_program_is_observed_unpinned_by_default(learning: Learning) -> None:
     explained = subprocess.run(
         [str(learning.pinfold.binary), "explain", str(file)], capture_output=True, text=True, check=True
     ).stdout
-    assert "observed for 2 s where the operating system ran them" in explained
+    assert "observed for 2 s while the operating system placed them" in explained
 
 
 def test_a_program_without_a_faster_hint_stays_unpinned_in_the_next_run(learning: Learning) -> None:

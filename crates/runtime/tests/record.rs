@@ -119,26 +119,26 @@ fn a_reason_of_version_1_is_read_with_its_text_and_without_a_code() {
 fn every_decision_is_explained_with_its_reason() {
     let text = RunDocument::read(RECORD).unwrap().explanation(Some("tries pinnings"));
     for words in [
-        "Who decided: the policy `autopin`, which tries pinnings.",
+        "Policy: `autopin`, which tries pinnings.",
         "`app --fast` ran on small: 2 packages.",
-        "What counted: regions, in regions a second, of the whole program: the nearest to the program's own progress.",
+        "Metric: regions, in regions per second, of the whole program: the nearest to the program's own progress.",
         "2 threads had ranks.",
         "3 candidates: the pinnings that were asked for.",
-        "1. rank by rank on CPUs 0,1: 80 regions a second over 30 s, readings 1.0 % apart; 20.0 % lower than the best",
-        "2. rank by rank on CPUs 0,2: 100 regions a second over 30 s, readings 2.0 % apart; the best",
-        "dropped before its time was up, since it had lost with 99 % confidence (40.0 % lower than the best)",
-        "The choice, at 75 s: candidate 2: 25.0 % higher than the first, which is where the program began, 66.7 % higher \
+        "1. rank by rank on CPUs 0,1: 80 regions per second over 30 s, spread 1.0 %; 20.0 % lower than the best",
+        "2. rank by rank on CPUs 0,2: 100 regions per second over 30 s, spread 2.0 %; the best",
+        "dropped early, because it was worse with 99 % confidence (40.0 % lower than the best)",
+        "The choice, at 75 s: candidate 2: 25.0 % higher than the first candidate, the program's first placement, 66.7 % higher \
          than the worst.",
-        "after the choice the rate was 99 regions a second on average, 1.0 % lower than when it was tried.",
+        "Effect: after the choice the mean rate was 99 regions per second, 1.0 % lower than the rate in its probe.",
         "At 11 s accesses had been sampled for 3 s: 90 samples of 4 pages, 2 more were lost; page faults took 5.0 % of the \
          threads' time.",
         "At 5 s 90 of the 100 accesses in a.pft were brought to 7 pages.\n  10 to [heap] were not: the running program",
         "At 21 s accesses had been sampled for 3 s: 80 samples of 5 pages by cpu/mem-loads/ and cpu/mem-stores/, and the \
-         kernel held them back 7 times; taking them took about 1.0 % of the threads' time.",
+         kernel throttled them 7 times; sampling took about 1.0 % of the threads' time.",
         "At 12 s pages were to be after their threads: 3 pages (12 KiB) moved, 1 page (4 KiB) were there already.",
         "2 pages stayed: The kernel could not take them out of use.",
         "Ended early: The second search was not done. The best so far was candidate 2.",
-        "Not done: Pages stay where they are.",
+        "Refused: Pages stay where they are.",
         "At 2 s: A note.",
         "The program ran 120.5 s and ended with status 0.",
     ] {
@@ -151,7 +151,7 @@ fn a_choice_is_compared_with_the_program_as_it_was_unpinned() {
     let unpinned = RECORD.replacen("[0, 1]", "null", 1);
     let text = RunDocument::read(&unpinned).unwrap().explanation(None);
     assert!(
-        text.contains("1. unpinned, as the operating system runs them: 80 regions a second"),
+        text.contains("1. unpinned, placed by the operating system: 80 regions per second"),
         "{text}"
     );
     assert!(text.contains("25.0 % higher than unpinned"), "{text}");

@@ -52,7 +52,7 @@ impl RunDocument {
             format!("`{}`", self.command.join(" "))
         };
         let machine = match self.topology.as_str() {
-            "" => "a machine of which nothing is known",
+            "" => "an unknown machine",
             topology => topology,
         };
         let where_ = if self.record.simulated {
@@ -62,7 +62,7 @@ impl RunDocument {
         };
         let _ = writeln!(text, "{program} {where_} {machine}.");
         let does = does.map_or_else(String::new, |does| format!(", which {does}"));
-        let _ = writeln!(text, "Who decided: the policy `{}`{does}.", self.record.policy);
+        let _ = writeln!(text, "Policy: `{}`{does}.", self.record.policy);
     }
 }
 
@@ -80,12 +80,12 @@ impl Record {
             }
             Some(metric) => {
                 let whose = match metric.scope {
-                    Scope::Task => ", on average over the threads that work",
+                    Scope::Task => ", the mean of the working threads",
                     Scope::Program => ", of the whole program",
                 };
                 let _ = writeln!(
                     text,
-                    "What counted: {}, in {}s a second{whose}: {why}.",
+                    "Metric: {}, in {}s per second{whose}: {why}.",
                     metric.name, metric.unit
                 );
             }
@@ -101,9 +101,9 @@ impl Record {
             let mean = after.iter().sum::<f64>() / after.len() as f64;
             let _ = writeln!(
                 text,
-                "Whether it helped: after the choice the rate was {} on average, {}.",
+                "Effect: after the choice the mean rate was {}, {}.",
                 rate(self.metric.as_ref(), mean),
-                compared(mean / promised - 1.0, "than when it was tried")
+                compared(mean / promised - 1.0, "the rate in its probe")
             );
         }
         if let Some(early) = &self.program.ended_early {
@@ -122,7 +122,7 @@ impl Record {
             moves.explain(text);
         }
         for refusal in &self.refused {
-            let _ = writeln!(text, "Not done: {}", sentence(&refusal.why));
+            let _ = writeln!(text, "Refused: {}", sentence(&refusal.why));
         }
         for note in &self.notes {
             let _ = writeln!(text, "At {} s: {}", number(note.at), note.text);
@@ -179,13 +179,13 @@ impl HintSample {
         let Some(says) = &self.says else { return };
         let _ = writeln!(
             text,
-            "Until {} s {} were observed for {} s where {}, and the rules asked for hint {says}:",
+            "Until {} s {} were observed for {} s while {}; the rules asked for hint {says}:",
             number(self.at),
             counted(self.threads, "thread"),
             number(self.lasted),
             match &self.hint {
-                Some(hint) => format!("hint {hint} puts them"),
-                None => "the operating system ran them".to_owned(),
+                Some(hint) => format!("hint {hint} placed them"),
+                None => "the operating system placed them".to_owned(),
             }
         );
         for line in self.why.lines() {
@@ -219,11 +219,11 @@ impl TimedSamples {
             let _ = write!(text, ", {lost} more were lost");
         }
         if let Some(throttled @ 1..) = events.as_ref().map(|events| events.throttled) {
-            let _ = write!(text, ", and the kernel held them back {throttled} times");
+            let _ = write!(text, ", and the kernel throttled them {throttled} times");
         }
         if let Some(overhead) = self.sampled.overhead() {
             let by = if events.is_some() {
-                "taking them took about"
+                "sampling took about"
             } else {
                 "page faults took"
             };
@@ -270,7 +270,7 @@ impl TimedMoves {
             );
         }
         if let Some(broken_off) = &self.moves.broken_off {
-            let _ = writeln!(text, "  It was broken off: {}", sentence(&broken_off.why));
+            let _ = writeln!(text, "  The migration ended early: {}", sentence(&broken_off.why));
         }
     }
 }
@@ -278,7 +278,7 @@ impl TimedMoves {
 impl Candidate {
     fn place(&self) -> String {
         let Some(pus) = &self.pus else {
-            return "unpinned, as the operating system runs them".to_owned();
+            return "unpinned, placed by the operating system".to_owned();
         };
         let pus: Vec<String> = pus.pus().iter().map(PuId::to_string).collect();
         let plural = if pus.len() == 1 { "" } else { "s" };
@@ -294,17 +294,17 @@ impl Candidate {
             let _ = write!(text, " over {} s", number(measured));
         }
         if let Some(spread) = self.spread {
-            let _ = write!(text, ", readings {:.1} % apart", 100.0 * spread);
+            let _ = write!(text, ", spread {:.1} %", 100.0 * spread);
         }
         let behind = measured_rate / best - 1.0;
         if self.dropped {
             let _ = write!(
                 text,
-                "; dropped before its time was up, since it had lost with 99 % confidence ({})",
-                compared(behind, "than the best")
+                "; dropped early, because it was worse with 99 % confidence ({})",
+                compared(behind, "the best")
             );
         } else if behind < 0.0 {
-            let _ = write!(text, "; {}", compared(behind, "than the best"));
+            let _ = write!(text, "; {}", compared(behind, "the best"));
         } else {
             text.push_str("; the best");
         }
@@ -316,23 +316,23 @@ impl Chosen {
     fn explain(&self, search: &Search) -> String {
         let mut reasons = vec![];
         if search.candidates.len() == 1 {
-            reasons.push("it was the only one".to_owned());
+            reasons.push("it was the only candidate".to_owned());
         }
         let unpinned = search.candidates.first().is_some_and(|first| first.pus.is_none());
         if unpinned && self.candidate == 0 && search.candidates.len() > 1 {
             reasons.push("no pinning was better beyond the noise, so nothing was pinned".to_owned());
         }
         let than_first = if unpinned {
-            "than unpinned, which is how the program began"
+            "unpinned, the program's first placement"
         } else {
-            "than the first, which is where the program began"
+            "the first candidate, the program's first placement"
         };
         let gains = [
             (
                 self.gain_over_first.filter(|_| !unpinned || self.candidate > 0),
                 than_first,
             ),
-            (self.gain_over_worst, "than the worst"),
+            (self.gain_over_worst, "the worst"),
         ];
         for (gain, than) in gains {
             match gain {
@@ -355,28 +355,28 @@ impl Chosen {
 }
 
 /// A share in words: `9.2 % higher than the worst`.
-fn compared(share: f64, than: &str) -> String {
+fn compared(share: f64, other: &str) -> String {
     if !share.is_finite() {
-        return format!("with nothing to compare {than}");
+        return format!("not comparable with {other}");
     }
     let percent = 100.0 * share.abs();
     if percent < 0.05 {
-        return format!("no other {than}");
+        return format!("equal to {other}");
     }
     let how = if share > 0.0 { "higher" } else { "lower" };
-    format!("{percent:.1} % {how} {than}")
+    format!("{percent:.1} % {how} than {other}")
 }
 
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A rate with its unit: `12.5 regions a second`.
+/// A rate with its unit: `12.5 regions per second`.
 fn rate(metric: Option<&MetricRecord>, value: f64) -> String {
     match metric {
         Some(metric) if metric.unit == ENERGY_UNIT => format!("{} watts", number(value / COUNTS_OF_A_JOULE)),
-        Some(metric) => format!("{} {}s a second", number(value), metric.unit),
-        None => format!("{} a second", number(value)),
+        Some(metric) => format!("{} {}s per second", number(value), metric.unit),
+        None => format!("{} per second", number(value)),
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn explain(moves: &[TimedMove], text: &mut String) {
     if moves.is_empty() {
         let _ = writeln!(
             text,
-            "No thread was moved: nothing was above its threshold that a move would have helped."
+            "No thread was moved: no activity was above its threshold where a move would have helped."
         );
         return;
     }
@@ -37,7 +37,7 @@ pub(super) fn explain(moves: &[TimedMove], text: &mut String) {
         one.explain(text);
     }
     if moves.len() > LISTED {
-        let _ = writeln!(text, "  and so on: {} more.", moves.len() - LISTED);
+        let _ = writeln!(text, "  {} more are not listed.", moves.len() - LISTED);
     }
 }
 
@@ -54,7 +54,7 @@ impl TimedMove {
     fn explain(&self, text: &mut String) {
         let _ = write!(
             text,
-            "  At {} s thread {} went from CPU {} to CPU {}",
+            "  At {} s thread {} moved from CPU {} to CPU {}",
             number(self.at),
             self.moved.task.thread,
             self.moved.from,
@@ -62,7 +62,7 @@ impl TimedMove {
         );
         let with = self.moved.swapped_with.as_ref().map(|task| task.thread);
         let comparison = format!(
-            "{} was {:.2e} a cycle, against {:.2e}",
+            "{} was {:.2e} per cycle, the threshold {:.2e}",
             self.moved.activity.name(),
             self.moved.value,
             self.moved.threshold
@@ -78,7 +78,7 @@ impl TimedMove {
             }
             (_, Some(other)) => writeln!(
                 text,
-                " in the place of thread {other}, for {}: {comparison}.",
+                " in exchange with thread {other}, for {}: {comparison}.",
                 self.cause()
             ),
             (_, None) => writeln!(text, " for {}: {comparison}.", self.cause()),
