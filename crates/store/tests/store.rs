@@ -3,11 +3,10 @@
 use pinfold_core::hint::AffinityHint;
 use pinfold_store::{Choice, Growth, Machine, Opened, ProgramKey, SampleRow, Store, StoreError, shape};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 fn key(name: &str) -> ProgramKey {
     ProgramKey {
@@ -203,7 +202,7 @@ fn a_writer_that_will_be_killed() {
 fn a_kill_loses_nothing_that_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("behaviour.db");
-    for wait in [20, 35, 50, 80, 130] {
+    for lines in [1, 2, 5, 20, 60] {
         let _ = fs::remove_file(&file);
         let mut writer = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_writer_that_will_be_killed", "--nocapture"])
@@ -212,11 +211,15 @@ fn a_kill_loses_nothing_that_was_written() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_millis(wait));
+        let mut reported = BufReader::new(writer.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let is_written = |line: &String| line.starts_with("written ");
+        let before = reported.by_ref().filter(is_written).take(lines).count();
         writer.kill().unwrap();
-        let output = writer.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        let written = told.lines().filter(|line| line.starts_with("written ")).count();
+        // What it wrote between the last line that was read and the kill.
+        let written = before + reported.filter(is_written).count();
+        writer.wait().unwrap();
         let programs = open(&file).programs(None).unwrap();
         let there = programs.first().map_or(0, |program| program.samples.len());
         // The last line may be cut.
