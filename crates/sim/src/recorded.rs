@@ -94,11 +94,6 @@ impl RecordedProgram {
         })
     }
 
-    /// Whether the first touch of each page is known ([`Recording::knows_first_touches`]).
-    pub fn knows_first_touches(&self) -> bool {
-        self.recording.knows_first_touches()
-    }
-
     /// How much of the program's memory the recorded window accesses.
     pub fn coverage(&self) -> Coverage {
         self.coverage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,13 +12,14 @@ from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
 from pinfold.evaluation.section import Part, Promise, Section
 
-#: Figures of the parts' data that are asked for, with the largest value or the least.
-MOST = {
-    "cachegrind_worst_percent": ("single-thread misses over cachegrind's, worst difference", "%", 3.0),
-    "host_median_time_error_percent": ("time of workloads on this machine, median error", "%", 12.0),
-    "host_median_error_percent": ("relative time of workloads on this machine, median error", "%", 7.0),
-}
-LEAST = {"host_order_agreement": ("share of pairs of placements in the order of this machine", "", 0.97)}
+#: Figures of the parts' data that are asked for: the key, the name, the unit, and the largest or the least value.
+ASKED_FOR = (
+    ("cachegrind_worst_percent", "single-thread misses over cachegrind's, worst difference", "%", "<=", 3.0),
+    ("host_median_time_error_percent", "time of workloads on this machine, median error", "%", "<=", 12.0),
+    ("host_median_error_percent", "relative time of workloads on this machine, median error", "%", "<=", 7.0),
+    ("host_order_agreement", "share of pairs of placements in the order of this machine", "", ">=", 0.97),
+)
+HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
 PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, host)
 
@@ -42,10 +44,8 @@ def validation(quick: bool) -> Section:
 def promises(data: Mapping[str, Any]) -> list[Promise]:
     """Compare the figures of all parts with what is asked for. A figure that a part could not measure is missing."""
     found = []
-    for key, (name, unit, most) in MOST.items():
+    for key, name, unit, sign, limit in ASKED_FOR:
         value = data.get(key)
-        found.append(Promise(name, value, unit, f"<= {most:g}", None if value is None else value <= most))
-    for key, (name, unit, least) in LEAST.items():
-        value = data.get(key)
-        found.append(Promise(name, value, unit, f">= {least:g}", None if value is None else value >= least))
+        held = None if value is None else HOLDS[sign](value, limit)
+        found.append(Promise(name, value, unit, f"{sign} {limit:g}", held))
     return found

@@ -11,6 +11,7 @@ use super::synchronisation::ThreadEvents;
 use crate::model::{Model, PAGE_BYTES};
 use pinfold_trace::EventKind;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A window covers its program if it accesses at least this share of the footprint's lines. A program that accesses as many lines
 /// as it has, at random, comes to 1 - 1/e of them.
@@ -83,7 +84,8 @@ pub(super) fn bytes(events: &[ThreadEvents], accessed: &[u64]) -> u64 {
 /// The most pages that one event is believed to touch: 1 TiB.
 const MOST_PAGES: u64 = 1 << 28;
 
-fn pages(address: u64, length: u64) -> std::ops::Range<u64> {
+/// The pages of a range of memory.
+pub(super) fn pages(address: u64, length: u64) -> Range<u64> {
     let first = address / PAGE_BYTES;
     first
         ..address

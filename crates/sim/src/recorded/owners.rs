@@ -6,6 +6,7 @@
 //!
 //! Order is that of the events of all threads. An access has the position of its thread's last event before it.
 
+use super::footprint::pages;
 use super::order::Orders;
 use super::synchronisation::ThreadEvents;
 use crate::model::{LINE_BYTES, PAGE_BYTES};
@@ -123,9 +124,9 @@ fn unrecorded_touches(events: &[ThreadEvents], accessed: &[(u64, Touch)]) -> Has
             let EventKind::FirstTouch { address, length, since } = event.kind else {
                 continue;
             };
-            let end = address.saturating_add(length).div_ceil(PAGE_BYTES);
-            let begin = accessed.partition_point(|&(page, _)| page < address / PAGE_BYTES);
-            for &(page, (sequence, _)) in accessed[begin..].iter().take_while(|&&(page, _)| page < end) {
+            let touched = pages(address, length);
+            let begin = accessed.partition_point(|&(page, _)| page < touched.start);
+            for &(page, (sequence, _)) in accessed[begin..].iter().take_while(|&&(page, _)| page < touched.end) {
                 if since <= sequence {
                     let touch = (since, owner);
                     last.entry(page)
