@@ -16,6 +16,7 @@ from pinfold.learn.hint_policy import learn_best_observed, learn_policy
 from pinfold.learn.machines import find_binary
 from pinfold.learn.rule_policy import Trained, write_rule_policy
 from pinfold.learn.variants import DEFAULT, PAPER, TREE
+from pinfold.split import refuse_judged
 
 METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE}
 
@@ -36,6 +37,7 @@ def train_hints(asked: argparse.Namespace) -> None:
     """Learn a policy and write it."""
     recipe = METHODS[asked.method]
     data = _read(asked).seen(recipe.view)
+    refuse_judged(case.program.name for case in data.cases)
     cases = data.training(asked.threads)
     if asked.incomplete:
         policy, learner = learn_best_observed(cases), "RIPPER on the best observed hint of each program"
