@@ -22,6 +22,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +32,11 @@ FOLDER = ROOT / "target" / "guest"
 #: Where `scripts/setup` unpacks Debian's kernel package.
 KERNEL = FOLDER / "kernel"
 
-#: CPUs 2n and 2n + 1 are node n; node 4 has memory and no CPU.
-CPUS = 8
+#: The nodes with processors; each is a package. CPUs 2n and 2n + 1 are node n. Node 4 has memory and no CPU.
+PACKAGES = 4
+CORES = 2
+"""The cores of a package, where a guest is not made with another number."""
+CPUS = PACKAGES * CORES
 NODES = {0: 512, 1: 512, 2: 512, 3: 512, 4: 256}
 """MiB of each node."""
 
@@ -106,8 +110,17 @@ def libraries(binary: Path) -> list[Path]:
 class Guest:
     """The machine. It is booted when it is first needed, and again after it was ended."""
 
-    def __init__(self, binary: Path, agent: Path, workloads: Path) -> None:
-        """Take the binary, the agent and the folder of workloads that the guest gets."""
+    def __init__(
+        self,
+        binary: Path,
+        agent: Path,
+        workloads: Path,
+        cores: int = CORES,
+        distances: Mapping[tuple[int, int], int] = DISTANCES,
+    ) -> None:
+        """Take the binary, the agent and the folder of workloads that the guest gets, and the shape of the machine."""
+        self._cores = cores
+        self._distances = distances
         self._binary = binary
         self._agent = agent
         self._workloads = workloads
@@ -176,16 +189,17 @@ class Guest:
             self.give_up()
             raise GuestError(f"the guest sent {ready!r}")
 
-    @staticmethod
-    def _command(kernel: Path, image: Path, port: int) -> list[str]:
+    def _command(self, kernel: Path, image: Path, port: int) -> list[str]:
         """Return QEMU's command line."""
         command = ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max"]
-        command += ["-smp", f"{CPUS},sockets=4,cores=2", "-m", f"{sum(NODES.values())}M"]
+        cpus = PACKAGES * self._cores
+        command += ["-smp", f"{cpus},sockets={PACKAGES},cores={self._cores}", "-m", f"{sum(NODES.values())}M"]
         for node, size in NODES.items():
-            cpus = f",cpus={2 * node}-{2 * node + 1}" if 2 * node < CPUS else ""
+            first = node * self._cores
+            its_cpus = f",cpus={first}-{first + self._cores - 1}" if node < PACKAGES else ""
             command += ["-object", f"memory-backend-ram,id=memory{node},size={size}M"]
-            command += ["-numa", f"node,nodeid={node},memdev=memory{node}{cpus}"]
-        for (one, other), distance in DISTANCES.items():
+            command += ["-numa", f"node,nodeid={node},memdev=memory{node}{its_cpus}"]
+        for (one, other), distance in self._distances.items():
             command += ["-numa", f"dist,src={one},dst={other},val={distance}"]
         command += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
         command += ["-chardev", f"file,id=console,path={FOLDER / 'console.log'}", "-serial", "chardev:console"]

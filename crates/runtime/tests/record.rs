@@ -4,7 +4,7 @@
 mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
-use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, Reason};
+use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason};
 use pinfold_runtime::{RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
@@ -55,6 +55,7 @@ fn simulation() -> Simulation {
         name: "app".to_owned(),
         process: 1,
         tasks: 2,
+        pus: Some(vec![PuId(3), PuId(0)]),
         repetitions: 0.1 + 0.2,
         speed: None,
         paused: 0.0,

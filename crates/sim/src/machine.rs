@@ -66,6 +66,8 @@ pub struct ProgramProgress {
     pub process: i32,
     /// How many tasks it has.
     pub tasks: usize,
+    /// By rank: the PU on which the task was at last; `None` before the program has begun.
+    pub pus: Vec<Option<PuId>>,
     /// Completed repetitions, with the completed part of the current one.
     pub repetitions: f64,
     /// How long it stood still because its pages were moved.
@@ -213,6 +215,7 @@ impl SimulatedMachine {
                 ProgramProgress {
                     process: number(tasks.start),
                     tasks: tasks.len(),
+                    pus: tasks.clone().map(|task| self.timeline.place(task)).collect(),
                     repetitions: self.timeline.repetitions(program),
                     paused: Duration::from_secs_f64(self.timeline.paused(program)),
                     events: self

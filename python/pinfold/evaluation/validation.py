@@ -10,6 +10,7 @@ from pinfold.evaluation.determinism import determinism
 from pinfold.evaluation.host import host
 from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
+from pinfold.evaluation.scheduler import scheduler
 from pinfold.evaluation.section import Part, Promise, Section
 
 #: Figures of the parts' data that are asked for: the key, the name, the unit, and the largest or the least value.
@@ -18,10 +19,11 @@ ASKED_FOR = (
     ("host_median_time_error_percent", "time of workloads on this machine, median error", "%", "<=", 12.0),
     ("host_median_error_percent", "relative time of workloads on this machine, median error", "%", "<=", 7.0),
     ("host_order_agreement", "share of pairs of placements in the order of this machine", "", ">=", 0.97),
+    ("scheduler_least_agreement", "tasks spread over packages as under Linux, least share of runs", "", ">=", 0.5),
 )
 HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
-PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, host)
+PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, scheduler, host)
 
 
 def validation(quick: bool) -> Section:

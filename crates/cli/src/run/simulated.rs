@@ -297,6 +297,7 @@ fn simulated_programs(machine: &SimulatedMachine, files: &[(Option<PathBuf>, Str
             name: name.clone(),
             process: program.process,
             tasks: program.tasks,
+            pus: program.pus.into_iter().collect(),
             repetitions: program.repetitions,
             speed: (ran > 0.0).then(|| program.repetitions / ran),
             paused: program.paused.as_secs_f64(),

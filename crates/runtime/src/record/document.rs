@@ -1,7 +1,7 @@
 //! The file that `pinfold run --json` writes (docs/formats.md).
 
 use super::Record;
-use pinfold_core::{PageMapping, Prefetchers};
+use pinfold_core::{PageMapping, Prefetchers, PuId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,6 +127,9 @@ pub struct SimulatedProgram {
     pub process: i32,
     /// How many tasks it has.
     pub tasks: usize,
+    /// By rank: the PU on which the task was at the end; `None` in an older file, or if the program had not begun.
+    #[serde(default)]
+    pub pus: Option<Vec<PuId>>,
     /// The number of executions of its recorded region.
     pub repetitions: f64,
     /// Repetitions in a second, over the whole run; `None` where no time passed.

@@ -254,7 +254,10 @@ impl Timeline {
     fn begin(&mut self) {
         for task in self.order_of_creation() {
             if self.placed.assignment[task].is_none() {
-                self.placed.assignment[task] = Some(self.scheduler.select(&self.placed.assignment));
+                let program = self.mix.program_of(task);
+                let creator = self.placed.assignment[self.mix.threads()[program].start];
+                let pu = self.scheduler.select(&self.placed.assignment, creator);
+                self.placed.assignment[task] = Some(pu);
             }
         }
         let places: Vec<PuId> = self.placed.assignment.iter().copied().flatten().collect();

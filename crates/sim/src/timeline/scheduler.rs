@@ -1,16 +1,21 @@
 //! Where the operating system runs unpinned tasks: the parts of Linux's scheduler that decide which cores are busy.
 //!
-//! - A new task goes to the group with the fewest tasks, from the outermost groups inwards. Within the group it goes to
-//!   an idle core; the idle sibling of a busy core is the last choice (`select_idle_core`;
-//!   Documentation/scheduler/sched-domains.rst: balancing on fork and exec looks for the idlest group and then for the
-//!   idlest CPU in it). Among equals a random choice decides.
+//! - A new task begins near the one that creates it, if that node (a NUMA node) has few tasks (`NumaNodes`). Else it
+//!   goes to the node with the most idle PUs. Within the node it goes to the group with the fewest tasks, from the
+//!   outermost groups inwards, and there to an idle core; the idle sibling of a busy core is the last choice
+//!   (`select_idle_core`; Documentation/scheduler/sched-domains.rst: balancing on fork and exec looks for the idlest
+//!   group and then for the idlest CPU in it). Among equals a random choice decides.
 //! - In every balancing interval the kernel looks for imbalance. A busy machine of `n` CPUs does so every `16 n` ms
 //!   (`sd_init` in kernel/sched/topology.c: the interval of a domain is its weight in milliseconds, times the busy
-//!   factor 16). Then tasks that share a core spread to idle cores.
+//!   factor 16). Then tasks that share a core spread to idle cores, and tasks of a node that has more of them than
+//!   another go to that one, except where the kernel tolerates the difference (`NumaNodes`).
 //! - Tasks on a balanced machine still move when a wake-up finds the task's PU busy. In an interval one task moves with
 //!   the probability `MOVE_CHANCE`, which is assumed; no figure is published.
 //!
-//! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs.
+//! `pinfold.evaluation.scheduler` compares it with the kernel of an emulated machine.
+//!
+//! Not modelled: automatic NUMA balancing, wake-up affinity (`wake_affine`), priorities, other programs, several levels
+//! of distances between nodes, and where there are more tasks than PUs, the rotation of tasks among PUs.
 
 use crate::model::Model;
 use pinfold_core::random::Random;
@@ -22,6 +27,10 @@ const MOVE_CHANCE: f64 = 1.0 / 64.0;
 
 /// `busy_factor` of `sd_init` in kernel/sched/topology.c since Linux 5.10.
 const BUSY_FACTOR: f64 = 16.0;
+
+/// The difference between the tasks of two nodes that the kernel tolerates while one of them has few:
+/// `NUMA_IMBALANCE_MIN` in kernel/sched/fair.c of Linux 6.1.
+const TOLERATED: usize = 2;
 
 /// One allowed PU.
 struct Place {
@@ -39,10 +48,51 @@ impl Place {
     }
 }
 
+/// The NUMA nodes, and how many tasks one may have before tasks spread to others.
+///
+/// Since Linux 5.18 a node may have a few tasks while another is idle (`adjust_numa_imbalance` in kernel/sched/fair.c):
+/// a difference of `TOLERATED` tasks does not count while the node that would receive a task has fewer than `few`
+/// others. `few` is an eighth of the node's CPUs where the node has one last-level cache, and else the number of these
+/// caches, and at least 1 (`build_sched_domains` in kernel/sched/topology.c).
+struct NumaNodes {
+    number: usize,
+    few: usize,
+}
+
+impl NumaNodes {
+    fn new(model: &Model) -> Self {
+        let number = model.nodes();
+        let domains = model.cores() / model.cores_per_domain() / number;
+        let few = if domains > 1 { domains } else { model.pus() / number / 8 };
+        Self {
+            number,
+            few: few.max(1),
+        }
+    }
+
+    /// The part of a difference between two nodes that counts, when one of them would have `tasks` with the next one.
+    fn imbalance(&self, difference: usize, tasks: usize) -> usize {
+        if tasks <= self.few && difference <= TOLERATED {
+            0
+        } else {
+            difference
+        }
+    }
+}
+
+/// What runs on a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    pus: usize,
+    idle: usize,
+    tasks: usize,
+}
+
 /// The scheduler of one machine.
 pub(crate) struct Scheduler {
     /// By PU.
     places: Vec<Place>,
+    nodes: NumaNodes,
     random: Random,
     /// Seconds between two balancings.
     interval: f64,
@@ -70,6 +120,7 @@ impl Scheduler {
         Self {
             interval: BUSY_FACTOR * places.len() as f64 * 1e-3,
             places,
+            nodes: NumaNodes::new(model),
             random: Random::new(seed),
         }
     }
@@ -84,18 +135,49 @@ impl Scheduler {
         self.random.below(bound)
     }
 
-    /// The PU for one more task.
-    pub(crate) fn select(&mut self, assignment: &Assignment) -> PuId {
+    /// The PU for one more task, which a task on the PU `creator` creates, or nobody here.
+    pub(crate) fn select(&mut self, assignment: &Assignment, creator: Option<PuId>) -> PuId {
         let busy = self.busy(assignment);
-        let best = busy.iter().min().copied().unwrap_or_default();
-        let equals: Vec<PuId> = self
-            .places
-            .iter()
-            .zip(&busy)
+        let here = creator.and_then(|pu| self.place(pu)).map(|place| place.node);
+        let node = self.node_for_one_more(&self.loads(&busy), here);
+        self.select_in(node, &busy)
+    }
+
+    /// The PU for one more task of a node, or of any.
+    fn select_in(&mut self, node: Option<usize>, busy: &[[usize; 5]]) -> PuId {
+        let there = || {
+            let places = self.places.iter().zip(busy);
+            places.filter(|(place, _)| node.is_none_or(|node| place.node == node))
+        };
+        let best = there().map(|(_, busy)| busy).min().copied().unwrap_or_default();
+        let equals: Vec<PuId> = there()
             .filter(|(_, busy)| **busy == best)
             .map(|(place, _)| place.pu)
             .collect();
         equals[self.random.below(equals.len())]
+    }
+
+    /// The node for one more task, which is created on node `here` (`find_idlest_group` in kernel/sched/fair.c); `None`
+    /// if nodes do not matter.
+    fn node_for_one_more(&self, loads: &[Load], here: Option<usize>) -> Option<usize> {
+        let here = here.filter(|_| self.nodes.number > 1)?;
+        let idlest = loads.iter().map(|load| load.idle).max()?;
+        let local = loads[here];
+        let difference = idlest.abs_diff(local.idle);
+        let stays = local.idle > 0 && self.nodes.imbalance(difference, local.tasks + 1) == 0;
+        (stays || (difference == 0 && idlest > 0)).then_some(here)
+    }
+
+    /// By node: what runs there.
+    fn loads(&self, busy: &[[usize; 5]]) -> Vec<Load> {
+        let mut loads = vec![Load::default(); self.nodes.number];
+        for (place, &[.., on_pu]) in self.places.iter().zip(busy) {
+            let load = &mut loads[place.node];
+            load.pus += 1;
+            load.idle += usize::from(on_pu == 0);
+            load.tasks += on_pu;
+        }
+        loads
     }
 
     /// By PU: the number of tasks in its package, node, domain, core and PU, of the tasks on allowed PUs.
@@ -132,34 +214,161 @@ impl Scheduler {
             return None;
         }
         let busy = self.busy(assignment);
-        let on_core: HashMap<PuId, usize> = self
-            .places
-            .iter()
-            .zip(&busy)
-            .map(|(place, [.., on_core, _])| (place.pu, *on_core))
-            .collect();
-        let idle: Vec<PuId> = self
-            .places
-            .iter()
-            .map(|place| place.pu)
-            .filter(|pu| on_core[pu] == 0)
-            .collect();
-        let crowded = free
-            .iter()
-            .copied()
-            .find(|&task| assignment[task].is_some_and(|pu| on_core.get(&pu).is_some_and(|&tasks| tasks > 1)));
-        let task = match crowded {
-            Some(task) if !idle.is_empty() => task,
-            _ if !idle.is_empty() && self.random.uniform() < MOVE_CHANCE => free[self.random.below(free.len())],
-            _ => return None,
+        let on_core = |pu: PuId| {
+            let index = self.places.binary_search_by_key(&pu, |place| place.pu).ok()?;
+            Some(busy[index][3])
         };
-        let mut without = assignment.clone();
-        let before = without[task].take();
-        let target = if crowded == Some(task) {
-            self.select(&without)
+        let idle: Vec<PuId> = (self.places.iter().zip(&busy))
+            .filter(|(_, [.., on_core, _])| *on_core == 0)
+            .map(|(place, _)| place.pu)
+            .collect();
+        let shares = |&task: &usize| assignment[task].and_then(on_core).is_some_and(|tasks| tasks > 1);
+        let (task, target) = if idle.is_empty() {
+            return None;
+        } else if let Some(task) = free.iter().copied().find(shares) {
+            (task, self.select(&without(assignment, task), None))
+        } else if let Some((task, node)) = self.between_nodes(assignment, &free, &busy) {
+            let busy = self.busy(&without(assignment, task));
+            (task, self.select_in(Some(node), &busy))
+        } else if self.random.uniform() < MOVE_CHANCE {
+            let task = free[self.random.below(free.len())];
+            (task, idle[self.random.below(idle.len())])
         } else {
-            idle[self.random.below(idle.len())]
+            return None;
         };
-        (Some(target) != before).then_some((task, target))
+        (Some(target) != assignment[task]).then_some((task, target))
+    }
+
+    /// A task that goes to another node because its node has more tasks, and that node (`calculate_imbalance` in
+    /// kernel/sched/fair.c: half of the difference moves).
+    fn between_nodes(
+        &mut self,
+        assignment: &Assignment,
+        free: &[usize],
+        busy: &[[usize; 5]],
+    ) -> Option<(usize, usize)> {
+        let loads = self.loads(busy);
+        let nodes = || (0..loads.len()).filter(|&node| loads[node].pus > 0);
+        let most = nodes().max_by_key(|&node| loads[node].tasks)?;
+        let least = nodes().min_by_key(|&node| loads[node].tasks)?;
+        let difference = loads[most].tasks - loads[least].tasks;
+        if loads[least].idle == 0 || self.nodes.imbalance(difference, loads[least].tasks + 1) / 2 == 0 {
+            return None;
+        }
+        let of_most = |&task: &usize| {
+            let place = assignment[task].and_then(|pu| self.place(pu));
+            place.is_some_and(|place| place.node == most)
+        };
+        let candidates: Vec<usize> = free.iter().copied().filter(of_most).collect();
+        (!candidates.is_empty()).then(|| (candidates[self.random.below(candidates.len())], least))
+    }
+}
+
+/// The assignment without a task.
+fn without(assignment: &Assignment, task: usize) -> Assignment {
+    let mut rest = assignment.clone();
+    rest[task] = None;
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four packages with a node each of this number of cores, without SMT. With two cores it is the emulated machine
+    /// of `pinfold.evaluation.scheduler`.
+    fn four_packages(cores: usize) -> Model {
+        let text = include_str!("../../../../machines/e5-4650x4.toml")
+            .replace(
+                "cores_per_package = { count = 8",
+                &format!("cores_per_package = {{ count = {cores}"),
+            )
+            .replace("threads_per_core = { count = 2", "threads_per_core = { count = 1")
+            .lines()
+            .filter(|line| !line.starts_with("smt_throughput"))
+            .collect::<Vec<_>>()
+            .join("\n")
+            .replace("cores = { count = 8", &format!("cores = {{ count = {cores}"));
+        Model::parse("four_packages.toml", &text).unwrap()
+    }
+
+    fn scheduler(model: &Model, seed: u64) -> Scheduler {
+        let all = (0..u32::try_from(model.pus()).unwrap()).map(PuId).collect();
+        Scheduler::new(model, &all, seed)
+    }
+
+    /// Creates tasks: the first by nobody here, the others by the first.
+    fn create(scheduler: &mut Scheduler, tasks: usize) -> Assignment {
+        let mut assignment = vec![None; tasks];
+        for task in 0..tasks {
+            assignment[task] = Some(scheduler.select(&assignment, assignment[0]));
+        }
+        assignment
+    }
+
+    /// Balances `times` times, and applies the moves.
+    fn balance(scheduler: &mut Scheduler, assignment: &mut Assignment, times: usize) {
+        let stays = vec![false; assignment.len()];
+        for _ in 0..times {
+            if let Some((task, pu)) = scheduler.balance(assignment, &stays) {
+                assignment[task] = Some(pu);
+            }
+        }
+    }
+
+    /// The numbers of tasks of the packages, the largest first.
+    fn by_package(model: &Model, assignment: &Assignment) -> Vec<usize> {
+        let mut tasks = vec![0; model.packages()];
+        for pu in assignment.iter().flatten() {
+            tasks[model.package_of_core(model.core_of_pu(pu.0).unwrap().0)] += 1;
+        }
+        tasks.sort_unstable_by_key(|&tasks| std::cmp::Reverse(tasks));
+        tasks
+    }
+
+    #[test]
+    fn the_first_tasks_of_a_program_stay_together_on_a_large_node() {
+        // An eighth of 24 CPUs is three tasks, and the difference of three to an idle node is not tolerated.
+        let model = four_packages(24);
+        for seed in 0..20 {
+            let mut scheduler = scheduler(&model, seed);
+            assert_eq!(by_package(&model, &create(&mut scheduler, 2)), [2, 0, 0, 0]);
+            assert_eq!(by_package(&model, &create(&mut scheduler, 3)), [3, 0, 0, 0]);
+            assert_eq!(by_package(&model, &create(&mut scheduler, 4)), [3, 1, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn tasks_begin_apart_on_small_nodes() {
+        let model = four_packages(2);
+        for seed in 0..20 {
+            let mut scheduler = scheduler(&model, seed);
+            assert_eq!(by_package(&model, &create(&mut scheduler, 4)), [1, 1, 1, 1]);
+            assert_eq!(by_package(&model, &create(&mut scheduler, 8)), [2, 2, 2, 2]);
+            assert_eq!(by_package(&model, &create(&mut scheduler, 10)), [3, 3, 2, 2]);
+        }
+    }
+
+    #[test]
+    fn a_node_stays_idle_beside_one_with_two_tasks_but_not_beside_one_with_three() {
+        let model = four_packages(4);
+        let mut scheduler = scheduler(&model, 1);
+        let at = |pus: &[u32]| pus.iter().map(|&pu| Some(PuId(pu))).collect::<Assignment>();
+        let mut two = at(&[0, 1, 4, 8]);
+        let busy = scheduler.busy(&two);
+        assert_eq!(scheduler.between_nodes(&two.clone(), &[0, 1, 2, 3], &busy), None);
+        balance(&mut scheduler, &mut two, 1);
+        let mut three = at(&[0, 1, 2, 4]);
+        balance(&mut scheduler, &mut three, 1);
+        assert_eq!(by_package(&model, &three), [2, 1, 1, 0]);
+    }
+
+    #[test]
+    fn tasks_spread_evenly_where_every_node_has_more_than_a_few() {
+        let model = four_packages(4);
+        let mut scheduler = scheduler(&model, 1);
+        let mut assignment: Assignment = [0, 1, 2, 4, 5, 8, 9, 12].map(|pu| Some(PuId(pu))).to_vec();
+        balance(&mut scheduler, &mut assignment, 1);
+        assert_eq!(by_package(&model, &assignment), [2, 2, 2, 2]);
     }
 }
