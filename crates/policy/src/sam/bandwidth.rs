@@ -31,13 +31,16 @@ pub(super) fn balance(round: &mut Round<'_>) {
     }
 }
 
-/// The share of its bandwidth from which on a memory is busy enough for a trial.
+/// The share of its bandwidth from which on a memory is busy enough for a trial. Assumed: below it, its latency hardly
+/// rises with its load.
 const BUSY: f64 = 0.5;
 
-/// Intervals until the next trial; they double after each trial that does not help.
+/// Intervals until the next trial; they double after each trial that does not help. Assumed: a second of the paper's
+/// 100 ms.
 const FIRST_WAIT: u64 = 10;
 
 /// After this many trials in a row that do not help, none starts until the number of memory-intensive tasks changes.
+/// Assumed.
 const MOST_FAILURES: u32 = 3;
 
 /// Trials that balance the demand of two memories: when the next may start.

@@ -220,7 +220,7 @@ fn swap_partner(round: &Round<'_>, groups: &Groups, task: usize, here: usize, ta
     })
 }
 
-/// The number of the largest groups in which a task for the opposite direction is searched.
+/// It limits the time of a decision: the number of the largest groups in which a task for the opposite direction is searched.
 const MOST_OTHERS: usize = 4;
 
 /// Tasks of a group exchange their places so that neighbours by rank are in one domain, with as many tasks in each

@@ -14,6 +14,7 @@ use super::round::Round;
 use super::shape::Shape;
 use super::trial::{Purpose, Trial};
 use pinfold_core::Topology;
+use std::collections::HashMap;
 
 /// Nothing must have moved for this number of intervals before a trial starts that no counter suggests.
 const CALM: u64 = HOLD + 2;
@@ -138,6 +139,7 @@ impl Mapper {
 
 /// Updates what is remembered of tasks that are not moved, from the sets.
 fn learn(round: &mut Round<'_>) {
+    count_others(round);
     for task in 0..round.sets.states.len() {
         let state = round.sets.states[task];
         let rates = &round.tasks[state.input];
@@ -154,6 +156,21 @@ fn learn(round: &mut Round<'_>) {
             remembered.home = Some(place.memory);
         }
         remembered.note_quiet(quiet);
+    }
+}
+
+/// Counts the busy tasks of other processes, for each task.
+fn count_others(round: &mut Round<'_>) {
+    let busy = |task: usize| usize::from(round.sets.states[task].class != Class::Idle);
+    let mut of_process: HashMap<i32, usize> = HashMap::new();
+    let mut all = 0;
+    for (task, remembered) in round.memory.tasks().iter().enumerate() {
+        *of_process.entry(remembered.id.process).or_default() += busy(task);
+        all += busy(task);
+    }
+    for task in 0..round.sets.states.len() {
+        let remembered = round.memory.task_mut(task);
+        remembered.note_others(all - of_process[&remembered.id.process]);
     }
 }
 

@@ -4,24 +4,32 @@ use super::rates::TaskRates;
 use pinfold_core::TaskId;
 
 /// The least number of intervals that a task stays after a move. In the first its caches are cold, and "tasks that have
-/// just been migrated" are easily mistaken for sharers (section 4.5). The next ones show the effect of the move.
+/// just been migrated" are easily mistaken for sharers (section 4.5). The next two show the effect of the move; that two
+/// are enough is assumed.
 pub(super) const HOLD: u64 = 3;
 
-/// A task that returns to a domain within this number of intervals moves back and forth.
+/// After this number of intervals the progress of a moved task is known again, so that another move can be judged.
+const KNOWN_AGAIN: u64 = 2;
+
+/// A task that returns to a domain within this number of intervals moves back and forth. Assumed: a minute of the
+/// paper's 100 ms.
 const BACK_AND_FORTH: u64 = 600;
 
-/// A task that is moved again within this multiple of its hold is restless, also if it goes elsewhere.
+/// A task that is moved again within this multiple of its hold is restless, also if it goes elsewhere. Assumed.
 const RESTLESS: u64 = 4;
 
 /// The largest number of doublings of the hold: about two days at 100 ms.
 const MOST_STRIKES: u32 = 20;
 
-/// Traffic that has grown by this factor differs from the traffic for which a move did not help.
+/// Traffic that has grown by this factor differs from the traffic for which a move did not help. Assumed.
 const OTHERWISE: f64 = 2.0;
+
+/// The others have gone when at most this share of them is left. Assumed: a task that comes or goes is no reason.
+const GONE: f64 = 0.5;
 
 /// After this number of intervals with traffic below the threshold, a task is in another phase; twice as many for each
 /// time that it was restless. Fewer intervals say nothing: the tasks of a group that is gathered have little traffic,
-/// and go back if they make less progress.
+/// and go back if they make less progress. Assumed: a second of the paper's 100 ms.
 const PHASE: u64 = 10;
 
 /// The recent value of an activity: each interval has half the weight of the one after it.
@@ -39,6 +47,17 @@ impl Recent {
     pub(super) fn value(self) -> Option<f64> {
         self.0
     }
+}
+
+/// Moving a task, or those with which it shares, did not help.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// How often.
+    times: usize,
+    /// Its traffic between domains at the last time.
+    inter: f64,
+    /// The busy tasks of other processes at the last time.
+    others: usize,
 }
 
 /// One task.
@@ -64,8 +83,9 @@ pub(super) struct Remembered {
     pub(super) home: Option<usize>,
     /// The tasks with which it was seen to share data; `None` for all that share in its process.
     pub(super) group: Option<u32>,
-    /// How often moving it did not help, and its traffic between domains then.
-    failed: Option<(usize, f64)>,
+    failed: Option<Failure>,
+    /// The busy tasks of other processes.
+    others: usize,
     /// Whether its traffic between domains has ever been above the threshold.
     pub(super) has_shared: bool,
     /// The number of intervals with traffic below the threshold.
@@ -87,6 +107,7 @@ impl Remembered {
             home: None,
             group: None,
             failed: None,
+            others: 0,
             has_shared: false,
             quiet: 0,
         }
@@ -104,15 +125,28 @@ impl Remembered {
         }
     }
 
-    /// The number of methods of gathering it that have failed, while its traffic is not much higher than then.
+    /// The number of methods of gathering it that have failed, under conditions like the present ones: its traffic is
+    /// not much higher than then, and the tasks of other processes that were in the way have not gone.
     pub(super) fn failures(&self, inter: f64) -> usize {
-        self.failed
-            .map_or(0, |(failures, at)| if inter > OTHERWISE * at { 0 } else { failures })
+        self.failed.map_or(0, |failure| {
+            let otherwise = inter > OTHERWISE * failure.inter;
+            let gone = failure.others > 0 && self.others as f64 <= GONE * failure.others as f64;
+            if otherwise || gone { 0 } else { failure.times }
+        })
     }
 
     /// Moving it, or the tasks with which it shares, did not help.
     pub(super) fn note_failure(&mut self, inter: f64) {
-        self.failed = Some((self.failures(inter) + 1, inter));
+        self.failed = Some(Failure {
+            times: self.failures(inter) + 1,
+            inter,
+            others: self.others,
+        });
+    }
+
+    /// Records how many tasks of other processes are busy.
+    pub(super) fn note_others(&mut self, others: usize) {
+        self.others = others;
     }
 
     /// Records whether its traffic is below the threshold. After enough such intervals the task is in another phase.
@@ -129,7 +163,7 @@ impl Remembered {
     }
 
     /// It is moved from one coherence domain to another. `back`: a move is rolled back. After the first time it may be
-    /// moved by another method at once; a task that returns more often is held like any other.
+    /// moved by another method soon; a task that returns more often is held like any other.
     pub(super) fn note_move(&mut self, now: u64, [from, to]: [usize; 2], back: bool, hysteresis: bool) {
         if hysteresis {
             let restless = match self.moved {
@@ -140,8 +174,8 @@ impl Remembered {
             if restless {
                 self.strikes = (self.strikes + 1).min(MOST_STRIKES);
             }
-            let at_once = back && self.strikes <= 1;
-            self.held_until = if at_once { now } else { now + (HOLD << self.strikes) };
+            let soon = back && self.strikes <= 1;
+            self.held_until = now + if soon { KNOWN_AGAIN } else { HOLD << self.strikes };
         }
         self.moved = Some(now);
         self.moved_from = Some(from);

@@ -18,6 +18,10 @@
 //! move with its cost, `memory` is the state of a task between decisions. `trial` validates moves, `options` has the
 //! thresholds and the switches for what the paper does not have.
 //!
+//! The source of each constant stands beside it: a section of the paper, a definition, or "assumed", where nothing is
+//! published. The assumed ones are times in intervals and shares; the evaluation shows what a threshold that is wrong by
+//! some factor costs, and what each ability is worth.
+//!
 //! Known limits: the mapper sees tasks and not the machine's other load. It assumes equal frequencies, since rates of a
 //! package are sums of rates per unhalted cycle. A group that fits into no domain is not divided by which tasks share
 //! most. If tasks of two groups exchange their places because each belongs in the other's domain, both are in the trial

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 pub(super) const LOSS_AT_THRESHOLD: f64 = 0.05;
 
 /// Traffic from this share of the threshold on is faint; less is no traffic. Where threads wait for each other, each
-/// waits for all that the slowest one has lost, and counts show only a part of the cost of sharing.
+/// waits for all that the slowest one has lost, and counts show only a part of the cost of sharing. Assumed: eight threads
+/// that wait for each other can lose eight times what one of them does.
 pub(super) const FAINT: f64 = 0.125;
 
 /// The rates at which a bottleneck begins (section 2 of the paper). All are events per unhalted cycle: of one task,

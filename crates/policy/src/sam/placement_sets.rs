@@ -11,7 +11,7 @@ use super::shape::{Place, Shape};
 use std::cmp::Reverse;
 
 /// A task that runs for less than this share of an interval occupies no PU: a helper thread of a runtime wakes a few times a
-/// second for microseconds.
+/// second for microseconds. Assumed.
 const IDLE_SHARE: f64 = 0.01;
 
 /// At most this many tasks of a list are tried whose masks do not fit. This keeps a decision linear. It differs from trying

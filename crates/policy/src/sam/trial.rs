@@ -7,7 +7,8 @@
 //!    goes back if its traffic between domains has neither halved nor fallen below the threshold, unless it clearly
 //!    makes more progress with less traffic.
 //! 3. A task that went back is not moved by this method again until its traffic is twice as high, or was below the
-//!    threshold for a while. If no move of a group helped, that holds for all of the group.
+//!    threshold for a while, or half of the other processes' busy tasks have gone. If no move of a group helped, that
+//!    holds for all of the group.
 //! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless progress is higher than before.
 //! 5. If moves helped and the tasks of the group are now in several domains without traffic between these, each part is
 //!    a group of its own from then on.
@@ -19,7 +20,8 @@ use super::round::{Cause, Round};
 use super::{Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
-/// The share by which mean progress may fall before the moves are rolled back: readings of 100 ms scatter.
+/// The share by which mean progress may fall before the moves are rolled back: readings of 100 ms scatter. Assumed, as
+/// are the next three.
 const FALL: f64 = 0.03;
 
 /// The share by which it must rise for moves on a guess to stay, since nothing else supports them.

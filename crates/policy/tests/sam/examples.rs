@@ -239,6 +239,29 @@ fn a_group_that_fits_nowhere_is_left_in_peace_after_two_trials() {
 }
 
 #[test]
+fn a_group_that_gave_up_tries_again_when_others_have_gone() {
+    // Gathered, the sharers drive the streamers onto one memory, and all together make less progress.
+    let mut builder = Builder::new(machine(2, 1, 4, 1));
+    for pu in [0, 1, 4, 5] {
+        builder = builder.sharer(100, pu, 0, HUBENCH);
+    }
+    for pu in [2, 3, 6, 7] {
+        builder = builder.streamer(200, pu, MEMBENCH);
+    }
+    let mut world = builder.world(MapperOptions {
+        cost_gain: false,
+        ..ALL
+    });
+    let moves = world.run(500);
+    assert!(moves.iter().any(|one| one.1.reason == Reason::RollBack), "{moves:?}");
+    assert_eq!(world.spread(0..4), [2, 2], "{moves:?}");
+    assert_eq!(world.run(500), []);
+    world.tasks.truncate(4);
+    let moves = world.run(50);
+    assert_eq!(world.spread(0..4).iter().max(), Some(&4), "{moves:?}");
+}
+
+#[test]
 fn pairs_of_one_process_find_each_other_on_a_full_machine() {
     // 20 tasks on 20 cores, all partners apart.
     let sharers = (0..20).fold(Builder::new(machine(2, 1, 10, 1)), |builder, task| {
