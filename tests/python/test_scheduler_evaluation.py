@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import tomllib
+
 from pinfold.evaluation.scheduler import agreement, moves, same_shape, shares, spread, table
 
 

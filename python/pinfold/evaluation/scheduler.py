@@ -157,8 +157,8 @@ def text(rows: Sequence[Mapping[str, Any]]) -> str:
         f"{rows[0]['kernel']} in an emulated machine of four packages, and on a model of the same shape; "
         f"{rows[0]['runs']} runs each, {GUEST_SECONDS} s on Linux. Linux lets a program begin on one package as long "
         "as that has few tasks, one for eight CPUs, and tolerates a difference of two tasks there. The model follows "
-        "the same rule. With more threads than CPUs Linux moves threads around; the model does not, and its threads share "
-        "a CPU for the whole run."
+        "the same rule. With more threads than CPUs Linux moves threads around; the model does not, and its threads "
+        "share a CPU for the whole run."
     )
 
 
