@@ -1,12 +1,14 @@
 """The evaluation says what made each figure, mixes no builds, can be interrupted, and names what is not reached."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pinfold.evaluation import __main__ as evaluation
 from pinfold.evaluation.provenance import Provenance
+from pinfold.evaluation.sam_mixes import mixes_checks
 from pinfold.evaluation.section import Check, Promise, Section, promises_of
 from pinfold.evaluation.validation import promises
 
@@ -91,3 +93,11 @@ def test_a_figure_that_was_not_measured_is_not_held() -> None:
 def test_a_check_is_a_promise() -> None:
     (promise,) = promises_of([Check("gain", "+72%", "at least +72%", "+80%", True)])
     assert (promise.name, promise.value, promise.promise, promise.held) == ("gain", "+80%", "at least +72%", True)
+
+
+@pytest.mark.parametrize(("gains", "held"), [((0.2, 0.25, 0.3), True), ((0.01, 0.02, 0.03), False), ((2, 2, 2), False)])
+def test_the_gain_of_the_papers_own_programs_is_bounded_on_both_sides(gains: Sequence[float], held: bool) -> None:
+    rows = [{"mix": number, "geomean_gain": gain} for number, gain in enumerate((*gains, 5.0), start=1)]
+    checks = mixes_checks({"mixes": rows, "fairness": {"linux": [1, 1], "sam": [1, 1]}})
+    (check,) = [check for check in checks if "own microbenchmarks" in check.what]
+    assert check.holds is held

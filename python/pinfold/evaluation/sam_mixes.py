@@ -19,6 +19,12 @@ SEEDS = range(3)
 UNEXPECTED = 1.5
 """A gain of more than this multiple of the paper's largest is unexpected and needs an explanation."""
 
+MICROBENCHMARK_MIXES, MICROBENCHMARK_GAIN = (1, 2, 3), 0.25
+"""The mixes of the paper's own microbenchmarks, which are the same programs here, and their gain (section 4.3)."""
+
+ABOUT = 2
+"""A gain of the same programs is about the paper's when it differs by at most this factor."""
+
 PAPER: dict[str, Any] = {"least_gain": 0.02, "most_gain": 0.36, "linux": (0.69, 0.87), "sam": (0.83, 0.96)}
 """Gains over Linux of all mixes; geometric means over all mixes of the worst and of the best application."""
 
@@ -147,6 +153,18 @@ def mixes_checks(data: Mapping[str, Any]) -> list[Check]:
         ),
         Check("least gain", f"{PAPER['least_gain']:+.0%}", "none below 0", f"{min(gains):+.1%}", min(gains) >= 0),
     ]
+    same = [1 + row["geomean_gain"] for row in data["mixes"] if row["mix"] in MICROBENCHMARK_MIXES]
+    gain = geometric_mean(same) - 1
+    least, most = MICROBENCHMARK_GAIN / ABOUT, MICROBENCHMARK_GAIN * ABOUT
+    found.append(
+        Check(
+            "mixes of the paper's own microbenchmarks (the same programs), gain",
+            f"about {MICROBENCHMARK_GAIN:+.0%}",
+            f"{least:+.1%} to {most:+.0%}",
+            f"{gain:+.1%}",
+            least <= gain <= most,
+        )
+    )
     for which, name in enumerate(("worst", "best")):
         paper = PAPER["sam"][which] / PAPER["linux"][which]
         ours = means["sam"][which] / means["linux"][which]
