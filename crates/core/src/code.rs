@@ -223,6 +223,8 @@ codes! {
         SamplePlacement = "sample_placement",
         /// The rate with the rules' hint was not worse.
         HintKept = "hint_kept",
+        /// The rules' hint was kept without a second sample.
+        HintNotVerified = "hint_not_verified",
         /// The rate with the rules' hint was not better, and the move was rolled back.
         HintRolledBack = "hint_rolled_back",
         /// The number of working threads changed; the hint is the same.

@@ -10,8 +10,9 @@
 //!
 //! Beyond the paper:
 //!
-//! - The move is verified: after a warm-up of `w` the rate is measured for `t` again. If it is lower beyond the noise,
-//!   the threads go back to their PUs. Threads that were not pinned before go back unless the rate is higher.
+//! - The move is verified, if `verify` is set: after a warm-up of `w` the rate is measured for `t` again. If it is lower
+//!   beyond the noise, the threads go back to their PUs. Threads that were not pinned before go back unless the rate is
+//!   higher.
 //! - If other threads work than before, the hint is applied for their number: a hint does not depend on it.
 //! - Each run reports its sample (`Finding::Sampled`), so that a database can use it in later runs.
 //!
@@ -61,6 +62,8 @@ pub struct HintOptions {
     pub known: BTreeMap<usize, Known>,
     /// The rules, whose classes are hints.
     pub rules: Option<Rules>,
+    /// Whether a second sample shows if the rules' hint helps. If not, it is kept, as in the paper.
+    pub verify: bool,
 }
 
 /// Why rules cannot be used.
@@ -342,6 +345,12 @@ impl Hints {
         let why = format!("{}: {why}", shown(hint));
         findings.push(self.candidates(vec![from, self.pinning.clone()], CandidatesCode::Rules, why));
         findings.push(probed(0, &before.measurement));
+        if !self.options.verify {
+            let why = "the rules ask for it, and the move is not verified";
+            findings.push(chosen(1, None, ChoiceCode::HintNotVerified, why));
+            self.phase = Phase::Watching { began: sample.at };
+            return;
+        }
         findings.push(Finding::WarmingUp {
             candidate: 1,
             lasts: self.options.times.warm_up,

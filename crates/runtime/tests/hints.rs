@@ -41,6 +41,7 @@ fn options() -> HintOptions {
         observe: Some(AffinityHint::DISTRIBUTED),
         known: BTreeMap::new(),
         rules: None,
+        verify: true,
     }
 }
 
@@ -116,6 +117,18 @@ fn a_new_program_starts_distributed_is_sampled_once_and_follows_the_rule() {
     );
     let rates: Vec<f64> = log.probes().iter().map(|probe| probe.2.unwrap().round()).collect();
     assert_eq!(rates, [200.0, 200.0, 300.0]);
+}
+
+#[test]
+fn a_hint_that_is_not_verified_is_kept_after_one_sample() {
+    let options = HintOptions {
+        verify: false,
+        ..packs_above(9e4)
+    };
+    let log = run(SHARERS, options);
+    assert_eq!(pinnings(&log).last().unwrap(), &(45.0, "0,1".to_owned()));
+    assert_eq!(log.choices(), [(45.0, 1)]);
+    assert_eq!(codes(&log).1, ChoiceCode::HintNotVerified);
 }
 
 /// The codes of the samples, and that of the choice.

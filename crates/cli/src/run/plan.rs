@@ -329,7 +329,7 @@ fn common(arguments: &Arguments, topology: &Topology, metric: MetricRequest) -> 
     times.interval = arguments.times.interval.min(arguments.times.probe);
     times.check()?;
     let schedules = if !arguments.search.schedule.is_empty() {
-        schedule::from_lists(&arguments.search.schedule, topology)?
+        schedule::from_lists(&arguments.search.schedule, topology, arguments.search.threads)?
     } else if let Some(value) = env::var_os("SCHEDULE").filter(|value| !value.is_empty()) {
         schedule::from_variable(&value.to_string_lossy(), topology)?
     } else {

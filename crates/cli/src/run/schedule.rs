@@ -1,22 +1,44 @@
 //! The candidate pinnings that the user names: `--schedule LIST`, once for each candidate, or the paper's environment
 //! variable `SCHEDULE`.
 //!
+//! Instead of a list, `--schedule` takes an affinity hint, or `packed` and `distributed` for two of them. With both, the
+//! search measures the two static policies and keeps the faster: what a learned policy must beat.
+//!
 //! `SCHEDULE` is autopin's form (Klug et al. 2008, section 3): candidates are separated by commas, and each character
 //! is the CPU of the thread with that rank, so `2367,0145` tries two pinnings of four threads. CPUs above 9, which
 //! the paper leaves open, are the letters a to z for 10 to 35.
 
 use anyhow::{Result, anyhow, bail};
+use pinfold_core::hint::AffinityHint;
 use pinfold_core::{Pinning, PuId, PuSet, Topology};
 
-/// The candidates of `--schedule`, one CPU list each, in the order of the ranks.
-pub(super) fn from_lists(lists: &[String], topology: &Topology) -> Result<Vec<Pinning>> {
+/// The candidates of `--schedule`: a CPU list each, in the order of the ranks, or the name of a placement of `threads`
+/// threads.
+pub(super) fn from_lists(lists: &[String], topology: &Topology, threads: Option<usize>) -> Result<Vec<Pinning>> {
     lists
         .iter()
         .map(|list| {
+            if let Some(hint) = named(list) {
+                let Some(threads) = threads else {
+                    bail!("--schedule {list} is a placement of a number of threads: say how many with --threads");
+                };
+                // With more threads than CPUs the pinning repeats.
+                let ranks = threads.clamp(1, topology.allowed_pus().len());
+                return Ok(hint.pinning(topology, ranks)?);
+            }
             let pus = PuSet::parse_ordered(list).map_err(|error| anyhow!("--schedule: {error}"))?;
             checked(pus, &format!("--schedule {list}"), topology)
         })
         .collect()
+}
+
+/// The hint that a name stands for.
+fn named(name: &str) -> Option<AffinityHint> {
+    match name {
+        "packed" => Some(AffinityHint::PACKED),
+        "distributed" => Some(AffinityHint::DISTRIBUTED),
+        hint => hint.parse().ok(),
+    }
 }
 
 /// The candidates of the environment variable `SCHEDULE`.
@@ -84,7 +106,24 @@ mod tests {
     #[test]
     fn each_list_is_a_candidate_and_keeps_the_order_of_its_ranks() {
         let lists = ["3,1-2".to_owned(), "0".to_owned()];
-        assert_eq!(shown(&from_lists(&lists, &topology()).unwrap()), ["3,1,2", "0"]);
+        assert_eq!(shown(&from_lists(&lists, &topology(), None).unwrap()), ["3,1,2", "0"]);
+    }
+
+    #[test]
+    fn a_name_is_the_placement_of_a_hint_for_the_number_of_threads() {
+        let mut builder = TopologyBuilder::new("two packages");
+        for package in 0..2 {
+            let of = builder.object(builder.root(), ObjectKind::Package, Some(package));
+            builder.pu(of, PuId(2 * package));
+            builder.pu(of, PuId(2 * package + 1));
+        }
+        let two = builder.build(&"0-3".parse().unwrap(), &[]).unwrap();
+        let names = ["packed", "slp", "distributed", "SLP"].map(str::to_owned);
+        let of = |threads| shown(&from_lists(&names, &two, Some(threads)).unwrap());
+        assert_eq!(of(2), ["0,1", "0,1", "0,2", "0,2"]);
+        assert_eq!(of(99), ["0-3"; 4]);
+        let error = from_lists(&names, &two, None).unwrap_err().to_string();
+        assert!(error.contains("--threads"), "{error}");
     }
 
     #[test]
@@ -95,7 +134,9 @@ mod tests {
 
     #[test]
     fn a_cpu_that_does_not_exist_is_named_and_so_are_those_that_do() {
-        let error = from_lists(&["0,77".to_owned()], &topology()).unwrap_err().to_string();
+        let error = from_lists(&["0,77".to_owned()], &topology(), None)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("CPU 77 does not exist"), "{error}");
         assert!(
             error.contains("has 0-15") && error.contains("allowed are 0-11"),
@@ -121,7 +162,7 @@ mod tests {
                 .contains("empty")
         );
         assert!(
-            from_lists(&[String::new()], &topology())
+            from_lists(&[String::new()], &topology(), None)
                 .unwrap_err()
                 .to_string()
                 .contains("empty")

@@ -30,6 +30,10 @@ struct Flags {
     #[arg(long, value_name = "WHERE")]
     observe: Option<ObserveName>,
 
+    /// Keep the hint of the rules without a second sample that shows whether it helps.
+    #[arg(long)]
+    unverified: bool,
+
     /// Rebuild the rules when the database has grown by this many percent; 0 for never.
     #[arg(long, default_value = "20", value_parser = number::parse_growth, value_name = "PERCENT")]
     rebuild: f64,
@@ -95,6 +99,7 @@ fn build(flags: &Flags, setting: &Setting<'_>) -> Result<Built> {
         observe: flags.observe.and_then(|observe| observe.0),
         known: store.known_hints(&key, rules.as_ref())?,
         rules: rules.as_ref().map(|learned| learned.rules.clone()),
+        verify: !flags.unverified,
     };
     options.check()?;
     let mut notes = Vec::from_iter(note);
