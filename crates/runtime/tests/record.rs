@@ -67,6 +67,7 @@ fn simulation() -> Simulation {
         repeat: "auto".to_owned(),
         repetitions: 7.5,
         seed: u64::MAX,
+        noise: 0.05,
         page_map: None,
         prefetch: Some(Prefetchers::NONE),
         windows: 3,

@@ -92,6 +92,7 @@ fn machine(program: Arc<dyn Program>, pus: Option<&str>, repeat: Repeat, seed: u
         repeat,
         exit_status: 0,
         seed,
+        noise: 0.0,
     };
     let name = "sharers".to_owned();
     SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)

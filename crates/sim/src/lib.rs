@@ -13,6 +13,7 @@ mod machine;
 pub mod microbenchmarks;
 pub mod misses;
 pub mod model;
+mod noise;
 mod recorded;
 mod script;
 mod scripted;

@@ -3,6 +3,7 @@
 
 use crate::events::{EventDefinition, EventSet};
 use crate::model::Model;
+use crate::noise::{Noise, Readings, Rows};
 use crate::timeline::{Energy, Program, Requested, Timeline};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeSet, PageMapping,
@@ -39,6 +40,11 @@ pub enum Repeat {
 /// waiting.
 const LONGEST: f64 = 86_400.0;
 
+/// The time to read all metrics of one task, in seconds: "reading all metrics of a task" in evaluation/costs.json,
+/// measured on an AMD EPYC. The simulated programs stand still for it, as if the reader took the CPU of a thread for
+/// which all others wait: an upper bound.
+const READING: f64 = 2.1e-6;
+
 /// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -46,8 +52,11 @@ pub struct Run {
     pub repeat: Repeat,
     /// The exit status of the programs.
     pub exit_status: i32,
-    /// The seed of the run's random numbers: those of the scheduler and of the latency of transfers between caches.
+    /// The seed of the run's random numbers: those of the scheduler, of the latency of transfers between caches, and of
+    /// the noise.
     pub seed: u64,
+    /// The standard deviation of what is read of a metric in a tenth of a second, as a share of it. 0 for exact readings.
+    pub noise: f64,
 }
 
 /// One of the programs of a run.
@@ -176,6 +185,7 @@ pub struct SimulatedMachine {
     last: Option<Vec<f64>>,
     notes: Vec<String>,
     reported_released: bool,
+    readings: Readings,
     /// The clock of the run, in whole nanoseconds as policies see it.
     now: Duration,
     ended: bool,
@@ -196,6 +206,7 @@ impl SimulatedMachine {
             topology,
             metrics,
             tasks,
+            readings: Readings::new(Noise::new(run.noise, run.seed)),
             programs,
             run,
             last: None,
@@ -257,7 +268,13 @@ impl SimulatedMachine {
         counters.map(|&counter| self.timeline.count(task, counter)).sum()
     }
 
-    fn program_counts(&self) -> Vec<Option<Count>> {
+    /// The counts of the program, then those of each task.
+    fn exact_counts(&self) -> Rows {
+        let tasks = (0..self.tasks.len()).map(|task| self.task_counts(task));
+        std::iter::once(self.program_counts()).chain(tasks).collect()
+    }
+
+    fn program_counts(&self) -> Vec<Option<f64>> {
         let progress: Vec<f64> = (0..self.programs.len())
             .map(|program| self.timeline.repetitions(program))
             .collect();
@@ -265,27 +282,22 @@ impl SimulatedMachine {
         let counts = self.metrics.all[..first_energy].iter().map(|metric| {
             if metric.source == &sources::REGIONS {
                 let done = progress.iter().zip(&self.metrics.regions);
-                Some(done.map(|(progress, &regions)| whole(progress * regions as f64)).sum())
+                Some(done.map(|(progress, &regions)| progress * regions as f64).sum())
             } else if metric.source == &sources::ITERATIONS {
-                Some(progress.iter().map(|&progress| whole(progress)).sum())
+                Some(progress.iter().sum())
             } else {
                 None
             }
         });
         let energy = self.metrics.energy.iter();
         counts
-            .chain(energy.map(|&energy| Some(whole(self.timeline.joules(energy) * COUNTS_OF_A_JOULE))))
-            .map(|count| count.map(Count::exact))
+            .chain(energy.map(|&energy| Some(self.timeline.joules(energy) * COUNTS_OF_A_JOULE)))
             .collect()
     }
 
-    fn task_counts(&self, task: usize) -> Vec<Option<Count>> {
+    fn task_counts(&self, task: usize) -> Vec<Option<f64>> {
         let (first, _) = self.metrics.first_event();
-        let events = self
-            .metrics
-            .events
-            .iter()
-            .map(|event| Some(Count::exact(whole(self.event(task, event)))));
+        let events = self.metrics.events.iter().map(|event| Some(self.event(task, event)));
         std::iter::repeat_n(None, first)
             .chain(events)
             .chain(std::iter::repeat_n(None, self.metrics.energy.len()))
@@ -345,7 +357,19 @@ impl Machine for SimulatedMachine {
     }
 
     fn observe(&mut self) -> Sample {
+        let exact = self.exact_counts();
+        if !self.ended {
+            self.timeline.interrupt(READING * self.tasks.len() as f64);
+        }
+        let rows = self.readings.read(self.now.as_secs_f64(), exact);
+        let mut rows = rows.into_iter().map(|counts| {
+            let counts = counts.into_iter();
+            counts
+                .map(|count| count.map(|count| Count::exact(whole(count))))
+                .collect()
+        });
         Sample {
+            program: rows.next().unwrap_or_default(),
             at: self.now,
             tasks: (0..self.programs.len())
                 .flat_map(|program| self.timeline.tasks(program).map(move |task| (program, task)))
@@ -355,10 +379,9 @@ impl Machine for SimulatedMachine {
                     alive: !self.ended,
                     cpu_time: Some(Duration::from_secs_f64(self.timeline.processor_seconds(task))),
                     last_pu: self.timeline.place(task),
-                    counts: self.task_counts(task),
+                    counts: rows.next().unwrap_or_default(),
                 })
                 .collect(),
-            program: self.program_counts(),
         }
     }
 

@@ -17,6 +17,7 @@ fn computing_on(name: &str) -> SimulatedMachine {
         repeat: Repeat::Times(NonZeroU64::new(1_000_000).unwrap()),
         exit_status: 0,
         seed: 0,
+        noise: 0.0,
     };
     let name = "computing".to_owned();
     let program = Arc::new(Computing(100_000_000));

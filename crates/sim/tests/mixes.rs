@@ -62,6 +62,7 @@ fn machine(programs: &[(&str, Arc<dyn Program>)], repeat: Repeat, seed: u64) -> 
         repeat,
         exit_status: 0,
         seed,
+        noise: 0.0,
     };
     SimulatedMachine::new(model, topology, programs, run)
 }

@@ -43,10 +43,16 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "recordings")]
     keep_recording: Option<PathBuf>,
 
-    /// On a simulated machine: the seed of its random choices, which are its scheduler's and the variation of the latency
-    /// of transfers between caches; the same seed gives the same run [default: 0].
+    /// On a simulated machine: the seed of its random choices, which are its scheduler's, the variation of the latency
+    /// of transfers between caches, and the noise; the same seed gives the same run [default: 0].
     #[arg(long, value_parser = super::number::within(0u64, u64::MAX), value_name = "SEED")]
     seed: Option<u64>,
+
+    /// On a simulated machine: what is read of a metric in a tenth of a second varies by this many percent (standard
+    /// deviation), as on a real machine; longer measurements vary less. On a virtual machine 6 was
+    /// measured [default: 0, exact readings].
+    #[arg(long, value_parser = super::number::parse_percent, value_name = "PERCENT")]
+    noise: Option<f64>,
 
     /// Which prefetchers are on while the program runs: four characters, 0 enabled, 1 disabled, in the order DCU-IP, DCU,
     /// L2 adjacent, L2 streamer; on a real machine as root, with the kernel's module msr [default: as they are, and 0000 on a
@@ -103,6 +109,7 @@ pub(super) fn refuse(arguments: &super::Arguments, place: &Where<'_>) -> Result<
         (simulated.repeat.is_some(), "--repeat"),
         (simulated.keep_recording.is_some(), "--keep-recording"),
         (simulated.seed.is_some(), "--seed"),
+        (simulated.noise.is_some(), "--noise"),
         (
             simulated.prefetch.is_some() && !matches!(place, Where::Here),
             "--prefetch",
@@ -171,6 +178,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         repeat,
         exit_status: parts.iter().map(|part| part.recorded.exit_status).max().unwrap_or(0),
         seed,
+        noise: arguments.simulated.noise.unwrap_or(0.0),
     };
     let files: Vec<(Option<PathBuf>, String)> = parts.iter().map(|part| (part.kept.clone(), part.name())).collect();
     let settings = Settings {
@@ -178,6 +186,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         files,
         repetitions,
         seed,
+        noise: run.noise,
         page_map: plan.pages(),
         prefetch: arguments.simulated.prefetch,
     };
@@ -217,6 +226,7 @@ struct Settings {
     files: Vec<(Option<PathBuf>, String)>,
     repetitions: Repetitions,
     seed: u64,
+    noise: f64,
     page_map: Option<PageMapping>,
     prefetch: Option<Prefetchers>,
 }
@@ -237,6 +247,7 @@ impl Settings {
             },
             repetitions: programs.iter().map(|program| program.repetitions).sum(),
             seed: self.seed,
+            noise: self.noise,
             page_map: self.page_map,
             prefetch: self.prefetch,
             windows: machine.windows(),

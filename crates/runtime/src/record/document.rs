@@ -104,6 +104,9 @@ pub struct Simulation {
     pub repetitions: f64,
     /// The seed of the random choices.
     pub seed: u64,
+    /// The standard deviation of a reading of a tenth of a second, as a share of it. 0 in records without it.
+    #[serde(default)]
+    pub noise: f64,
     /// The page mapping; `None` where the command line has none.
     pub page_map: Option<PageMapping>,
     /// The prefetchers that were on; `None` where the command line does not say.

@@ -4,7 +4,7 @@
 //! One program or several run, each at its own rate and in its own process. Time advances in steps in which nothing
 //! changes. The number of repetitions in a step does not matter:
 //!
-//! 1. While a program's pages are moved, the program is paused.
+//! 1. While a program's pages are moved, or its counters are read, the program is paused.
 //! 2. After some of a program's threads were moved, the work of one repetition has the rates of a cold repetition.
 //! 3. Further work has the rates of a warm one.
 //! 4. Where tasks are not pinned, the scheduler decides in every balancing interval whether to move one.
@@ -314,6 +314,13 @@ impl Timeline {
     fn are_done(&self, repetitions: &[f64]) -> bool {
         let mut programs = self.progress.iter().zip(repetitions);
         programs.all(|(progress, &end)| progress.repetitions >= end)
+    }
+
+    /// All programs stand still for `seconds` seconds.
+    pub(crate) fn interrupt(&mut self, seconds: f64) {
+        for progress in &mut self.progress {
+            progress.interrupt(seconds);
+        }
     }
 
     /// Whether a task hardly runs, so that the scheduler has no reason to move it.

@@ -10,7 +10,7 @@ pub(crate) struct Progress {
     pub(crate) repetitions: f64,
     /// The part of a repetition that is still cold.
     pub(crate) cold_left: f64,
-    /// Seconds for which pages are still being moved.
+    /// Seconds for which the program still stands still.
     pause_left: f64,
     /// Seconds for which pages have been moved or will be.
     pub(crate) paused: f64,
@@ -30,10 +30,15 @@ impl Progress {
         }
     }
 
-    /// Pauses the program for `seconds` seconds.
+    /// Pauses the program for `seconds` seconds, in which its pages are moved.
     pub(crate) fn pause(&mut self, seconds: f64) {
-        self.pause_left += seconds;
+        self.interrupt(seconds);
         self.paused += seconds;
+    }
+
+    /// Pauses the program for `seconds` seconds.
+    pub(crate) fn interrupt(&mut self, seconds: f64) {
+        self.pause_left += seconds;
     }
 
     /// Whether the program is paused.
