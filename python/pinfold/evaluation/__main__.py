@@ -27,6 +27,7 @@ from pathlib import Path
 from pinfold.evaluation.autofinity import autofinity
 from pinfold.evaluation.autopin import autopin
 from pinfold.evaluation.costs import costs
+from pinfold.evaluation.judged_section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.provenance import Provenance
@@ -39,7 +40,7 @@ Make = Callable[[bool], Section]
 """Makes a section, whole or reduced."""
 
 SECTIONS: dict[str, Make] = {
-    make.__name__: make for make in (placements, live, autopin, autofinity, sam, searches, validation, costs)
+    make.__name__: make for make in (placements, live, autopin, autofinity, judged, sam, searches, validation, costs)
 }
 PAGE = Path("docs/evaluation.md")
 FOLDER = Path("evaluation")

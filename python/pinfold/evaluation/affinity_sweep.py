@@ -1,9 +1,10 @@
 """The sweep for the evaluation of AutoFinity: recorded workloads with several thread counts on the simulated Opterons.
 
-For each number of threads, each workload is recorded once, only the parallel region with its work, and swept: with 8
-threads in all placements, with other numbers in the placements of the affinity hints, including packed and distributed.
-Each result is a file in ``target/evaluation/autofinity``, in a folder for each build of pinfold, and existing results
-are not computed again. At the end one data set has all of them: ``target/evaluation/autofinity.parquet``.
+For each number of threads, each workload is recorded once, only the parallel region with its work, and swept: with 4
+and 8 threads in all placements, with more in those of the affinity hints, including packed and distributed, and in some
+others. Each result is a file in ``target/evaluation/autofinity`` beside its recording, in a folder for each build of
+pinfold, and existing results are not computed again. The recordings stay: policies are run on them
+(:mod:`pinfold.evaluation.judged`). At the end one data set has all of them: ``target/evaluation/autofinity.parquet``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ THREADS = (4, 8, 16, 24)
 """The paper's thread counts (Moore and Childers, 2012, section 3.6)."""
 
 RESULTS = Path("target/evaluation/autofinity")
+MOST = 24
+"""The number of placements that are swept where there are many, beside those of the hints."""
+
 ATTEMPTS = 5
 """How often a recording is repeated in which not all threads lived at the same time."""
 
@@ -122,20 +126,48 @@ def commands() -> list[str]:
     ]
 
 
-def data_set(quick: bool) -> Path:
-    """Record and sweep what is missing, and return all of it as one data set."""
+@dataclass(frozen=True)
+class Sweep:
+    """A workload with a number of threads, swept.
+
+    Attributes
+    ----------
+    workload : Workload
+        The workload.
+    threads : int
+        The number of threads.
+    data : Path
+        The data set.
+    recording : Path
+        The recording.
+    """
+
+    workload: Workload
+    threads: int
+    data: Path
+    recording: Path
+
+
+def sweeps(quick: bool) -> list[Sweep]:
+    """Record and sweep what is missing, and return all of it."""
     folder = RESULTS / build()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [workload for workload in WORKLOADS if workload.quick or not quick]
     # The training threads first: their rules are judged on the others.
     counts = sorted(THREADS, key=lambda threads: threads != TRAINING_THREADS)
     jobs = [(threads, workload) for threads in counts for workload in wanted]
-    files = []
+    found = []
     for number, (threads, workload) in enumerate(jobs, 1):
         print(f"autofinity: sweep {number} of {len(jobs)}: {workload.name}, {threads} threads", file=sys.stderr)
-        files.append(swept(folder, workload, threads))
+        data = swept(folder, workload, threads)
+        found.append(Sweep(workload, threads, data, data.with_suffix(".pft")))
+    return found
+
+
+def data_set(of: Sequence[Sweep], quick: bool) -> Path:
+    """Return all sweeps as one data set."""
     together = RESULTS.with_name("autofinity-quick.parquet" if quick else "autofinity.parquet")
-    pyarrow.parquet.write_table(concatenated(files), together, compression="zstd")
+    pyarrow.parquet.write_table(concatenated([one.data for one in of]), together, compression="zstd")
     return together
 
 
@@ -144,14 +176,24 @@ def build() -> str:
     return hashlib.sha256(PINFOLD.read_bytes()).hexdigest()[:12]
 
 
+def space(threads: int) -> tuple[str, ...]:
+    """Return the arguments of a sweep that name its placements, in all of their orders of ranks.
+
+    These are all placements where there are few: 11 of 4 threads and 80 of 8. Of 912 and 1979 of 16 and 24 threads,
+    they are those of the hints and the most different ones.
+    """
+    if threads <= TRAINING_THREADS:
+        return ("--space", "threads")
+    return ("--space", "hints", "--space", "threads", "--limit", str(MOST))
+
+
 def swept(folder: Path, workload: Workload, threads: int) -> Path:
     """Record a workload and sweep the recording, unless the result exists."""
     data = folder / f"{workload.name}-{threads}.parquet"
-    if data.exists():
-        return data
     recording = data.with_suffix(".pft")
+    if data.exists() and recording.exists():
+        return data
     region = [] if workload.region is None else ["--region", str(workload.region)]
-    space = "threads" if threads == TRAINING_THREADS else "hints"
     for _ in range(ATTEMPTS):
         if not recording.exists():
             unfinished = recording.with_suffix(".new")
@@ -160,15 +202,15 @@ def swept(folder: Path, workload: Workload, threads: int) -> Path:
         made = data.with_suffix(".made")
         output(
             [
-                *(str(PINFOLD), "sweep", "--quiet", "--force", "--machine", MACHINE, "--space", space),
+                *(str(PINFOLD), "sweep", "--quiet", "--force", "--machine", MACHINE, *space(threads)),
                 *("-o", str(made), str(recording)),
             ]
         )
         (lived,) = set(pyarrow.parquet.read_table(made, columns=["num_threads"])["num_threads"].to_pylist())
-        recording.unlink()
         if lived == threads:
             made.rename(data)
             return data
+        recording.unlink()
         made.unlink()
     sys.exit(
         f"`{' '.join(workload.command(threads))}` never had its {threads} threads at the same time in {ATTEMPTS} "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation import plot
-from pinfold.evaluation.affinity_sweep import TRAINING_THREADS, commands, data_set
+from pinfold.evaluation.affinity_sweep import TRAINING_THREADS, commands, data_set, sweeps
 from pinfold.evaluation.section import PINFOLD, Check, Section, checks_table, promises_of
 from pinfold.evaluation.weka import weka
 from pinfold.learn import hint_report
@@ -43,7 +43,7 @@ BARRIERS, COMPUTING = "barrier", "monte_carlo"
 
 def autofinity(quick: bool) -> Section:
     """Sweep, judge, and compare with the paper."""
-    file = data_set(quick)
+    file = data_set(sweeps(quick), quick)
     evaluation = evaluate(
         read([file], PINFOLD), TRAINING_THREADS, lambda text: print(f"autofinity: {text}", file=sys.stderr)
     )

@@ -164,7 +164,7 @@ def cases(
 
 def _labels(programs: Sequence[Program]) -> dict[Program, str]:
     """Name programs with as few arguments as distinguish them, independently of the number of threads."""
-    words = {program: tuple(_without_threads(program.command)) for program in programs}
+    words = {program: tuple(without_threads(program.command)) for program in programs}
     machines = {program.machine for program in programs}
     labels = {}
     for name in {program.name for program in programs}:
@@ -177,7 +177,7 @@ def _labels(programs: Sequence[Program]) -> dict[Program, str]:
     return labels
 
 
-def _without_threads(command: str) -> list[str]:
+def without_threads(command: str) -> list[str]:
     """Return a command's arguments without the number of threads."""
     _, *words = command.split()
     if "--threads" in words:

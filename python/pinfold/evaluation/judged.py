@@ -1,0 +1,289 @@
+"""Judges policies by running them: ``pinfold run --policy P --machine M FILE.pft``, with their costs and with noise.
+
+A *subject* is a recording on a machine. Every policy runs it for the same number of repetitions, which the fastest
+pinning of a sweep needs about the judged time for. So a policy's share of the oracle is the oracle's virtual time over
+its own, whole runs with initialisation, samples, moves of threads and pages, cold caches and the check of the choice.
+What is read of a metric has noise of ``NOISE`` percent; the run itself has none.
+
+The oracle is the fastest fixed pinning: of all placements and orders of ranks of the sweep, and of the static policies.
+It needs no sample and knows the program, so a policy reaches it only by chance. The probe is a twentieth of the judged
+time: 30 s, the default, for ten minutes.
+
+Policies that learn are learned from own workloads only, without the program on which they are judged. With several
+seeds, each seed is a run of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import sched_getaffinity
+from pathlib import Path
+
+import numpy as np
+
+from pinfold.evaluation.finished import finished
+from pinfold.learn.hints import Hint
+
+NOISE = "6"
+"""Of what is read in a tenth of a second, in percent. Measured: the median of the coefficients of variation of readings
+that are 100 ms apart, of workloads on a virtual machine of two processors (``spread`` in evaluation/live.json). The
+eight of them with at least 10 counts in a reading, where whole counts add little, have 0.4 to 34 %, in the median
+5.9 %."""
+
+UNPINNED, PACKED, DISTRIBUTED = "unpinned", "packed", "distributed"
+BASELINE = "packed and distributed measured, the faster kept"
+ONE_SAMPLE, VERIFIED, TWO_SAMPLES = "hints, one sample", "hints, verified", "hints, two learned samples"
+AUTOPIN, ORACLE = "autopin", "oracle"
+
+POLICIES = (UNPINNED, PACKED, DISTRIBUTED, BASELINE, ONE_SAMPLE, VERIFIED, TWO_SAMPLES, AUTOPIN)
+"""In the order of tables. Those before ``BASELINE`` decide nothing."""
+
+STATIC = (PACKED, DISTRIBUTED)
+RESAMPLES = 2000
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Time:
+    """A judged time.
+
+    Attributes
+    ----------
+    seconds : int
+        The virtual time that the fastest pinning needs about.
+    probe : str
+        The length of a probe.
+    seeds : int
+        The number of runs of a policy that has random choices or noise.
+    """
+
+    seconds: int
+    probe: str
+    seeds: int
+
+
+TIMES = (Time(600, "30s", 3), Time(60, "3s", 1), Time(10, "500ms", 1))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A learned policy: a file of rules, and the hint of its first sample."""
+
+    file: Path
+    first: Hint
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A recording on a machine, which policies run.
+
+    Attributes
+    ----------
+    program : str
+        Its program: with other arguments it is the same program.
+    label : str
+        Its name in tables.
+    machine : str
+        The simulated machine.
+    threads : int
+        The number of its threads.
+    recording : Path
+        The recording.
+    oracle : str
+        The fastest pinning of a sweep, as a CPU list.
+    seconds : float
+        The time of one repetition under it, with warm caches.
+    footprint_over_caches : float or None
+        The memory that the program uses over all last-level caches of the machine; None if not known.
+    """
+
+    program: str
+    label: str
+    machine: str
+    threads: int
+    recording: Path
+    oracle: str
+    seconds: float
+    footprint_over_caches: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run of a policy.
+
+    Attributes
+    ----------
+    subject : Subject
+        What ran.
+    policy : str
+        The policy's name.
+    time : Time
+        The judged time.
+    seed : int
+        The seed of noise and scheduler.
+    seconds : float
+        The virtual time of the whole run.
+    oracle : float
+        That of the oracle.
+    chosen : str or None
+        The placement that was kept.
+    """
+
+    subject: Subject
+    policy: str
+    time: Time
+    seed: int
+    seconds: float
+    oracle: float
+    chosen: str | None
+
+    @property
+    def share(self) -> float:
+        """Return the share of the oracle's performance."""
+        return self.oracle / self.seconds
+
+
+def arguments(policy: str, subject: Subject, rules: Mapping[str, Rules]) -> list[str]:
+    """Return the arguments of ``pinfold run`` that select a policy for a subject.
+
+    Args:
+        policy: one of ``POLICIES``, or the oracle.
+        subject: what is run.
+        rules: the learned policies by name.
+    """
+    threads = ("--threads", str(subject.threads))
+    if policy in rules:
+        learned = rules[policy]
+        words = ["--policy", "hints", "--rules", str(learned.file), "--observe", str(learned.first)]
+        return [*words, *(["--unverified"] if policy == ONE_SAMPLE else [])]
+    return {
+        UNPINNED: ["--policy", "none"],
+        PACKED: ["--policy", "fixed", "--schedule", "packed", *threads],
+        DISTRIBUTED: ["--policy", "fixed", "--schedule", "distributed", *threads],
+        BASELINE: ["--policy", "autopin", "--schedule", "distributed", "--schedule", "packed", *threads],
+        AUTOPIN: ["--policy", "autopin"],
+        ORACLE: ["--policy", "fixed", "--schedule", subject.oracle],
+    }[policy]
+
+
+def judge(
+    subjects: Sequence[Subject],
+    rules: Callable[[Subject], Mapping[str, Rules]],
+    times: Sequence[Time],
+    progress: Callable[[str], None],
+) -> list[Outcome]:
+    """Run all policies on all subjects.
+
+    Args:
+        subjects: what is run.
+        rules: the learned policies by name, for a subject: not learned from its program.
+        times: the judged times.
+        progress: receives progress messages.
+
+    Returns:
+        The outcomes in the order of subjects, times, policies and seeds.
+    """
+    learned = [rules(subject) for subject in subjects]
+
+    def of_subject(number: int) -> list[Outcome]:
+        subject = subjects[number]
+        progress(f"subject {number + 1} of {len(subjects)}: {subject.label}, {subject.threads} threads")
+        return [one for time in times for one in _outcomes(subject, learned[number], time)]
+
+    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+        return [one for outcomes in pool.map(of_subject, range(len(subjects))) for one in outcomes]
+
+
+def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time) -> list[Outcome]:
+    repeat = max(1, round(time.seconds / subject.seconds))
+
+    def run(policy: str, seed: int) -> tuple[float, str | None]:
+        words = ["--machine", subject.machine, "--repeat", str(repeat), "--seed", str(seed), "--noise", NOISE]
+        words += ["--probe", time.probe, *arguments(policy, subject, rules)]
+        done = finished(words, subject.recording, [one.file for one in rules.values()])
+        return done.seconds, done.chosen
+
+    fixed = {policy: run(policy, 0) for policy in (*STATIC, ORACLE)}
+    oracle = min(seconds for seconds, _ in fixed.values())
+    outcomes = []
+    for policy in POLICIES:
+        for seed in range(1 if policy in STATIC else time.seeds):
+            seconds, chosen = fixed[policy] if policy in STATIC else run(policy, seed)
+            outcomes.append(Outcome(subject, policy, time, seed, seconds, oracle, chosen))
+    return outcomes
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of the oracle's performance that a policy reaches.
+
+    Attributes
+    ----------
+    mean : float
+        Geometric mean.
+    worst : float
+        The least share, of the mean of all seeds of a subject.
+    low, high : float
+        The 95 % interval of the mean when the programs are drawn anew.
+    subjects : int
+        The number of subjects.
+    """
+
+    mean: float
+    worst: float
+    low: float
+    high: float
+    subjects: int
+
+
+def share(outcomes: Sequence[Outcome]) -> Share | None:
+    """Summarise a policy's outcomes; None for none.
+
+    The interval is a percentile bootstrap over programs: subjects of one program are alike, and are drawn together.
+    """
+    if not outcomes:
+        return None
+    logs = _by_subject(outcomes)
+    programs: dict[str, list[float]] = {}
+    for subject, log in logs.items():
+        programs.setdefault(subject.program, []).append(log)
+    sums = np.array([sum(of_program) for of_program in programs.values()])
+    numbers = np.array([len(of_program) for of_program in programs.values()])
+    drawn = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
+    means = np.exp(sums[drawn].sum(axis=1) / numbers[drawn].sum(axis=1))
+    low, high = np.percentile(means, [2.5, 97.5])
+    values = np.array(list(logs.values()))
+    return Share(float(np.exp(values.mean())), float(np.exp(values.min())), float(low), float(high), len(values))
+
+
+def _by_subject(outcomes: Sequence[Outcome]) -> dict[Subject, float]:
+    """Return the mean logarithm of the share of each subject, over seeds."""
+    found: dict[Subject, list[float]] = {}
+    for one in outcomes:
+        found.setdefault(one.subject, []).append(float(np.log(one.share)))
+    return {subject: float(np.mean(logs)) for subject, logs in found.items()}
+
+
+def gain(outcomes: Sequence[Outcome], policy: str, over: str) -> tuple[float, float, float] | None:
+    """Return how much faster one policy is than another: the ratio of speeds, and its 95 % interval over programs."""
+    one, other = (_by_subject([run for run in outcomes if run.policy == name]) for name in (policy, over))
+    programs: dict[str, list[float]] = {}
+    for subject in one.keys() & other.keys():
+        programs.setdefault(subject.program, []).append(one[subject] - other[subject])
+    if not programs:
+        return None
+    ordered = [programs[name] for name in sorted(programs)]
+    sums, numbers = np.array([sum(of) for of in ordered]), np.array([len(of) for of in ordered])
+    drawn = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
+    means = np.exp(sums[drawn].sum(axis=1) / numbers[drawn].sum(axis=1))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(np.exp(sums.sum() / numbers.sum())), float(low), float(high)
+
+
+def speedup(outcomes: Sequence[Outcome], policy: str, over: str) -> list[tuple[Subject, float]]:
+    """Return the gain of each subject, the greatest first."""
+    one, other = (_by_subject([run for run in outcomes if run.policy == name]) for name in (policy, over))
+    gains = [(subject, float(np.exp(one[subject] - other[subject]))) for subject in one.keys() & other.keys()]
+    return sorted(gains, key=lambda found: (-found[1], found[0].label))

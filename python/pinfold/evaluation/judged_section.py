@@ -1,0 +1,74 @@
+"""The section of policies that were judged by running them, beside the baseline that a learned policy must beat."""
+
+from __future__ import annotations
+
+import sys
+
+from pinfold.evaluation import judged_report
+from pinfold.evaluation.affinity_sweep import MACHINE, data_set, sweeps
+from pinfold.evaluation.judged import BASELINE, NOISE, TIMES, TWO_SAMPLES, Outcome, Subject, judge
+from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
+from pinfold.evaluation.judged_subjects import Learned, of_applications, of_sweeps
+from pinfold.evaluation.section import PINFOLD, Promise, Section
+from pinfold.learn.data_set import read
+
+QUICK_PROGRAMS, QUICK_THREADS = ("barrier", "fft", "pairs", "pipeline", "spmv", "stream"), (8, 16)
+"""The reduced set, in which each policy has one run of a minute."""
+
+ABOUT = f"""\
+Every policy runs each recording end to end on the simulated machine, for the time that the fastest fixed pinning needs
+about: with its samples, its moves of threads and pages, cold caches after a move, the check of its choice, and noise
+of {NOISE} % on what it reads in a tenth of a second. The share is the time of the oracle, which is the fastest of all
+swept placements and orders of ranks, over that of the policy. The oracle is fixed from the start and samples nothing,
+so 100 % cannot be reached by a policy that has to look. The noise has a part that lasts for ten seconds, and a probe
+of 30 s does not average it away.
+
+The baselines decide nothing (unpinned threads, on the simulated Linux-like scheduler; packed; distributed), or need no
+learning: `{BASELINE}` has two samples of every program, and autopin nine. `hints` are learned. With one sample they are
+AutoFinity with pinfold's counters; verified, a second sample shows whether the change helped. `{TWO_SAMPLES}` learn
+where to sample, too: the placement in which a program begins, and, from its counters there, the one with which it is
+compared, or none. Both are chosen by the expected loss of the whole run on programs that are left out, and for each
+number of threads, which is known before the first sample. Learned policies are judged on programs from which they were
+not learned, with all sizes of these left out; applications by policies that were learned from own workloads alone."""
+
+
+def judged(quick: bool) -> Section:
+    """Run all policies on own workloads and on the recorded applications."""
+
+    def progress(text: str) -> None:
+        print(f"judged: {text}", file=sys.stderr)
+
+    swept = sweeps(quick)
+    learned = Learned(read([data_set(swept, quick)], PINFOLD))
+    applications = of_applications()
+    subjects = {OWN: of_sweeps(swept), DEVELOPMENT: applications["development"], JUDGED: applications["judged"]}
+    if quick:
+        subjects = {group: list(filter(_is_quick, of_group)) for group, of_group in subjects.items()}
+    times = TIMES[1:2] if quick else TIMES
+    groups: dict[str, list[Outcome]] = {
+        group: judge(of_group, learned.rules, times, progress) for group, of_group in subjects.items()
+    }
+    recorded = [group for group in (DEVELOPMENT, JUDGED) if not groups[group]]
+    missing = f" Not recorded here: {' and '.join(recorded)} (`make applications`)." if recorded else ""
+    reduced = "A reduced set (`make evaluation-quick`).\n\n" if quick else ""
+    text = f"**Simulated** on `{MACHINE}`. {reduced}{ABOUT} {judged_report.inside_caches(groups)}{missing}"
+    promises: list[Promise] = [
+        one for group, outcomes in groups.items() for one in judged_report.promises(group, outcomes)
+    ]
+    command = f"pinfold run --machine {MACHINE} --noise {NOISE} --seed 0 --repeat N"
+    return Section(
+        "judged",
+        "Policies judged by running them",
+        text,
+        [
+            f"{command} --threads 8 --schedule distributed --schedule packed FILE.pft",
+            f"{command} --policy hints --rules RULES.json --observe sLP FILE.pft",
+        ],
+        judged_report.tables(groups),
+        {"simulated": True, "machine_model": MACHINE, **judged_report.data(groups)},
+        promises=promises,
+    )
+
+
+def _is_quick(subject: Subject) -> bool:
+    return subject.program in QUICK_PROGRAMS and subject.threads in QUICK_THREADS
