@@ -30,13 +30,18 @@ COLUMNS = {
     "footprint_bytes": "double",
     "llc_bytes": "double",
     "window_covers": "bool",
+    "time_error": "double",
+    "simulated_share": "double",
 }
 
 #: A sweep that is long enough to be interrupted.
 LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 
 #: The columns whose values may be missing.
-NULLABLE = {"region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"}
+NULLABLE = {
+    *("region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
+    *("time_error", "simulated_share"),
+}
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,30 @@ def test_a_configuration_has_a_row_for_the_program_and_one_for_each_region(sweep
         assert all(row["region"].startswith("0x") for row in mine[1:])
         assert all(0 < row["time_s"] < mine[0]["time_s"] for row in mine[1:])
         assert sum(row["time_s"] for row in mine[1:]) < mine[0]["time_s"]
+
+
+def test_a_sampled_row_says_how_uncertain_it_is_and_a_whole_one_is_exact(
+    binary: Path, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    recording, data = tmp_path / "random.pft", tmp_path / "data.parquet"
+    program = [workload("random_access"), "--threads", "2", "--size", "8M", "--iterations", "2"]
+    record = [binary, "record", "-o", recording, "--", *program]
+    subprocess.run(list(map(str, record)), env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+
+    def swept(*options: str) -> list[dict[str, object]]:
+        space = ["--machine", "e5-4650x4", "--space", "threads", "--limit", "2"]
+        command = [binary, "sweep", "--force", "-o", data, *space, *options, recording]
+        subprocess.run(list(map(str, command)), env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+        rows: list[dict[str, object]] = pyarrow.parquet.read_table(data).to_pylist()
+        return rows
+
+    whole, sampled = swept(), swept("--sampled")
+    assert all(row["time_error"] == 0 and row["simulated_share"] == 1 for row in whole)
+    assert {row["region"] for row in sampled} == {row["region"] for row in whole}
+    for row, exact in zip(sampled, whole, strict=True):
+        assert row["cold_time_s"] is None
+        assert row["executions"] == exact["executions"]
+        assert isinstance(row["simulated_share"], float) and row["simulated_share"] < 0.5
 
 
 def test_a_window_that_accesses_little_of_the_memory_is_flagged(

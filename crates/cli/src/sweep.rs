@@ -18,7 +18,7 @@ use pinfold_core::content_hash;
 use pinfold_linux::output::{Output, open_growing};
 use pinfold_linux::own::processor_time;
 use pinfold_sweep::data_set::DataSet;
-use pinfold_sweep::{End, Journal, Key, Listener, Machine, Outcome, Plan, Program, Spaces, spaces};
+use pinfold_sweep::{End, Extent, Journal, Key, Listener, Machine, Outcome, Plan, Program, Spaces, spaces};
 use progress::Progress;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -56,6 +56,10 @@ pub(crate) struct Arguments {
     /// Of the placements of `--space threads` take at most N, the most different ones.
     #[arg(long, value_parser = number::parse_positive, value_name = "N")]
     limit: Option<usize>,
+
+    /// Simulate pieces of long recordings, and estimate the times of the whole from them, with their errors.
+    #[arg(long)]
+    sampled: bool,
 
     /// Replace the data set if it exists.
     #[arg(long)]
@@ -106,6 +110,10 @@ impl Arguments {
         if !self.quiet {
             console::say(text);
         }
+    }
+
+    fn extent(&self) -> Extent {
+        if self.sampled { Extent::Sampled } else { Extent::Whole }
     }
 
     fn workers(&self) -> Result<usize> {
@@ -209,13 +217,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         (open(std::slice::from_ref(&file), 1)?, Some(file))
     };
-    let plan = Arc::new(Plan::new(machines, programs, &spaces)?);
+    let plan = Arc::new(Plan::new(machines, programs, &spaces, arguments.extent())?);
     for note in plan.notes() {
         arguments.say(note);
     }
     let (outcomes, mut summary) = simulate(arguments, &plan, &mut journal, found.outcomes)?;
-    let rows: Vec<_> = outcomes.iter().map(|outcome| outcome.rows.as_slice()).collect();
-    let data_set = DataSet::of_sweep(&plan, &rows);
+    let data_set = DataSet::of_sweep(&plan, &outcomes);
     output.write_with(|file| data_set.write(file))?;
     summary.rows = data_set.rows.len();
     journal.remove()?;

@@ -5,6 +5,7 @@
 //! - [`RecordedProgram`] makes a program of a recording;
 //! - `timeline` advances the repetitions of one program, or of several side by side, at the rates of windows;
 //! - [`sweep`] simulates a program in many configurations, one at a time;
+//! - [`sampled`] estimates the same from simulations of a few pieces of the program;
 //! - [`thresholds`] has the microbenchmarks of SAM;
 //! - [`SimulatedMachine`] shows all this as a `Machine`, under the names of [`EventSet`].
 
@@ -15,6 +16,7 @@ pub mod misses;
 pub mod model;
 mod noise;
 mod recorded;
+pub mod sampled;
 mod script;
 mod scripted;
 pub mod sweep;

@@ -2,7 +2,7 @@
 
 use crate::{Program, SampleRow};
 use pinfold_sim::sweep::MetricColumn;
-use pinfold_sweep::data_set::{DataSet, Row, WindowColumns};
+use pinfold_sweep::data_set::{DataSet, Row, SamplingColumns, WindowColumns};
 use std::collections::BTreeMap;
 
 /// The comparable samples of programs as a data set, in which a row is a sample.
@@ -49,6 +49,7 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
         command: format!("{} {}", key.name, key.shape),
         recording: key.identity.clone(),
         window: WindowColumns::default(),
+        sampling: SamplingColumns::default(),
         metrics: metrics.keys().map(value).collect(),
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! The same rows give the same bytes: the file has no time, path or name of the current machine.
 
-use crate::journal::Row as SweptRow;
+use crate::journal::{Outcome, Row as SweptRow};
 use crate::parquet_table::{self, Values};
 use crate::plan::{Job, Machine, Plan};
 use anyhow::Result;
@@ -42,6 +42,8 @@ pub struct Row {
     pub recording: String,
     /// How much of the program the row represents.
     pub window: WindowColumns,
+    /// How much of it was simulated, and how certain the time is.
+    pub sampling: SamplingColumns,
     /// By metric of the data set; `None` where it is not available.
     pub metrics: Vec<Option<f64>>,
 }
@@ -70,6 +72,15 @@ impl WindowColumns {
     }
 }
 
+/// How much of the program was simulated, and how certain its time is; `None` for a program that ran.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SamplingColumns {
+    /// Half of the width of the interval that has the time with a probability of 95 %, over the time.
+    pub time_error: Option<f64>,
+    /// The share of the accesses that was simulated.
+    pub simulated_share: Option<f64>,
+}
+
 /// The layout of threads on nodes.
 pub struct Layout {
     /// The number of nodes.
@@ -92,7 +103,7 @@ pub struct DataSet {
 
 impl DataSet {
     /// The data set of a plan's results, in the order of its jobs.
-    pub fn of_sweep(plan: &Plan, outcomes: &[&[SweptRow]]) -> Self {
+    pub fn of_sweep(plan: &Plan, outcomes: &[Outcome]) -> Self {
         let metrics = plan.metric_columns();
         // By machine: the position of each metric among its own.
         let places: Vec<Vec<Option<usize>>> = plan
@@ -108,7 +119,12 @@ impl DataSet {
             .jobs
             .iter()
             .zip(outcomes)
-            .flat_map(|(job, rows)| rows.iter().map(|row| swept(plan, job, row, &places[job.machine])))
+            .flat_map(|(job, outcome)| {
+                let share = outcome.simulated_share.0;
+                let rows = outcome.rows.iter();
+                rows.map(move |row| (job, row, share))
+            })
+            .map(|(job, row, share)| swept(plan, job, row, share, &places[job.machine]))
             .collect();
         Self {
             schema: "sweep",
@@ -185,6 +201,14 @@ impl DataSet {
                 "window_covers",
                 Values::OptionalFlag(rows.iter().map(|row| row.window.covers).collect()),
             ),
+            (
+                "time_error",
+                Values::OptionalFloat(rows.iter().map(|row| row.sampling.time_error).collect()),
+            ),
+            (
+                "simulated_share",
+                Values::OptionalFloat(rows.iter().map(|row| row.sampling.simulated_share).collect()),
+            ),
         ]);
         let mut columns: Vec<_> = columns
             .into_iter()
@@ -199,7 +223,7 @@ impl DataSet {
 }
 
 /// A row of a sweep. `places` has the position of each metric of the data set among those of the machine.
-fn swept(plan: &Plan, job: &Job, row: &SweptRow, places: &[Option<usize>]) -> Row {
+fn swept(plan: &Plan, job: &Job, row: &SweptRow, share: f64, places: &[Option<usize>]) -> Row {
     let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
     let configuration = &job.point.configuration;
     Row {
@@ -219,6 +243,10 @@ fn swept(plan: &Plan, job: &Job, row: &SweptRow, places: &[Option<usize>]) -> Ro
         command: program.command.clone(),
         recording: format!("{:032x}", program.content),
         window: WindowColumns::of(program.coverage(), machine),
+        sampling: SamplingColumns {
+            time_error: row.time_error.map(|error| error.0),
+            simulated_share: Some(share),
+        },
         metrics: places
             .iter()
             .map(|place| row.metrics[(*place)?].map(|value| value.0))

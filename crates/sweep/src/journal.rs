@@ -39,6 +39,8 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Waits for events that are not in the recording.
     pub released: u64,
+    /// The share of the accesses that was simulated.
+    pub simulated_share: Exact,
 }
 
 /// The whole program or a region of it.
@@ -48,6 +50,8 @@ pub struct Row {
     pub region: Option<u64>,
     /// In seconds.
     pub time: Exact,
+    /// Half of the width of the 95 % interval of the time, over the time; `None` where a sample does not say it.
+    pub time_error: Option<Exact>,
     /// The metrics of the machine, in the order of its columns.
     pub metrics: Vec<Option<Exact>>,
 }
@@ -245,6 +249,7 @@ mod tests {
         let row = |region| Row {
             region,
             time: Exact(1.0 / (seed + 3) as f64),
+            time_error: region.map(|region: u64| Exact(1.0 / (region + 7) as f64)),
             metrics: vec![None, Some(Exact(seed as f64 * 0.1)), Some(Exact(f64::MIN_POSITIVE))],
         };
         Outcome {
@@ -252,6 +257,7 @@ mod tests {
                 .map(|number| row((number > 0).then_some(number)))
                 .collect(),
             released: seed,
+            simulated_share: Exact(0.3),
         }
     }
 

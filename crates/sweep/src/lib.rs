@@ -15,6 +15,6 @@ pub mod spaces;
 mod workers;
 
 pub use journal::{Exact, Found, Journal, Key, Outcome, Row};
-pub use plan::{Job, Machine, Plan, Program};
+pub use plan::{Extent, Job, Machine, Plan, Program};
 pub use spaces::Spaces;
 pub use workers::{End, Listener, run};

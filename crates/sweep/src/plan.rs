@@ -5,7 +5,8 @@ use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
 use pinfold_core::{Topology, content_hash};
 use pinfold_sim::model::Model;
-use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate};
+use pinfold_sim::sampled::Samples;
+use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, evaluate_sampled};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
 use pinfold_sim::{Coverage, Program as _, RecordedProgram};
 use pinfold_trace::Recording;
@@ -42,6 +43,17 @@ pub struct Program {
     recorded: RecordedProgram,
     /// Computed when it is first needed.
     profile: OnceLock<PageProfile>,
+    /// Where the program is sampled: its pieces, read when they are first needed. `None` where sampling saves nothing.
+    samples: OnceLock<Option<Samples>>,
+}
+
+/// How much of each program is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Pieces of long programs.
+    Sampled,
 }
 
 /// One configuration of one program on one machine.
@@ -64,6 +76,7 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// The jobs.
     pub jobs: Vec<Job>,
+    extent: Extent,
 }
 
 impl Machine {
@@ -104,6 +117,7 @@ impl Program {
             file: file.to_owned(),
             recorded,
             profile: OnceLock::new(),
+            samples: OnceLock::new(),
         })
     }
 
@@ -115,11 +129,15 @@ impl Program {
     fn profile(&self) -> &PageProfile {
         self.profile.get_or_init(|| self.recorded.page_profile())
     }
+
+    fn samples(&self) -> Option<&Samples> {
+        self.samples.get_or_init(|| Samples::of(&self.recorded)).as_ref()
+    }
 }
 
 impl Plan {
     /// All points of `spaces` for each program on each machine, each once.
-    pub fn new(machines: Vec<Machine>, programs: Vec<Program>, spaces: &Spaces) -> Result<Self> {
+    pub fn new(machines: Vec<Machine>, programs: Vec<Program>, spaces: &Spaces, extent: Extent) -> Result<Self> {
         for (number, machine) in machines.iter().enumerate() {
             if machines[..number]
                 .iter()
@@ -148,7 +166,7 @@ impl Plan {
                     jobs.push(Job {
                         machine: machine_number,
                         program: program_number,
-                        key: key(build, machine, program, &point),
+                        key: key(build, machine, program, &point, extent),
                         point,
                     });
                 }
@@ -158,6 +176,7 @@ impl Plan {
             machines,
             programs,
             jobs,
+            extent,
         })
     }
 
@@ -187,7 +206,16 @@ impl Plan {
             PageMapping::Locality | PageMapping::Balance
         );
         let profile = needs_profile.then(|| program.profile());
-        let evaluation = evaluate(&machine.model, &program.recorded, &job.point, profile).with_context(|| {
+        let samples = match self.extent {
+            Extent::Sampled => program.samples(),
+            Extent::Whole => None,
+        };
+        let (model, recorded) = (&machine.model, &program.recorded);
+        let evaluation = match samples {
+            Some(samples) => evaluate_sampled(model, recorded, samples, &job.point, profile),
+            None => evaluate(model, recorded, &job.point, profile),
+        };
+        let evaluation = evaluation.with_context(|| {
             format!(
                 "{} cannot be simulated on {}",
                 program.file.display(),
@@ -200,6 +228,7 @@ impl Plan {
         let rows = evaluation.parts.iter().map(|part| Row {
             region: part.region,
             time: Exact(part.totals.seconds),
+            time_error: part.time_error.map(Exact),
             metrics: machine
                 .metrics
                 .values(&machine.model, program.threads, part)
@@ -210,6 +239,7 @@ impl Plan {
         Ok(Outcome {
             rows: rows.collect(),
             released: evaluation.released,
+            simulated_share: Exact(evaluation.simulated_share),
         })
     }
 
@@ -252,10 +282,33 @@ impl Plan {
                     program.file.display()
                 ));
             }
+            notes.extend(self.uncertain(number, program, outcomes));
         }
         notes
     }
+
+    /// A note on the configurations of a program whose time is uncertain.
+    fn uncertain(&self, number: usize, program: &Program, outcomes: &[Outcome]) -> Option<String> {
+        let wide = |outcome: &&Outcome| {
+            let whole = outcome.rows.first().and_then(|row| row.time_error);
+            whole.is_none_or(|error| error.0 > WIDE)
+        };
+        let of_program = self.jobs.iter().zip(outcomes).filter(|(job, _)| job.program == number);
+        let uncertain = of_program.map(|(_, outcome)| outcome).filter(wide).count();
+        (uncertain > 0).then(|| {
+            format!(
+                "{}: in {uncertain} configurations the time of the sampled pieces is uncertain by more than {:.0} % or by an \
+                 unknown amount (column time_error): without --sampled the whole recording is simulated",
+                program.file.display(),
+                WIDE * 100.0,
+            )
+        })
+    }
 }
+
+/// Half of the width of the interval of a time, over the time, above which the user is told. Configurations often differ
+/// by this much.
+const WIDE: f64 = 0.05;
 
 fn too_small_a_window(program: &Program, machine: &Machine) -> String {
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -274,7 +327,7 @@ fn too_small_a_window(program: &Program, machine: &Machine) -> String {
 
 /// A hash of everything on which a result depends. Each type is destructured by name: a new field does not compile
 /// until it is decided here whether results depend on it.
-fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Key {
+fn key(build: u128, machine: &Machine, program: &Program, point: &Point, extent: Extent) -> Key {
     let Machine {
         content: machine,
         // The model determines these.
@@ -292,14 +345,15 @@ fn key(build: u128, machine: &Machine, program: &Program, point: &Point) -> Key 
         accesses: _,
         recorded: _,
         profile: _,
+        samples: _,
         // The same recording in another file gives the same results.
         file: _,
     } = program;
-    key_of(build, *machine, *program, *threads, point)
+    key_of(build, *machine, *program, *threads, point, extent)
 }
 
 /// `key` from the hashes of a machine's model and of a recording.
-fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Point) -> Key {
+fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Point, extent: Extent) -> Key {
     let Point {
         configuration: WindowConfiguration {
             pinning,
@@ -310,7 +364,9 @@ fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Poi
         num_nodes: _,
         thread_map: _,
     } = point;
-    let text = format!("{build:032x} {machine:032x} {program:032x} {threads} {pinning:?} {pages:?} {prefetchers:?}");
+    let text = format!(
+        "{build:032x} {machine:032x} {program:032x} {threads} {pinning:?} {pages:?} {prefetchers:?} {extent:?}"
+    );
     Key(content_hash(text.as_bytes()))
 }
 
@@ -354,17 +410,18 @@ mod tests {
         let other_pinning = point(&[1, 0], PageMapping::Single(NodeId(0)), Prefetchers::ALL);
         let other_prefetchers = point(&[0, 1], PageMapping::Single(NodeId(0)), Prefetchers::NONE);
         let keys = [
-            key_of(1, 2, 3, 4, &first),
-            key_of(0, 2, 3, 4, &first),
-            key_of(1, 0, 3, 4, &first),
-            key_of(1, 2, 0, 4, &first),
-            key_of(1, 2, 3, 0, &first),
-            key_of(1, 2, 3, 4, &other_node),
-            key_of(1, 2, 3, 4, &other_mapping),
-            key_of(1, 2, 3, 4, &other_pinning),
-            key_of(1, 2, 3, 4, &other_prefetchers),
+            key_of(1, 2, 3, 4, &first, Extent::Whole),
+            key_of(0, 2, 3, 4, &first, Extent::Whole),
+            key_of(1, 0, 3, 4, &first, Extent::Whole),
+            key_of(1, 2, 0, 4, &first, Extent::Whole),
+            key_of(1, 2, 3, 0, &first, Extent::Whole),
+            key_of(1, 2, 3, 4, &other_node, Extent::Whole),
+            key_of(1, 2, 3, 4, &other_mapping, Extent::Whole),
+            key_of(1, 2, 3, 4, &other_pinning, Extent::Whole),
+            key_of(1, 2, 3, 4, &other_prefetchers, Extent::Whole),
+            key_of(1, 2, 3, 4, &first, Extent::Sampled),
         ];
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
-        assert_eq!(keys[0], key_of(1, 2, 3, 4, &first.clone()));
+        assert_eq!(keys[0], key_of(1, 2, 3, 4, &first.clone(), Extent::Whole));
     }
 }

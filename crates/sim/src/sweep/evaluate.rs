@@ -12,21 +12,26 @@
 use super::point::Point;
 use super::repetitions::{COLD, IN_COLD, Repetitions, WARM};
 use crate::model::Model;
+use crate::sampled::{SampledPart, Samples};
 use crate::timeline::Program;
 use crate::window::{
     Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
     simulate_with_pages,
 };
+use std::collections::BTreeSet;
 
 /// The figures of the whole program or of a region of it, in the warm repetition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The region's identity; `None` for the whole program.
     pub region: Option<u64>,
-    /// The time of the same part in the repetition with cold caches, in seconds.
-    pub cold_seconds: f64,
+    /// The time of the same part in the repetition with cold caches, in seconds; `None` where it was not simulated.
+    pub cold_seconds: Option<f64>,
     /// The sum over all executions of the region; for the whole program one repetition.
     pub totals: RegionTotals,
+    /// Half of the width of the interval that has the time with a probability of 95 %, over the time: 0 where all was
+    /// simulated, `None` where a sample does not say it.
+    pub time_error: Option<f64>,
 }
 
 /// A program in one configuration. All values are simulated, none is measured.
@@ -36,6 +41,40 @@ pub struct Evaluation {
     pub parts: Vec<Part>,
     /// Waits for events that are not in the recording, in both repetitions.
     pub released: u64,
+    /// The share of the accesses that was simulated.
+    pub simulated_share: f64,
+}
+
+/// Simulates pieces of `program` at one point, and estimates its warm repetition. `profile` is needed for the page mappings
+/// `locality` and `balance`. Where threads share a PU, their time slices are longer than pieces, and the whole program is
+/// simulated.
+///
+/// The caller checks the program's `error` afterwards.
+pub fn evaluate_sampled(
+    model: &Model,
+    program: &dyn Program,
+    samples: &Samples,
+    point: &Point,
+    profile: Option<&PageProfile>,
+) -> Result<Evaluation, WindowError> {
+    let pinning = &point.configuration.pinning;
+    let pus: BTreeSet<u32> = (0..program.threads()).map(|thread| pinning.pu(thread).0).collect();
+    if pus.len() < program.threads() {
+        return evaluate(model, program, point, profile);
+    }
+    let sampled = samples.evaluate(model, program, &point.configuration, profile)?;
+    let part = |region, part: SampledPart| Part {
+        region,
+        cold_seconds: None,
+        totals: part.totals,
+        time_error: part.time_error,
+    };
+    let regions = sampled.regions.into_iter().map(|(region, of)| part(Some(region), of));
+    Ok(Evaluation {
+        parts: std::iter::once(part(None, sampled.whole)).chain(regions).collect(),
+        released: sampled.released,
+        simulated_share: sampled.share,
+    })
 }
 
 /// Simulates `program` at one point. `profile` is needed for the page mappings `locality` and `balance`.
@@ -74,18 +113,21 @@ pub fn evaluate(
     let cold = totals.remove(&COLD).unwrap_or_default();
     let mut parts = vec![Part {
         region: None,
-        cold_seconds: cold.seconds,
+        cold_seconds: Some(cold.seconds),
         totals: totals.remove(&WARM).unwrap_or_default(),
+        time_error: Some(0.0),
     }];
     let cold = totals.split_off(&IN_COLD);
     parts.extend(std::mem::take(totals).into_iter().map(|(region, totals)| Part {
         region: Some(region),
-        cold_seconds: cold.get(&(region | IN_COLD)).map_or(0.0, |cold| cold.seconds),
+        cold_seconds: cold.get(&(region | IN_COLD)).map(|cold| cold.seconds),
         totals,
+        time_error: Some(0.0),
     }));
     Ok(Evaluation {
         parts,
         released: result.released,
+        simulated_share: 1.0,
     })
 }
 
@@ -174,7 +216,7 @@ mod tests {
     #[test]
     fn the_warm_repetition_finds_what_the_cold_one_left_in_the_caches() {
         let part = &evaluated().parts[0];
-        assert!(part.cold_seconds > part.totals.seconds, "{part:?}");
+        assert!(part.cold_seconds > Some(part.totals.seconds), "{part:?}");
         // What both threads read fits the last level. Prefetchers may fetch one line beyond it.
         let read = part.totals.counters.reads * LINE_BYTES;
         assert!(part.totals.memory_bytes < read / 100, "{part:?}");

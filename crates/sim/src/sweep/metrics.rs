@@ -28,7 +28,7 @@ type Formula = fn(&Part, levels: usize) -> Option<f64>;
 
 /// The metrics that all machines have.
 const COMMON: [(&str, &str, Formula); 11] = [
-    ("cold_time_s", "s", |part, _| Some(part.cold_seconds)),
+    ("cold_time_s", "s", |part, _| part.cold_seconds),
     ("executions", "execution", |part, _| Some(part.totals.executions as f64)),
     ("ipc", "instruction per cycle", |part, _| {
         ratio(
@@ -128,7 +128,8 @@ mod tests {
     fn an_event_is_a_rate_per_thread_and_second() {
         let part = Part {
             region: None,
-            cold_seconds: 3.0,
+            cold_seconds: Some(3.0),
+            time_error: None,
             totals: RegionTotals {
                 executions: 1,
                 seconds: 2.0,
@@ -150,7 +151,8 @@ mod tests {
     fn a_ratio_with_a_divisor_of_zero_is_missing() {
         let part = Part {
             region: Some(1),
-            cold_seconds: 0.0,
+            cold_seconds: None,
+            time_error: None,
             totals: RegionTotals::default(),
         };
         for name in ["ipc", "llc_miss_ratio", "event:instructions", "dram_power_w"] {

@@ -3,7 +3,8 @@
 //!
 //! - A [`Point`] is one configuration with its names in data sets. [`space`] has the named spaces, and [`SpaceFile`]
 //!   those that a user writes.
-//! - [`evaluate`] simulates a program at one point and returns plain data, for the whole program and for each region.
+//! - [`evaluate`] simulates a program at one point and returns plain data, for the whole program and for each region;
+//!   [`evaluate_sampled`] simulates pieces of it.
 //! - [`Metrics`] says what a data set shows of it, under the names of the machine's own events.
 
 mod evaluate;
@@ -14,7 +15,7 @@ pub mod space;
 mod space_file;
 mod thread_map;
 
-pub use evaluate::{Evaluation, Part, evaluate};
+pub use evaluate::{Evaluation, Part, evaluate, evaluate_sampled};
 pub use metrics::{MetricColumn, Metrics};
 pub use point::{PAGE_MAPS, Point, page_map_name};
 pub use space_file::{SpaceError, SpaceFile};

@@ -143,6 +143,27 @@ impl Cache {
         })
     }
 
+    /// The number of lines that fit.
+    pub(crate) fn capacity(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Inserts `line`, which the cache does not hold, as the least recently used of its set. Returns whether there was
+    /// room.
+    #[inline]
+    pub(crate) fn append(&mut self, line: u32, flags: u32) -> bool {
+        let (base, _, tag) = self.place(line);
+        let set = &mut self.words[base..base + self.ways];
+        if set[self.ways - 1] != 0 {
+            return false;
+        }
+        let Some(way) = position(set, u32::MAX, 0) else {
+            return false;
+        };
+        set[way] = tag | flags;
+        true
+    }
+
     /// Removes `line`. Returns its flags.
     #[inline]
     pub(crate) fn remove(&mut self, line: u32) -> Option<u32> {

@@ -185,6 +185,21 @@ impl Counters {
     }
 }
 
+impl Counters {
+    /// All counts times `factor`, rounded.
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        let mut scaled = self.clone();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count times a positive factor"
+        )]
+        let whole = |mine: &mut u64, count: u64| *mine = (count as f64 * factor).round() as u64;
+        scaled.change(self, whole, |mine, cycles| *mine = cycles * factor);
+        scaled
+    }
+}
+
 impl AddAssign<&Self> for Counters {
     fn add_assign(&mut self, other: &Self) {
         self.change(other, |mine, theirs| *mine += theirs, |mine, theirs| *mine += theirs);

@@ -65,6 +65,11 @@ impl<const W: usize> Entry<W> {
     }
 
     #[inline]
+    pub(crate) fn has_core(&self, core: usize) -> bool {
+        self.cores[core / 64] & 1 << (core % 64) != 0
+    }
+
+    #[inline]
     pub(crate) fn has_domain(&self, domain: usize) -> bool {
         self.domains & 1 << domain != 0
     }

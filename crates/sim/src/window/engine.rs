@@ -13,8 +13,12 @@
 //! shared by arrival times and not by the order in which lines are simulated.
 
 mod accounting;
+mod counting;
+mod resuming;
 mod setup;
 
+pub(crate) use self::counting::Counted;
+use self::counting::Reading;
 use self::setup::{SchedulingTimes, settings, teams};
 use super::configuration::WindowConfiguration;
 use super::counters::{RegionSpan, TeamMarks};
@@ -22,6 +26,7 @@ use super::directory::BLOCK_SHIFT;
 use super::mapping::Mapping;
 use super::options::{Options, WindowError};
 use super::pages::Pages;
+use super::piece::{PieceResult, Running};
 use super::placement::Placement;
 use super::profile::PageProfile;
 use super::result::WindowResult;
@@ -113,6 +118,31 @@ fn with_engine<S: BuildHasher>(
     }
 }
 
+/// Like `simulate`, from the middle of an execution.
+pub(super) fn simulate_from(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    running: &Running<'_>,
+    streams: Vec<Box<dyn Stream + '_>>,
+    options: &Options,
+) -> Result<PieceResult, WindowError> {
+    let placement = Placement::new(model, configuration, None, streams.len())?;
+    macro_rules! run {
+        ($words:literal) => {{
+            let teams = vec![streams];
+            let mut engine = Engine::<$words>::new(model, configuration, None, teams, options, placement);
+            engine.resume(configuration, running)?;
+            engine.run_all()?;
+            Ok(engine.piece())
+        }};
+    }
+    match placement.cores.len() {
+        0..=64 => run!(1),
+        65..=256 => run!(4),
+        _ => run!(16),
+    }
+}
+
 /// When a window ends.
 #[derive(Clone, Copy)]
 enum Ending {
@@ -147,6 +177,8 @@ struct Engine<'a, const W: usize> {
     settings: Settings,
     times: SchedulingTimes,
     ending: Ending,
+    /// By thread: what was read at its `Count` events.
+    readings: Vec<Vec<Reading>>,
 }
 
 /// The regions that threads have executed.
@@ -198,6 +230,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 .collect(),
             settings: settings(model, configuration, options, &system),
             system,
+            readings: streams.iter().map(|_| vec![]).collect(),
             regions: Regions {
                 spans: vec![],
                 totals: BTreeMap::new(),
@@ -216,6 +249,12 @@ impl<'a, const W: usize> Engine<'a, W> {
     }
 
     fn run(mut self) -> Result<(Vec<TeamMarks>, WindowResult), WindowError> {
+        self.run_all()?;
+        let whole = self.result();
+        Ok((self.teams.into_iter().map(|team| team.marks).collect(), whole))
+    }
+
+    fn run_all(&mut self) -> Result<(), WindowError> {
         for pu in 0..self.pus.len() {
             self.set_active(pu, true);
             self.queue.add(pu, 0);
@@ -228,8 +267,12 @@ impl<'a, const W: usize> Engine<'a, W> {
                 self.release_stuck(self.team_of[thread]);
             }
         }
-        let whole = self.result();
-        Ok((self.teams.into_iter().map(|team| team.marks).collect(), whole))
+        Ok(())
+    }
+
+    fn too_much_memory(&self) -> WindowError {
+        let bytes = (self.settings.most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
+        WindowError::TooMuchMemory(bytes >> 20)
     }
 
     /// Whether the window has reached the requested end. Without one it ends with its last thread.
@@ -311,10 +354,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             state.busy += state.clock - begin;
             match stop {
                 Stop::Ahead => break,
-                Stop::TooMuchMemory => {
-                    let bytes = (self.settings.most_blocks as u64 * LINE_BYTES) << BLOCK_SHIFT;
-                    return Err(WindowError::TooMuchMemory(bytes >> 20));
-                }
+                Stop::TooMuchMemory => return Err(self.too_much_memory()),
                 Stop::Ended => {
                     state.state = State::Ended;
                     let end = state.clock;
@@ -354,6 +394,10 @@ impl<'a, const W: usize> Engine<'a, W> {
         let now = self.threads[thread].clock;
         match event.kind {
             EventKind::Read | EventKind::Write | EventKind::Locked | EventKind::Instructions => true,
+            EventKind::Count => {
+                self.count(thread);
+                true
+            }
             EventKind::SystemCall => {
                 self.occupy(thread, self.times.call);
                 true

@@ -23,6 +23,7 @@ mod mapping;
 mod misses;
 mod options;
 mod pages;
+mod piece;
 mod placement;
 mod profile;
 mod result;
@@ -41,12 +42,19 @@ pub use configuration::WindowConfiguration;
 pub use counters::{
     Counters, LevelCounters, LinkTraffic, Mark, PrefetchCounters, RegionSpan, Served, ServedCounters, TeamMarks,
 };
+pub(crate) use directory::BLOCK_SHIFT;
+pub(crate) use engine::Counted;
 pub use engine::{simulate, simulate_teams, simulate_with_pages};
 pub(crate) use mapping::Mapping;
 pub use misses::{Geometry, MissCounter, Misses, MissesError};
 pub use options::{Options, WindowError};
+pub(crate) use pages::{BLOCK_PAGE_SHIFT, Blocks, UNPLACED};
+pub(crate) use piece::{PieceResult, Running, simulate_piece};
 pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
 pub use result::WindowResult;
+pub(crate) use schedule::Waiting;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};
+pub(crate) use system::Touch;
 pub use totals::RegionTotals;
+pub(crate) use totals::{memory_joules, package_joules};

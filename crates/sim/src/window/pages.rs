@@ -15,10 +15,10 @@ use std::hash::BuildHasher;
 pub(crate) const PAGE_LINES: u32 = 1 << PAGE_LINE_SHIFT;
 const PAGE_LINE_SHIFT: u32 = 6;
 /// Pages of a block.
-const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
+pub(crate) const BLOCK_PAGE_SHIFT: u32 = BLOCK_SHIFT - PAGE_LINE_SHIFT;
 /// The number of blocks whose numbers are found without hashing.
 const RECENT: usize = 1024;
-const UNPLACED: u8 = u8::MAX;
+pub(crate) const UNPLACED: u8 = u8::MAX;
 
 /// The numbers of lines: blocks of 2 MiB in the order of their first use.
 #[derive(Debug)]
@@ -36,8 +36,23 @@ impl Blocks {
         }
     }
 
+    /// Blocks of which each has its position in `order` as its number.
+    pub(crate) fn in_order(order: &[u64]) -> Self {
+        Self {
+            numbers: order.iter().copied().zip(0..).collect(),
+            ..Self::new()
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.numbers.len()
+    }
+
+    /// The blocks, in the order of their numbers.
+    pub(crate) fn order(&self) -> Vec<u64> {
+        let mut blocks: Vec<(u32, u64)> = self.numbers.iter().map(|(&block, &number)| (number, block)).collect();
+        blocks.sort_unstable();
+        blocks.into_iter().map(|(_, block)| block).collect()
     }
 
     /// The number of a virtual line.
@@ -87,6 +102,18 @@ impl Pages {
         }
     }
 
+    /// The pages of a program that has run for a while: its blocks in the order of their numbers, and the node of each
+    /// page by its number.
+    pub(crate) fn of_running(mapping: Mapping, blocks: &[u64], mut placed: Vec<u8>) -> Self {
+        placed.resize(blocks.len() << BLOCK_PAGE_SHIFT, UNPLACED);
+        Self {
+            mapping,
+            earlier: HashMap::new(),
+            blocks: Blocks::in_order(blocks),
+            placed,
+        }
+    }
+
     /// These pages have already been touched, and are on these nodes.
     pub(crate) fn add_placed<S: BuildHasher>(&mut self, placed: &HashMap<u64, u8, S>) {
         self.earlier = placed.iter().map(|(&page, &node)| (page, node)).collect();
@@ -95,6 +122,11 @@ impl Pages {
     /// The number of blocks of line numbers so far.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// The number of line numbers so far.
+    pub(crate) fn lines(&self) -> usize {
+        self.blocks.len() << BLOCK_SHIFT
     }
 
     /// The page number of virtual page `page`, which a thread on node `node` touches.
@@ -108,6 +140,15 @@ impl Pages {
             self.placed[number as usize] = self.place(page, node);
         }
         number
+    }
+
+    /// A thread on `node` has touched a line. Puts its page there, where the page has no node.
+    #[inline]
+    pub(crate) fn place_touched(&mut self, line: u32, node: usize) {
+        let place = &mut self.placed[(line >> PAGE_LINE_SHIFT) as usize];
+        if *place == UNPLACED {
+            *place = node as u8;
+        }
     }
 
     /// The number of a virtual line, where its block was used recently.
@@ -164,6 +205,17 @@ impl TranslationBuffer {
         let entry = set[way];
         put_first(&mut set[..=way], entry);
         Some(entry.1)
+    }
+
+    /// Inserts a page as the least recently used of its set, where the set has room and does not hold it.
+    pub(crate) fn append(&mut self, page: u64, number: u32) {
+        let base = (page & self.mask) as usize * self.ways;
+        let set = &mut self.entries[base..base + self.ways];
+        if let Some(entry) = set.iter_mut().find(|(there, _)| *there == 0 || *there == page + 1)
+            && entry.0 == 0
+        {
+            *entry = (page + 1, number);
+        }
     }
 
     /// Inserts a page that the buffer does not hold.

@@ -23,7 +23,7 @@ pub(crate) enum Stop {
     Ahead,
     /// There are no more events. Everything in flight has completed.
     Ended,
-    /// An event that orders threads. Everything in flight has completed.
+    /// An event that orders threads, where everything in flight has completed, or a `Count`.
     Event(Event),
     /// All line numbers are in use.
     TooMuchMemory,
@@ -158,6 +158,7 @@ impl<const W: usize> Runner<'_, '_, W> {
                     true
                 }
                 EventKind::Instructions => continue,
+                EventKind::Count => break Some(Stop::Event(event)),
                 _ => {
                     self.drain();
                     break Some(Stop::Event(event));

@@ -31,6 +31,9 @@ pub enum EventKind {
     RegionBegin,
     /// Leaves the region `payload`.
     RegionEnd,
+    /// The first one of a thread begins what is counted of it, and the second one ends that. Nothing waits for accesses
+    /// in flight.
+    Count,
     /// Continues when all threads of its program have reached this event. The counts until then are a separate result,
     /// and identities of tokens may be used again.
     Mark,

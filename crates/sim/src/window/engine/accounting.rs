@@ -26,7 +26,7 @@ impl<const W: usize> Engine<'_, W> {
     }
 
     /// The counts of a thread until now.
-    fn counters(&self, thread: usize) -> Counters {
+    pub(super) fn counters(&self, thread: usize) -> Counters {
         let mut counters = self.system.counters[thread].clone();
         let thread = &self.threads[thread];
         counters.instructions = thread.instructions;
@@ -39,7 +39,7 @@ impl<const W: usize> Engine<'_, W> {
 
     /// The energy of all packages and of all memory in a time of `seconds`.
     fn joules(&self, seconds: f64, counters: &[Counters]) -> (f64, f64) {
-        let crossings = (served(&self.system.traffic.links) + served(&self.system.traffic.buses)) as f64;
+        let crossings = self.crossings() as f64;
         let package = package_joules(self.model, seconds, counters, crossings);
         (
             package,
@@ -74,8 +74,13 @@ impl<const W: usize> Engine<'_, W> {
         Snapshot {
             counters,
             memory_lines: served(&self.system.traffic.memory),
-            crossings: served(&self.system.traffic.links) + served(&self.system.traffic.buses),
+            crossings: self.crossings(),
         }
+    }
+
+    /// Lines that crossed a link or a bus.
+    pub(super) fn crossings(&self) -> u64 {
+        served(&self.system.traffic.links) + served(&self.system.traffic.buses)
     }
 
     /// The result of the window.

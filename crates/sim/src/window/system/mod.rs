@@ -21,6 +21,7 @@ mod caches;
 mod fill;
 mod look_ahead;
 mod protocol;
+mod restore;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -28,6 +29,7 @@ mod traffic;
 mod transit;
 
 pub(super) use look_ahead::Coming;
+pub(crate) use restore::Touch;
 
 use super::cache::{Cache, DIRTY, PREFETCH, PREFETCH_SHIFT, WRITABLE};
 use super::counters::{Counters, Served};

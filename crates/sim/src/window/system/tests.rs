@@ -204,3 +204,77 @@ fn a_victim_cache_keeps_its_copy_where_another_core_holds_the_line() {
     access(&mut system, 1, 0, false);
     assert!(system.caches.shared[0].holds(0));
 }
+
+/// The touches of these accesses, from the newest to the oldest. More of them than needed do not matter.
+fn touches(accesses: &[(usize, u32, bool)]) -> Vec<Touch> {
+    let touch = |&(core, line, write): &(usize, u32, bool)| Touch {
+        line,
+        thread: core as u16,
+        write,
+    };
+    accesses.iter().rev().map(touch).collect()
+}
+
+/// The lines of a cache, each set from the last used to the least recently used.
+fn lines(cache: &Cache) -> Vec<u32> {
+    cache.contents().iter().map(|&(line, _)| line).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_restored_cache_is_the_one_that_the_accesses_leave(
+        accesses in proptest::collection::vec((0u32..96, any::<bool>()), 1..250),
+    ) {
+        let model = small("non_inclusive");
+        let accesses: Vec<(usize, u32, bool)> = accesses.iter().map(|&(line, write)| (0, line, write)).collect();
+        let (mut simulated, mut restored) = (system(&model), system(&model));
+        for &(core, line, write) in &accesses {
+            access(&mut simulated, core, line, write);
+        }
+        restored.restore(&[&touches(&accesses)], &[0]);
+        prop_assert_eq!(lines(simulated.l1(0)), lines(restored.l1(0)));
+    }
+
+    /// As after accesses; and it does not matter into how many parts the past is divided.
+    #[test]
+    fn restored_caches_are_coherent(which in 0usize..3, before in accesses(), cut in 0usize..250, after in accesses()) {
+        let model = small(["victim", "inclusive", "non_inclusive"][which]);
+        let past: Vec<(usize, u32, bool)> = before.iter().map(|&(core, line, what)| (core, line, what < 3)).collect();
+        let past = touches(&past);
+        let (newer, older) = past.split_at(cut.min(past.len()));
+        let cores: Vec<usize> = (0..6).collect();
+        let (mut system, mut whole) = (system(&model), self::system(&model));
+        system.restore(&[newer, older], &cores);
+        whole.restore(&[&past], &cores);
+        check(&system, 96);
+        for line in 0..96 {
+            prop_assert_eq!(system.directory.get(line), whole.directory.get(line));
+        }
+        for (core, line, what) in after {
+            access(&mut system, core, line, what < 3);
+            check(&system, 96);
+        }
+    }
+}
+
+#[test]
+fn a_restored_line_that_others_have_read_since_it_was_stored_is_shared() {
+    let model = small("inclusive");
+    let mut system = system(&model);
+    system.restore(&[&touches(&[(0, 5, true), (2, 5, false)])], &(0..6).collect::<Vec<_>>());
+    let entry = system.directory.get(5);
+    assert_eq!(
+        (entry.each_core().collect::<Vec<_>>(), entry.owner()),
+        (vec![0, 2], None)
+    );
+    let mut stored = self::system(&model);
+    stored.restore(&[&touches(&[(2, 5, false), (0, 5, true)])], &(0..6).collect::<Vec<_>>());
+    let entry = stored.directory.get(5);
+    assert_eq!(
+        (entry.each_core().collect::<Vec<_>>(), entry.owner()),
+        (vec![0], Some(0))
+    );
+    assert_eq!(*stored.l1(0).peek(5).unwrap() & DIRTY, DIRTY);
+}

@@ -1,0 +1,184 @@
+//! The second reading of a program: the events of the pieces that may be simulated, and who touched each line last before
+//! each of them.
+//!
+//! The reading is the same as the first one, slice by slice, so a piece begins and ends where the first one cut it. A piece
+//! begins with some atoms before it, in which what the record of touches does not have (prefetchers, buffers) warms up.
+//! These are not counted (SMARTS's detailed warming: Wunderlich et al., ISCA 2003, section 3.2).
+
+use super::history::History;
+use super::logical::{Logical, Manner};
+use super::scan::Scan;
+use crate::timeline::Program;
+use crate::window::{Event, EventKind};
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+
+/// What of the execution is captured: atoms from the begin of the warm-up to the end, and the first counted atom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) atoms: Range<usize>,
+    pub(super) counted: usize,
+}
+
+/// The events of a piece.
+pub(super) struct Captured {
+    /// By thread: its events, with those at which it is counted.
+    pub(super) threads: Vec<Vec<Event>>,
+    /// Regions in which the whole piece is.
+    pub(super) inside: Vec<u64>,
+    /// The number of parts of the history before it.
+    pub(super) history: usize,
+    /// Data accesses, with those of the warm-up.
+    pub(super) accesses: u64,
+}
+
+/// Captures pieces, which are in the order of their begins. Each begins a part of the history.
+pub(super) fn capture(program: &dyn Program, scan: &Scan, wanted: &[Wanted]) -> (Vec<Captured>, History) {
+    let threads = program.threads();
+    let mut logical = Logical::new(program);
+    let mut history = History::new(&scan.blocks);
+    let mut takes: Vec<Take> = wanted.iter().map(|_| Take::new(threads)).collect();
+    let mut open: Vec<Vec<u64>> = vec![vec![]; threads];
+    let mut slices = 0;
+    for (number, atom) in scan.atoms.iter().enumerate() {
+        let mut active = vec![];
+        for (place, wanted) in wanted.iter().enumerate() {
+            if wanted.atoms.start == number {
+                history.begin_part();
+                takes[place].history = history.parts();
+            }
+            if wanted.counted == number {
+                takes[place].begin_counting(&open);
+            }
+            if wanted.atoms.contains(&number) {
+                active.push(place);
+            }
+        }
+        while slices < atom.slices {
+            let slice = logical.slice(|thread, events, manner| {
+                history.see(thread, events);
+                follow_regions(&mut open[thread], events);
+                for &place in &active {
+                    takes[place].see(thread, events, manner);
+                }
+            });
+            if slice.is_none() {
+                break;
+            }
+            slices += 1;
+        }
+    }
+    history.begin_part();
+    (takes.into_iter().map(Take::finish).collect(), history)
+}
+
+fn follow_regions(open: &mut Vec<u64>, events: &[Event]) {
+    for event in events {
+        match event.kind {
+            EventKind::RegionBegin => open.push(event.payload),
+            EventKind::RegionEnd => {
+                if let Some(place) = open.iter().rposition(|&region| region == event.payload) {
+                    open.remove(place);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A piece that is being captured.
+struct Take {
+    threads: Vec<Vec<Event>>,
+    /// By thread: the regions in which it was when counting began, and how many of its events came before that.
+    begun: Option<(Vec<Vec<u64>>, Vec<usize>)>,
+    /// Places of events at which a thread waited for what does not exist.
+    released: HashSet<(usize, usize)>,
+    history: usize,
+}
+
+impl Take {
+    fn new(threads: usize) -> Self {
+        Self {
+            threads: vec![vec![]; threads],
+            begun: None,
+            released: HashSet::new(),
+            history: 0,
+        }
+    }
+
+    fn begin_counting(&mut self, open: &[Vec<u64>]) {
+        self.begun = Some((open.to_vec(), self.threads.iter().map(Vec::len).collect()));
+    }
+
+    fn see(&mut self, thread: usize, events: &[Event], manner: Manner) {
+        if manner == Manner::Released {
+            self.released.insert((thread, self.threads[thread].len()));
+        }
+        self.threads[thread].extend_from_slice(events);
+    }
+
+    fn finish(self) -> Captured {
+        let signalled: HashSet<u64> = self
+            .threads
+            .iter()
+            .flatten()
+            .filter(|event| event.kind == EventKind::Signal)
+            .map(|event| event.payload)
+            .collect();
+        let (open, begins) = self
+            .begun
+            .unwrap_or_else(|| (vec![vec![]; self.threads.len()], vec![0; self.threads.len()]));
+        let bordered: BTreeSet<u64> = self
+            .threads
+            .iter()
+            .zip(&begins)
+            .flat_map(|(events, &begin)| &events[begin..])
+            .filter(|event| is_border(event))
+            .map(|event| event.payload)
+            .collect();
+        let inside: BTreeSet<u64> = open.iter().flatten().copied().collect();
+        let accesses = self.threads.iter().flatten().filter(|event| is_access(event)).count() as u64;
+        let keeps = |thread: usize, place: usize, event: &Event| {
+            // A thread passes at once where it waited for what came before the piece, or never comes.
+            let waits = matches!(event.kind, EventKind::Wait | EventKind::Barrier);
+            let passes = (event.kind == EventKind::Wait && !signalled.contains(&event.payload))
+                || (waits && self.released.contains(&(thread, place)));
+            !passes && (place >= begins[thread] || !is_border(event))
+        };
+        let threads = self
+            .threads
+            .iter()
+            .enumerate()
+            .map(|(thread, events)| {
+                let (before, counted) = events.split_at(begins[thread]);
+                let part = |events: &[Event], first: usize| {
+                    let kept = events.iter().enumerate();
+                    kept.filter(|&(place, event)| keeps(thread, first + place, event))
+                        .map(|(_, event)| *event)
+                        .collect::<Vec<Event>>()
+                };
+                let mut all = part(before, 0);
+                all.push(Event::mark(EventKind::Count, 0));
+                let still_open = || open[thread].iter().filter(|region| bordered.contains(region));
+                all.extend(still_open().map(|&region| Event::mark(EventKind::RegionBegin, region)));
+                all.extend(part(counted, begins[thread]));
+                all.push(Event::mark(EventKind::Count, 0));
+                all
+            })
+            .collect();
+        Captured {
+            threads,
+            inside: inside.difference(&bordered).copied().collect(),
+            history: self.history,
+            accesses,
+        }
+    }
+}
+
+fn is_border(event: &Event) -> bool {
+    matches!(event.kind, EventKind::RegionBegin | EventKind::RegionEnd)
+}
+
+fn is_access(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Read | EventKind::Write | EventKind::Locked)
+}

@@ -1,0 +1,146 @@
+//! Who touched each line last, before each of a number of points of an execution (a memory timestamp record: Barr et al.,
+//! ISPASS 2005).
+//!
+//! The execution is divided into parts. A part has, for each of its lines, the last store to it and the last access of
+//! each thread that did not come before that store. Parts are in the order of time, and the touches of a part are from the
+//! newest to the oldest. Before a point are the parts before it, the newest first; in a warm repetition, the parts after
+//! it come next, which are those of the repetition before.
+
+use crate::window::{Blocks, Event, EventKind, Touch};
+use std::collections::HashSet;
+
+/// Touches that are kept until the next compaction.
+const MOST_RAW: usize = 1 << 23;
+
+pub(super) struct History {
+    blocks: Blocks,
+    parts: Vec<Vec<Touch>>,
+    raw: Vec<Touch>,
+    seen: Seen,
+}
+
+/// Which touches of lines are known while touches are read from the newest to the oldest.
+struct Seen {
+    /// By line: a bit for each of the first threads, and one for a store.
+    lines: Vec<u64>,
+    /// The other threads.
+    others: HashSet<(u32, u16)>,
+}
+
+/// The bit for a store.
+const STORED: u64 = 1 << 63;
+
+impl History {
+    pub(super) fn new(blocks: &[u64]) -> Self {
+        let blocks = Blocks::in_order(blocks);
+        Self {
+            seen: Seen {
+                lines: vec![0; blocks.len() << super::BLOCK_SHIFT],
+                others: HashSet::new(),
+            },
+            blocks,
+            parts: vec![],
+            raw: vec![],
+        }
+    }
+
+    /// Adds the accesses of a thread.
+    pub(super) fn see(&mut self, thread: usize, events: &[Event]) {
+        for event in events {
+            let write = match event.kind {
+                EventKind::Read => false,
+                EventKind::Write | EventKind::Locked => true,
+                _ => continue,
+            };
+            for virtual_line in event.first_line()..=event.last_line() {
+                let touch = Touch {
+                    line: self.blocks.line(virtual_line),
+                    thread: number_of(thread),
+                    write,
+                };
+                if self.raw.last() != Some(&touch) {
+                    self.raw.push(touch);
+                }
+            }
+        }
+        if self.raw.len() >= MOST_RAW {
+            self.compact();
+            // A part with more lines is not compacted at each access.
+            self.raw.reverse();
+            if self.raw.len() > MOST_RAW / 2 {
+                let newest = self.raw.split_off(self.raw.len() - MOST_RAW / 2);
+                self.raw = newest;
+            }
+        }
+    }
+
+    /// Ends the current part.
+    pub(super) fn begin_part(&mut self) {
+        self.compact();
+        self.parts.push(std::mem::take(&mut self.raw));
+    }
+
+    /// The number of parts so far.
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The touches before the end of the first `parts` parts, from the newest to the oldest: those of this repetition, and where it
+    /// is `warm`, of one before.
+    pub(super) fn before(&self, parts: usize, warm: bool) -> Vec<&[Touch]> {
+        let (before, after) = self.parts.split_at(parts);
+        let earlier = if warm { after } else { &[] };
+        before
+            .iter()
+            .rev()
+            .chain(earlier.iter().rev())
+            .map(Vec::as_slice)
+            .collect()
+    }
+
+    /// Leaves in `raw` what later touches have not replaced, from the newest to the oldest.
+    fn compact(&mut self) {
+        let raw = std::mem::take(&mut self.raw);
+        self.raw = raw
+            .iter()
+            .rev()
+            .copied()
+            .filter(|&touch| self.seen.add(touch))
+            .collect();
+        self.seen.forget(&self.raw);
+    }
+}
+
+/// The number of a thread. A pinning has fewer than fit.
+fn number_of(thread: usize) -> u16 {
+    u16::try_from(thread).unwrap_or(u16::MAX)
+}
+
+impl Seen {
+    /// Whether the touch counts.
+    fn add(&mut self, touch: Touch) -> bool {
+        let line = &mut self.lines[touch.line as usize];
+        if *line & STORED != 0 {
+            return false;
+        }
+        let known = if touch.thread < 63 {
+            let bit = 1 << touch.thread;
+            let known = *line & bit != 0;
+            *line |= bit;
+            known
+        } else {
+            !self.others.insert((touch.line, touch.thread))
+        };
+        if touch.write {
+            *line |= STORED;
+        }
+        touch.write || !known
+    }
+
+    fn forget(&mut self, touches: &[Touch]) {
+        for touch in touches {
+            self.lines[touch.line as usize] = 0;
+        }
+        self.others.clear();
+    }
+}

@@ -1,0 +1,347 @@
+//! Sampled simulation: a program in one configuration, from detailed simulations of a few pieces of it.
+//!
+//! 1. The program is read once in an order that does not depend on a machine (`logical`), and cut where its threads meet,
+//!    and long phases at the same point of the execution in all threads (`scan`, `pieces`). `BarrierPoint` cuts at barriers
+//!    (Carlson et al., ISPASS 2014).
+//! 2. Pieces that do the same form strata, and some of each are taken (`strata`).
+//! 3. A second reading captures the events of these pieces, and who touched each line last before each (`capture`,
+//!    `history`). Both readings serve all configurations.
+//! 4. For a configuration, each piece is simulated from the caches, translations and pages that the program would have
+//!    left. The time of the whole program and all counts are estimated, with the interval of the time (`estimate`).
+//! 5. More pieces of the most uncertain strata are simulated until the interval is narrow, or no pieces are left.
+//!
+//! Known limits: the history orders touches by instructions, not by the time of the simulated machine. A piece begins
+//! with idle memory and links, and with all threads at the same time. Threads that share a PU need long time slices and
+//! are not sampled.
+
+mod capture;
+mod estimate;
+mod history;
+mod logical;
+mod phases;
+mod pieces;
+mod scan;
+mod statistics;
+mod strata;
+#[cfg(test)]
+mod tests;
+
+use crate::model::Model;
+use crate::timeline::Program;
+use crate::window::{
+    BATCH_EVENTS, Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, Stream, UNPLACED,
+    WindowConfiguration, WindowError, simulate_piece,
+};
+use capture::{Captured, Wanted, capture};
+use estimate::{Pieces, Simulated, estimate, times_of_strata};
+use history::History;
+use pieces::{Piece, cut};
+use scan::scan;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use strata::{Stratum, strata};
+
+pub(crate) use crate::window::{BLOCK_PAGE_SHIFT, BLOCK_SHIFT};
+
+/// Bits of a line's number within its page.
+const PAGE_SHIFT: u32 = BLOCK_SHIFT - BLOCK_PAGE_SHIFT;
+
+/// Accesses of a thread in a piece. The time of a shorter piece depends on where its misses lie.
+const ACCESSES_OF_THREAD: u64 = 3000;
+/// The least number of accesses in a piece.
+const ACCESSES: u64 = 16_000;
+/// Atoms of a piece.
+const ATOMS: u64 = 4;
+/// Pieces that may be simulated. Each needs the memory of its events and of the history before it.
+const MOST_PIECES: usize = 48;
+/// Pieces that are simulated at first.
+const FIRST_PIECES: usize = 10;
+/// The half-width of the interval, relative to the time, at which no more pieces are simulated.
+const NARROW: f64 = 0.02;
+/// The share of the accesses that the pieces may have. Above it the whole simulation is as fast.
+const MOST_SHARE: f64 = 0.3;
+
+/// The pieces of a program, with what estimates need of them.
+pub(crate) struct Cut {
+    pieces: Vec<Piece>,
+    /// By piece and thread.
+    instructions: Vec<Vec<f64>>,
+    strata: Vec<Stratum>,
+}
+
+impl Cut {
+    /// What counts of the simulated pieces `numbers` of a stratum are multiplied with.
+    fn factor(&self, stratum: &Stratum, numbers: impl Iterator<Item = usize>) -> f64 {
+        let size = |number: usize| self.instructions[number].iter().sum::<f64>();
+        let (mut count, mut simulated) = (0, 0.0);
+        for number in numbers {
+            count += 1;
+            simulated += size(number);
+        }
+        if simulated > 0.0 {
+            stratum.members.iter().map(|&member| size(member)).sum::<f64>() / simulated
+        } else {
+            stratum.members.len() as f64 / f64::from(count.max(1))
+        }
+    }
+}
+
+/// A program that is ready to be sampled, under any configuration on any machine.
+pub struct Samples {
+    cut: Cut,
+    /// By piece that may be simulated.
+    captured: BTreeMap<usize, Captured>,
+    history: History,
+    /// The blocks of the program's memory, in the order of their numbers.
+    blocks: Vec<u64>,
+    executions: BTreeMap<u64, u64>,
+    accesses: u64,
+}
+
+/// An estimate of a program's warm repetition. All values are simulated, none is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampled {
+    /// The whole program.
+    pub whole: SampledPart,
+    /// Its regions, by their identities.
+    pub regions: BTreeMap<u64, SampledPart>,
+    /// The share of the program's accesses in the simulated pieces, with those of their warm-up.
+    pub share: f64,
+    /// Waits for events that are not in the pieces.
+    pub released: u64,
+}
+
+/// The estimate of the whole program or of a region.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampledPart {
+    /// The totals of all executions.
+    pub totals: RegionTotals,
+    /// Half of the width of the interval that has the time of the whole simulation with a probability of 95 %, over the
+    /// time. `None` where too few pieces say something about it.
+    pub time_error: Option<f64>,
+}
+
+impl Samples {
+    /// Reads the program twice. `None` where sampling would not save much: the program is short, or each of its parts does
+    /// something else.
+    ///
+    /// The caller checks the program's `error` afterwards.
+    pub fn of(program: &dyn Program) -> Option<Self> {
+        let size = ACCESSES.max(ACCESSES_OF_THREAD * program.threads() as u64);
+        Self::with_size(program, size)
+    }
+
+    fn with_size(program: &dyn Program, size: u64) -> Option<Self> {
+        let scan = scan(program, size / ATOMS);
+        let pieces = cut(&scan.atoms, size);
+        let strata = strata(&scan.atoms, &pieces, MOST_PIECES);
+        let mut chosen: Vec<usize> = strata.iter().flat_map(|stratum| &stratum.order).copied().collect();
+        chosen.sort_unstable();
+        let wanted: Vec<Wanted> = chosen
+            .iter()
+            .map(|&piece| Wanted {
+                atoms: warm_up(&pieces[piece].atoms),
+                counted: pieces[piece].atoms.start,
+            })
+            .collect();
+        let accesses_of = |wanted: &Wanted| {
+            scan.atoms[wanted.atoms.clone()]
+                .iter()
+                .map(|atom| atom.accesses)
+                .sum::<u64>()
+        };
+        let simulated: u64 = wanted.iter().map(accesses_of).sum();
+        let first =
+            simulated as f64 * (FIRST_PIECES.max(2 * strata.len()) as f64 / chosen.len().max(1) as f64).min(1.0);
+        if first > MOST_SHARE * scan.accesses as f64 {
+            return None;
+        }
+        let instructions = pieces
+            .iter()
+            .map(|piece| {
+                let mut sums = vec![0.0; program.threads()];
+                for atom in &scan.atoms[piece.atoms.clone()] {
+                    for (sum, &number) in sums.iter_mut().zip(&atom.instructions) {
+                        *sum += number as f64;
+                    }
+                }
+                sums
+            })
+            .collect();
+        let (captured, history) = capture(program, &scan, &wanted);
+        Some(Self {
+            cut: Cut {
+                pieces,
+                instructions,
+                strata,
+            },
+            captured: chosen.into_iter().zip(captured).collect(),
+            history,
+            blocks: scan.blocks,
+            executions: scan.executions,
+            accesses: scan.accesses,
+        })
+    }
+
+    /// The number of data accesses of the whole program.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Simulates pieces of the program in a configuration, and estimates its warm repetition. `profile` is needed for the
+    /// page mappings `locality` and `balance`.
+    pub fn evaluate(
+        &self,
+        model: &Model,
+        program: &dyn Program,
+        configuration: &WindowConfiguration,
+        profile: Option<&PageProfile>,
+    ) -> Result<Sampled, WindowError> {
+        let placed = self.placed(model, program, configuration, profile);
+        let mut pieces: Vec<Vec<(usize, Simulated)>> = self.cut.strata.iter().map(|_| vec![]).collect();
+        for (stratum, number) in self.first() {
+            self.simulate_next(model, configuration, &placed, &mut pieces, stratum, number)?;
+        }
+        while let Some((stratum, number)) = self.next(&pieces) {
+            self.simulate_next(model, configuration, &placed, &mut pieces, stratum, number)?;
+        }
+        let (whole, regions) = estimate(model, &self.cut, &pieces);
+        let accesses: u64 = pieces
+            .iter()
+            .flatten()
+            .map(|(number, _)| self.captured[number].accesses)
+            .sum();
+        let part = |estimate: estimate::Estimate| SampledPart {
+            totals: estimate.totals,
+            time_error: estimate.half_width,
+        };
+        let mut regions: BTreeMap<u64, SampledPart> = regions
+            .into_iter()
+            .map(|(region, estimate)| (region, part(estimate)))
+            .collect();
+        for (region, part) in &mut regions {
+            part.totals.executions = self.executions.get(region).copied().unwrap_or(0);
+        }
+        Ok(Sampled {
+            whole: part(whole),
+            regions,
+            share: accesses as f64 / self.accesses.max(1) as f64,
+            released: pieces.iter().flatten().map(|(_, piece)| piece.released).sum(),
+        })
+    }
+
+    /// The number of pieces of each stratum that are simulated at first.
+    fn first(&self) -> Vec<(usize, usize)> {
+        let all: usize = self.cut.strata.iter().map(|stratum| stratum.members.len()).sum();
+        self.cut
+            .strata
+            .iter()
+            .enumerate()
+            .map(|(number, stratum)| {
+                let share = (FIRST_PIECES * stratum.members.len()).div_ceil(all.max(1));
+                (number, share.max(2).min(stratum.order.len()))
+            })
+            .collect()
+    }
+
+    /// The stratum of which more pieces are simulated, and how many; `None` where the interval is narrow, or all pieces are
+    /// simulated.
+    fn next(&self, pieces: &Pieces) -> Option<(usize, usize)> {
+        let times = times_of_strata(&self.cut, pieces);
+        let time: f64 = times.iter().map(|(time, _)| time).sum();
+        let variances: Vec<_> = times.iter().filter_map(|(_, variance)| *variance).collect();
+        if statistics::half_width(&variances) <= NARROW * time {
+            return None;
+        }
+        let left = |number: usize| self.cut.strata[number].order.len() - pieces[number].len();
+        let (number, _) = times
+            .iter()
+            .enumerate()
+            .filter(|&(number, _)| left(number) > 0)
+            .filter_map(|(number, (_, variance))| Some((number, (*variance)?.value)))
+            .max_by(|one, other| one.1.total_cmp(&other.1))?;
+        // Half as many again, so that estimates are not made after each.
+        Some((number, pieces[number].len().div_ceil(2).min(left(number))))
+    }
+
+    fn simulate_next(
+        &self,
+        model: &Model,
+        configuration: &WindowConfiguration,
+        placed: &[u8],
+        pieces: &mut [Vec<(usize, Simulated)>],
+        stratum: usize,
+        number: usize,
+    ) -> Result<(), WindowError> {
+        let done = pieces[stratum].len();
+        for &piece in &self.cut.strata[stratum].order[done..done + number] {
+            let captured = &self.captured[&piece];
+            let past = self.history.before(captured.history, true);
+            let running = Running {
+                blocks: &self.blocks,
+                placed,
+                past: &past,
+            };
+            let configuration = WindowConfiguration {
+                pages: PageMapping::FirstTouch,
+                ..configuration.clone()
+            };
+            let streams = captured
+                .threads
+                .iter()
+                .map(|events| Box::new(Slice { events, next: 0 }) as Box<dyn Stream + '_>)
+                .collect();
+            let result = simulate_piece(model, &configuration, &running, streams, &Options::default())?;
+            pieces[stratum].push((piece, Simulated::new(model, result, &captured.inside)));
+        }
+        Ok(())
+    }
+
+    /// By page number: its node, where a thread touched it first when the program was recorded.
+    fn placed(
+        &self,
+        model: &Model,
+        program: &dyn Program,
+        configuration: &WindowConfiguration,
+        profile: Option<&PageProfile>,
+    ) -> Vec<u8> {
+        let nodes: Vec<usize> = (0..program.threads())
+            .map(|thread| model.node_of_pu(configuration.pinning.pu(thread).0).unwrap_or(0))
+            .collect();
+        let mapping = Mapping::new(model, configuration.pages, profile, &nodes);
+        let numbers: BTreeMap<u64, usize> = self.blocks.iter().copied().zip(0..).collect();
+        let mut placed = vec![UNPLACED; self.blocks.len() << BLOCK_PAGE_SHIFT];
+        for &(page, owner) in program.page_owners() {
+            let block = page >> BLOCK_PAGE_SHIFT;
+            if let Some(number) = numbers.get(&block) {
+                let within = (page & ((1 << BLOCK_PAGE_SHIFT) - 1)) as usize;
+                placed[(number << BLOCK_PAGE_SHIFT) + within] = mapping.node(page, nodes[owner as usize]);
+            }
+        }
+        placed
+    }
+}
+
+/// The atoms of a piece with those in which it warms up.
+fn warm_up(atoms: &Range<usize>) -> Range<usize> {
+    atoms.start.saturating_sub(WARM_UP)..atoms.end
+}
+
+/// Atoms before a piece in which it warms up.
+const WARM_UP: usize = 1;
+
+/// Events that are all in memory.
+struct Slice<'a> {
+    events: &'a [Event],
+    next: usize,
+}
+
+impl Stream for Slice<'_> {
+    fn next_batch(&mut self, batch: &mut Batch) -> bool {
+        batch.events.clear();
+        let end = (self.next + BATCH_EVENTS).min(self.events.len());
+        batch.events.extend_from_slice(&self.events[self.next..end]);
+        self.next = end;
+        !batch.events.is_empty()
+    }
+}

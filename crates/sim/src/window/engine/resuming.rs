@@ -1,0 +1,76 @@
+//! An engine that begins in the middle of an execution, and what it counts of a piece of it.
+
+use super::Engine;
+use crate::window::configuration::WindowConfiguration;
+use crate::window::directory::BLOCK_LINES;
+use crate::window::mapping::Mapping;
+use crate::window::options::WindowError;
+use crate::window::pages::{PAGE_LINES, Pages};
+use crate::window::piece::{PieceResult, Running};
+
+impl<const W: usize> Engine<'_, W> {
+    /// Puts the machine into the state in which a running program has left it.
+    pub(super) fn resume(
+        &mut self,
+        configuration: &WindowConfiguration,
+        running: &Running<'_>,
+    ) -> Result<(), WindowError> {
+        if running.blocks.len() > self.settings.most_blocks {
+            return Err(self.too_much_memory());
+        }
+        let nodes: Vec<usize> = self
+            .threads
+            .iter()
+            .map(|thread| self.system.topology.node_of_core(self.pus[thread.pu].core))
+            .collect();
+        let mapping = Mapping::new(self.model, configuration.pages, None, &nodes);
+        self.system.pages = Pages::of_running(mapping, running.blocks, running.placed.to_vec());
+        for _ in running.blocks {
+            self.system.directory.add_block();
+        }
+        let cores: Vec<usize> = self.threads.iter().map(|thread| self.pus[thread.pu].core).collect();
+        self.system.restore(running.past, &cores);
+        self.restore_translations(running, &cores);
+        Ok(())
+    }
+
+    /// Fills the translation buffers of the cores with the pages that their threads used last.
+    fn restore_translations(&mut self, running: &Running<'_>, cores: &[usize]) {
+        let block_lines = BLOCK_LINES as u64;
+        // A buffer is full after a few times as many touches of other pages as it has entries.
+        let mut left: Vec<u32> = self
+            .cores
+            .iter()
+            .map(|_| self.model.tlb.entries.value().0 * FULL_AFTER)
+            .collect();
+        let mut last: Vec<u64> = vec![u64::MAX; cores.len()];
+        for touch in running.past.iter().copied().flatten() {
+            let core = cores[usize::from(touch.thread)];
+            if left[core] == 0 {
+                if left.iter().all(|&left| left == 0) {
+                    break;
+                }
+                continue;
+            }
+            let (block, within) = (touch.line as usize / BLOCK_LINES, u64::from(touch.line) % block_lines);
+            let page = (running.blocks[block] * block_lines + within) / u64::from(PAGE_LINES);
+            if last[usize::from(touch.thread)] != page {
+                last[usize::from(touch.thread)] = page;
+                left[core] -= 1;
+                self.cores[core].translations.append(page, touch.line / PAGE_LINES);
+            }
+        }
+    }
+
+    /// What was counted.
+    pub(super) fn piece(self) -> PieceResult {
+        PieceResult {
+            threads: self.counted(),
+            released: self.teams.iter().map(|team| team.released).sum(),
+            regions: self.regions.totals,
+        }
+    }
+}
+
+/// See `restore_translations`.
+const FULL_AFTER: u32 = 16;
