@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// and /proc) and synthetic:SPEC (hwloc's synthetic description) have a topology only. scripted:FILE is a machine for tests:
     /// a script gives the rates.
     #[arg(long, value_name = "MACHINE")]
-    machine: Option<String>,
+    pub(crate) machine: Option<String>,
 }
 
 /// The selected machine.

@@ -1,10 +1,11 @@
 //! `pinfold trace`: what a recording holds.
 
+mod interactions;
 mod misses;
 
 use crate::console;
 use crate::record::{self, region_name};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use pinfold_trace::{Header, Metrics, Recording, Summary};
 use serde::Serialize;
@@ -24,7 +25,7 @@ enum Question {
     Info(File),
     /// Show the memory behaviour that does not depend on a machine: reuse distances, strides, reads and writes,
     /// communication.
-    Metrics(File),
+    Metrics(interactions::Arguments),
     /// Count how often each thread misses in caches of a given geometry, as if it ran alone. The rules are
     /// cachegrind's: LRU, stores allocate, a level is looked up when the one before misses, sets are chosen by
     /// virtual address.
@@ -70,18 +71,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 console::stream(|out| pinfold_view::recording::info(out, recording.header(), &summary))?;
             }
         }
-        Question::Metrics(file) => {
-            let recording = file.open()?;
-            let metrics = Metrics::of(&recording)?;
-            if file.json {
-                print_json(&recording, &metrics)?;
-            } else {
-                console::stream(|out| pinfold_view::recording::metrics(out, recording.threads(), &metrics))?;
+        Question::Metrics(arguments) => match arguments.paper {
+            None if arguments.machine.machine.is_some() => {
+                bail!("--machine has no effect without --paper: the other metrics do not depend on a machine")
             }
-        }
+            None => metrics(&arguments.file)?,
+            Some(interactions::Paper::Denoyelle) => interactions::run(arguments)?,
+        },
         Question::Misses(arguments) => misses::run(arguments)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn metrics(file: &File) -> Result<()> {
+    let recording = file.open()?;
+    let metrics = Metrics::of(&recording)?;
+    if file.json {
+        print_json(&recording, &metrics)
+    } else {
+        console::stream(|out| pinfold_view::recording::metrics(out, recording.threads(), &metrics))?;
+        Ok(())
+    }
 }
 
 fn print_json<T: Serialize>(recording: &Recording, content: &T) -> Result<()> {

@@ -183,3 +183,10 @@ fn the_help_of_every_command_is_in_plain_words() {
         }
     }
 }
+
+#[test]
+fn a_machine_for_metrics_that_do_not_depend_on_one_is_refused() {
+    let output = pinfold(&["trace", "metrics", "nosuch", "--machine", "e5-4650x4"]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("has no effect without --paper"));
+}

@@ -38,7 +38,7 @@ fn answers(folder: &Path) -> Vec<Vec<String>> {
     let recording = recording(folder);
     let record = record(folder);
     let ours = std::process::id().to_string();
-    let commands: [&[&str]; 18] = [
+    let commands: [&[&str]; 20] = [
         &["--help"],
         &["run", "--help"],
         &["--version"],
@@ -52,6 +52,8 @@ fn answers(folder: &Path) -> Vec<Vec<String>> {
         &["trace", "info", "--json", &recording],
         &["trace", "metrics", &recording],
         &["trace", "metrics", "--json", &recording],
+        &["trace", "metrics", "--paper", "denoyelle", &recording],
+        &["trace", "metrics", "--paper", "denoyelle", "--json", &recording],
         &["trace", "misses", "--level", "32k,8,64", &recording],
         &["trace", "misses", "--level", "32k,8,64", "--json", &recording],
         &["pages", &ours],

@@ -235,6 +235,21 @@ impl Topology {
         }
     }
 
+    /// The number of steps between the cores of two PUs, from object to object up to the first common one and down
+    /// again; 0 for PUs of the same core.
+    pub fn hops(&self, one: PuId, other: PuId) -> usize {
+        let core = |pu: PuId| {
+            let mut path = self.path_to(pu);
+            if path.last().is_some_and(|&id| self.object(id).kind == ObjectKind::Pu) {
+                path.pop();
+            }
+            path
+        };
+        let (one, other) = (core(one), core(other));
+        let common = one.iter().zip(&other).take_while(|(here, there)| here == there).count();
+        one.len() + other.len() - 2 * common
+    }
+
     /// The last-level-cache domains with allowed PUs, each with these PUs, by package. Domains outside packages are
     /// together, before the others.
     pub fn llc_domains_by_package(&self) -> Vec<Vec<(ObjectId, PuSet)>> {
@@ -457,6 +472,15 @@ mod tests {
         ];
         assert_eq!(kinds, expected);
         assert!(topology.path_to(PuId(9)).is_empty());
+    }
+
+    #[test]
+    fn hops_go_up_to_the_first_common_object_and_down_again() {
+        let topology = lopsided();
+        let hops = [0, 2, 1, 4].map(|pu| topology.hops(PuId(0), PuId(pu)));
+        // Itself; its sibling; the other core under the same cache; the package without caches.
+        assert_eq!(hops, [0, 0, 2, 4]);
+        assert_eq!(topology.hops(PuId(4), PuId(0)), 4);
     }
 
     #[test]

@@ -46,6 +46,16 @@ pub enum TraceError {
         /// The largest number of threads.
         most: usize,
     },
+    /// Its lines and threads are too many for counts of each line by thread.
+    #[error("{}: its lines times its {threads} threads need more than {gibibytes} GiB for counts; record a window of the program (record --for), or fewer threads", path.display())]
+    TooManyLines {
+        /// The file.
+        path: PathBuf,
+        /// Its threads.
+        threads: usize,
+        /// The largest memory for counts.
+        gibibytes: usize,
+    },
     /// The file is damaged or truncated.
     #[error("{} is damaged at byte {offset}: {what}; --salvage reads what precedes the damage", path.display())]
     Damaged {

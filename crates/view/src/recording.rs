@@ -142,6 +142,15 @@ pub fn metrics(out: &mut dyn Write, threads: &[Thread], metrics: &Metrics) -> io
     communication(out, threads, metrics)
 }
 
+/// Writes metrics by their names. A value that needs a machine, or has no denominator, is `-`.
+pub fn interactions(out: &mut dyn Write, metrics: &[(String, Option<f64>)]) -> io::Result<()> {
+    for (name, value) in metrics {
+        let value = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.6}"));
+        writeln!(out, "{name:<28} {value:>18}")?;
+    }
+    Ok(())
+}
+
 /// The lines that one thread wrote and another read.
 fn communication(out: &mut dyn Write, threads: &[Thread], metrics: &Metrics) -> io::Result<()> {
     let about = if metrics.exact_communication {

@@ -1,0 +1,309 @@
+//! Counts accesses by line and thread.
+
+use super::{Interactions, LineStatistics, Matrix, Spread};
+use crate::Access;
+use std::collections::HashMap;
+
+const LINE_SHIFT: u32 = 6;
+const PAGE_SHIFT: u32 = 12;
+const LINES_OF_PAGE: usize = 1 << (PAGE_SHIFT - LINE_SHIFT);
+
+/// No thread.
+const NOBODY: u16 = u16::MAX;
+
+/// The state of all lines. Lines of a page are neighbours.
+pub(super) struct Lines {
+    threads: usize,
+    /// Words of a set of threads.
+    words: usize,
+    /// The number of each page, in the order of first accesses.
+    pages: HashMap<u64, usize>,
+    /// By thread: the page of its last access, and its number.
+    last: Vec<(u64, usize)>,
+    /// By line and thread: accesses.
+    accesses: Vec<u32>,
+    /// By line: writes.
+    writes: Vec<u32>,
+    /// By line: the last thread that wrote it.
+    writer: Vec<u16>,
+    /// By line: the threads that have read it since then, and those that have ever written it.
+    sets: Vec<u64>,
+    communications: Matrix,
+    most_pages: usize,
+}
+
+impl Lines {
+    /// No accesses of `threads` threads, in at most so many bytes.
+    pub(super) fn new(threads: usize, most_bytes: usize) -> Self {
+        let words = threads.div_ceil(64).max(1);
+        let line = 4 * threads + 4 + 2 + 2 * 8 * words;
+        Self {
+            threads,
+            words,
+            pages: HashMap::new(),
+            last: vec![(u64::MAX, 0); threads],
+            accesses: vec![],
+            writes: vec![],
+            writer: vec![],
+            sets: vec![],
+            communications: vec![vec![0; threads]; threads],
+            most_pages: most_bytes / (line * LINES_OF_PAGE),
+        }
+    }
+
+    /// Whether there is no more memory for counts.
+    pub(super) fn is_full(&self) -> bool {
+        self.pages.len() > self.most_pages
+    }
+
+    /// Counts an access. An atomic instruction reads and writes, also where the recording has one access for both.
+    #[inline]
+    pub(super) fn access(&mut self, thread: usize, access: &Access) {
+        let last = access.address.saturating_add(u64::from(access.size) - 1) >> LINE_SHIFT;
+        for line in access.address >> LINE_SHIFT..=last {
+            let index = self.index(thread, line);
+            let count = &mut self.accesses[index * self.threads + thread];
+            *count = count.saturating_add(1);
+            if !access.write || access.locked {
+                self.read(thread, index);
+            }
+            if access.write {
+                self.write(thread, index);
+            }
+        }
+    }
+
+    #[inline]
+    fn index(&mut self, thread: usize, line: u64) -> usize {
+        let page = line >> (PAGE_SHIFT - LINE_SHIFT);
+        let within = usize::try_from(line).unwrap_or(usize::MAX) % LINES_OF_PAGE;
+        if self.last[thread].0 != page {
+            self.last[thread] = (page, self.page(page));
+        }
+        self.last[thread].1 * LINES_OF_PAGE + within
+    }
+
+    fn page(&mut self, page: u64) -> usize {
+        let next = self.pages.len();
+        let number = *self.pages.entry(page).or_insert(next);
+        if number == next {
+            let lines = (next + 1) * LINES_OF_PAGE;
+            self.accesses.resize(lines * self.threads, 0);
+            self.writes.resize(lines, 0);
+            self.writer.resize(lines, NOBODY);
+            self.sets.resize(lines * 2 * self.words, 0);
+        }
+        number
+    }
+
+    #[inline]
+    fn read(&mut self, thread: usize, index: usize) {
+        let writer = self.writer[index];
+        if writer == NOBODY || usize::from(writer) == thread {
+            return;
+        }
+        let word = &mut self.sets[index * 2 * self.words + thread / 64];
+        let bit = 1 << (thread % 64);
+        if *word & bit == 0 {
+            *word |= bit;
+            self.communications[usize::from(writer)][thread] += 1;
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, thread: usize, index: usize) {
+        let count = &mut self.writes[index];
+        *count = count.saturating_add(1);
+        let sets = &mut self.sets[index * 2 * self.words..(index + 1) * 2 * self.words];
+        let (readers, writers) = sets.split_at_mut(self.words);
+        readers.fill(0);
+        writers[thread / 64] |= 1 << (thread % 64);
+        self.writer[index] = u16::try_from(thread).unwrap_or(NOBODY);
+    }
+
+    /// The counts of all lines together.
+    pub(super) fn finish(self) -> Interactions {
+        let mut sharing = vec![vec![0; self.threads]; self.threads];
+        let mut lines_by_thread = vec![0; self.threads];
+        let mut accesses_by_thread = vec![0; self.threads];
+        let mut private_accesses = 0;
+        let [
+            mut sharing_degree,
+            mut write_ratio,
+            mut shared_write_ratio,
+            mut write_degree,
+        ] = [Moments::default(); 4];
+        let mut number = 0;
+        let mut using = vec![];
+        for (index, counts) in self.accesses.chunks_exact(self.threads.max(1)).enumerate() {
+            using.clear();
+            using.extend((0..self.threads).filter(|&thread| counts[thread] > 0));
+            if using.is_empty() {
+                continue;
+            }
+            number += 1;
+            let all: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+            for &thread in &using {
+                lines_by_thread[thread] += 1;
+                accesses_by_thread[thread] += u64::from(counts[thread]);
+            }
+            let ratio = f64::from(self.writes[index]) / all as f64;
+            write_ratio.add(ratio);
+            sharing_degree.add(using.len() as f64);
+            let writers = &self.sets[(2 * index + 1) * self.words..(2 * index + 2) * self.words];
+            write_degree.add(f64::from(writers.iter().map(|word| word.count_ones()).sum::<u32>()));
+            if using.len() == 1 {
+                private_accesses += all;
+                continue;
+            }
+            shared_write_ratio.add(ratio);
+            for (place, &one) in using.iter().enumerate() {
+                for &other in &using[place + 1..] {
+                    let both = u64::from(counts[one].min(counts[other]));
+                    sharing[one][other] += both;
+                    sharing[other][one] += both;
+                }
+            }
+        }
+        Interactions {
+            communications: self.communications,
+            sharing,
+            accesses: accesses_by_thread,
+            lines_by_thread,
+            private_accesses,
+            lines: LineStatistics {
+                number,
+                sharing_degree: sharing_degree.spread(),
+                write_ratio: write_ratio.spread(),
+                shared_write_ratio: shared_write_ratio.spread(),
+                write_degree: write_degree.spread(),
+            },
+        }
+    }
+}
+
+/// The mean and the squared deviations of numbers, by Welford's update (Technometrics 4(3), 1962).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moments {
+    number: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    pub(super) fn add(&mut self, value: f64) {
+        self.number += 1.0;
+        let before = value - self.mean;
+        self.mean += before / self.number;
+        self.squares += before * (value - self.mean);
+    }
+
+    pub(super) fn spread(self) -> Spread {
+        let any = self.number > 0.0;
+        Spread {
+            mean: any.then_some(self.mean),
+            deviation: any.then(|| (self.squares / self.number).sqrt()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: (bool, bool) = (false, false);
+    const WRITE: (bool, bool) = (true, false);
+    const ATOMIC: (bool, bool) = (true, true);
+
+    /// The interactions of `threads` threads that access these addresses, in this order, with 8 bytes each.
+    fn interactions(threads: usize, accesses: &[(usize, (bool, bool), u64)]) -> Interactions {
+        let mut lines = Lines::new(threads, 1 << 30);
+        for &(thread, (write, locked), address) in accesses {
+            let access = Access {
+                address,
+                pc: 0,
+                instructions: 1,
+                size: 8,
+                write,
+                locked,
+            };
+            lines.access(thread, &access);
+        }
+        lines.finish()
+    }
+
+    #[test]
+    fn a_communication_is_the_first_read_after_a_write_of_another_thread() {
+        let found = interactions(
+            3,
+            &[
+                (0, READ, 0), // Nobody has written it.
+                (0, WRITE, 0),
+                (0, READ, 8),  // Its own write.
+                (1, READ, 0),  // 0 to 1
+                (1, READ, 16), // The same line again.
+                (2, READ, 0),  // 0 to 2
+                (1, WRITE, 0),
+                (0, READ, 0), // 1 to 0
+                (0, WRITE, 0),
+                (1, READ, 0), // 0 to 1
+            ],
+        );
+        assert_eq!(found.communications, [[0, 2, 1], [1, 0, 0], [0, 0, 0]]);
+    }
+
+    #[test]
+    fn an_atomic_instruction_reads_before_it_writes() {
+        let turns: Vec<_> = (0..6).map(|turn| (turn % 2, ATOMIC, 64)).collect();
+        assert_eq!(interactions(2, &turns).communications, [[0, 3], [2, 0]]);
+    }
+
+    #[test]
+    fn two_threads_share_the_smaller_number_of_their_accesses_to_each_line() {
+        let mut accesses = vec![(0, READ, 0); 5];
+        accesses.extend([(1, WRITE, 0); 3]);
+        accesses.extend([(1, READ, 64); 4]);
+        accesses.extend([(2, READ, 64); 7]);
+        accesses.extend([(2, READ, 4096); 9]);
+        let found = interactions(3, &accesses);
+        assert_eq!(found.sharing, [[0, 3, 0], [3, 0, 4], [0, 4, 0]]);
+        assert_eq!(found.private_accesses, 9);
+        assert_eq!(found.accesses, [5, 7, 16]);
+        assert_eq!(found.lines_by_thread, [1, 2, 2]);
+    }
+
+    #[test]
+    fn lines_have_sharers_writers_and_shares_of_writes() {
+        // Line 0: two threads, one writes half of the accesses. Line 1: one thread that reads.
+        let found = interactions(2, &[(0, WRITE, 0), (1, READ, 0), (1, READ, 64)]).lines;
+        assert_eq!(found.number, 2);
+        assert_eq!(
+            (found.sharing_degree.mean, found.sharing_degree.deviation),
+            (Some(1.5), Some(0.5))
+        );
+        assert_eq!(
+            (found.write_ratio.mean, found.write_ratio.deviation),
+            (Some(0.25), Some(0.25))
+        );
+        assert_eq!(found.shared_write_ratio.mean, Some(0.5));
+        assert_eq!(found.shared_write_ratio.deviation, Some(0.0));
+        assert_eq!(
+            (found.write_degree.mean, found.write_degree.deviation),
+            (Some(0.5), Some(0.5))
+        );
+    }
+
+    #[test]
+    fn an_access_across_two_lines_counts_for_both() {
+        let found = interactions(2, &[(0, WRITE, 60), (1, READ, 64)]);
+        assert_eq!(found.lines.number, 2);
+        assert_eq!(found.communications[0][1], 1);
+    }
+
+    #[test]
+    fn without_accesses_there_is_no_mean() {
+        let found = interactions(2, &[]);
+        assert_eq!(found.lines, LineStatistics::default());
+        assert_eq!(found.communications, [[0, 0], [0, 0]]);
+    }
+}

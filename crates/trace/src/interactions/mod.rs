@@ -1,0 +1,84 @@
+//! The exchanges between a program's threads, and the metrics that Denoyelle, Goglin, Jeannot and Ropars compute from
+//! them ("Data and Thread Placement in NUMA Architectures: A Statistical Learning Approach", ICPP 2019, section 3.2.2
+//! and table 2). All is counted by 64-byte lines, in one pass over the accesses in an order that the recording permits
+//! (`order`). `lines` counts, `metrics` has the formulas.
+
+mod lines;
+mod metrics;
+mod order;
+
+pub use metrics::{Machine, Metrics as InteractionMetrics, PairMetrics};
+
+use crate::{Recording, TraceError};
+use lines::Lines;
+use order::in_order;
+
+/// Pairs of threads; row: the one that wrote, or the first; column: the other.
+pub type Matrix = Vec<Vec<u64>>;
+
+/// The largest memory for counts, in bytes.
+const MOST_BYTES: usize = 4 << 30;
+
+/// What the threads of a recording exchange. Threads are in the order of their creation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interactions {
+    /// Communications from the row's thread to the column's: first reads of a line after a write by the other.
+    pub communications: Matrix,
+    /// Shared accesses of both threads: over all lines, the smaller of their numbers of accesses. Symmetric.
+    pub sharing: Matrix,
+    /// By thread: its accesses.
+    pub accesses: Vec<u64>,
+    /// By thread: the lines that it accesses.
+    pub lines_by_thread: Vec<u64>,
+    /// Accesses to lines that only one thread accesses.
+    pub private_accesses: u64,
+    /// What lines have in common.
+    pub lines: LineStatistics,
+}
+
+/// Means and standard deviations over lines, and over those that two threads or more access.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LineStatistics {
+    /// The lines that are accessed.
+    pub number: u64,
+    /// Threads that access a line.
+    pub sharing_degree: Spread,
+    /// Writes per access to a line.
+    pub write_ratio: Spread,
+    /// The same of shared lines.
+    pub shared_write_ratio: Spread,
+    /// Threads that write a line.
+    pub write_degree: Spread,
+}
+
+/// The mean of numbers and their standard deviation; `None` without numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: Option<f64>,
+    /// The standard deviation of the whole population.
+    pub deviation: Option<f64>,
+}
+
+impl Interactions {
+    /// Reads a whole recording. Errors: the file cannot be read, or the counts of its lines and threads need more than
+    /// 4 GiB.
+    pub fn of(recording: &Recording) -> Result<Self, TraceError> {
+        let threads = recording.threads().len();
+        let mut lines = Lines::new(threads, MOST_BYTES);
+        in_order(recording, |thread, accesses| {
+            for access in accesses {
+                lines.access(thread, access);
+            }
+            lines.is_full()
+        })?;
+        if lines.is_full() {
+            return Err(TraceError::TooManyLines {
+                path: recording.path().to_owned(),
+                threads,
+                gibibytes: MOST_BYTES >> 30,
+            });
+        }
+        Ok(lines.finish())
+    }
+}
