@@ -73,6 +73,9 @@ evaluation: bench ## every figure of docs/evaluation.md, and each as JSON in eva
 evaluation-quick: bench ## a reduced set of them, in minutes
 	PYTHONPATH=python $(PYTHON) -m pinfold.evaluation --quick
 
+applications: build ## record real programs of Debian and PyPI, and make data sets of them; takes about two hours
+	PYTHONPATH=python $(PYTHON) -m pinfold.applications
+
 setup: ## install what Debian, Rust and Python must provide; the other commands do this first
 	scripts/setup
 
@@ -85,4 +88,4 @@ clean: ## remove all results of builds, and the Python environment
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: demo test test-guest test-kills check build bench evaluation evaluation-quick fuzz setup clean help
+.PHONY: demo test test-guest test-kills check build bench evaluation evaluation-quick fuzz applications setup clean help

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Record the data accesses of an unmodified x86-64 program, which runs under qemu-user.
 ///
-/// The exit status is the program's. If the program forks, the first process is recorded; if it calls exec, what came
+/// The exit status is the program's, or 0 with --stop. If the program forks, the first process is recorded; if it calls exec, what came
 /// before is.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -39,7 +39,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     from: Option<u64>,
 
-    /// Record this many instructions. After them the program runs on without instrumentation, unless --every is given.
+    /// Record this many instructions. After them the program runs on without instrumentation, unless --every or --stop
+    /// is given.
     #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 
@@ -52,6 +53,10 @@ pub(crate) struct Arguments {
     /// With --for, begin to record every N instructions; with --region, record every Nth execution.
     #[arg(long, value_name = "N", value_parser = count)]
     every: Option<u64>,
+
+    /// End the program after the window of --for: it is killed, and the exit status is 0.
+    #[arg(long, requires = "length", conflicts_with = "every")]
+    stop: bool,
 
     /// Print what was recorded and its size.
     #[arg(short, long)]
@@ -149,6 +154,7 @@ impl Arguments {
             length: None,
             region: None,
             every: None,
+            stop: false,
             verbose: false,
             command,
             variables,
@@ -208,6 +214,7 @@ pub(crate) fn record(arguments: &Arguments) -> Result<u8> {
     let memory = shared_memory(&Settings {
         output: output.clone(),
         window,
+        stop: arguments.stop,
     })
     .context("no memory to share with the recorded program")?;
 

@@ -230,6 +230,18 @@ fn nothing_is_counted_after_the_last_window() {
 }
 
 #[test]
+fn a_program_is_ended_after_its_window() {
+    let Some(directory) = programs() else { return };
+    let options = ["--from", "5k", "--for", "20k", "--stop"];
+    let (output, window) = record(directory.path(), &options, &["dynamic"]);
+    // The program itself would end with 7. pinfold reports nothing, because the recording is complete.
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(count(&window, |kind| matches!(kind, EventKind::WindowEnd {})), 1);
+    assert_eq!(count(&window, |kind| matches!(kind, EventKind::ThreadEnd { .. })), 0);
+}
+
+#[test]
 fn a_window_that_is_never_reached_is_reported() {
     let Some(directory) = programs() else { return };
     let (output, recording) = record(directory.path(), &["--from", "1G"], &["exact"]);

@@ -218,6 +218,11 @@ pub(crate) fn windowed() -> bool {
     SETTINGS.get().is_some_and(|settings| settings.window.is_some())
 }
 
+/// Whether the program is ended after the last window.
+pub(crate) fn stops_after_window() -> bool {
+    SETTINGS.get().is_some_and(|settings| settings.stop)
+}
+
 /// Whether the last window has ended, so that no further access is recorded.
 pub(crate) fn last_window_ended() -> bool {
     LAST_WINDOW_ENDED.load(Ordering::Relaxed)

@@ -37,6 +37,8 @@ pub struct Settings {
     pub output: PathBuf,
     /// The part of the run to record.
     pub window: Option<Window>,
+    /// Whether the program is ended after the last window.
+    pub stop: bool,
 }
 
 /// The status of the recording. The words are 0 at the beginning.

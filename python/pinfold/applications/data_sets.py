@@ -1,0 +1,137 @@
+"""Makes data sets of the recordings: one for development and one for judging.
+
+1. Sweep each recording on its own, in a few placements on machines of four nodes, unless that was done before with the
+   same recording and the same binary.
+2. Give the rows the names of application, run and phase instead of a file and a command line.
+3. Write the rows of each part of the split to one file, with the versions of everything in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow
+import pyarrow.parquet
+
+from pinfold.applications.description import Application, Phase, Run
+from pinfold.applications.places import Places
+from pinfold.applications.recording import FailedError
+from pinfold.split import Part
+
+MACHINES = ("opteron-6164x4", "e5-4650x4")
+"""Two machines of four packages, of different makers and generations."""
+
+LIMIT = 8
+"""Placements of the threads, the most different ones."""
+
+SWEEP_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one recording, and what it is of."""
+
+    application: Application
+    description: dict[str, Any]
+    table: pyarrow.Table
+
+
+def sweep(application: Application, run: Run, phase: Phase, places: Places) -> bool:
+    """Sweep a recording, unless that was done; return whether it was done now.
+
+    Raises:
+        FailedError: if the sweep fails.
+    """
+    recording = places.recording(run, phase)
+    rows, key_file = recording.with_suffix(".parquet"), recording.with_suffix(".swept")
+    key = _key(recording, places)
+    if rows.exists() and key_file.exists() and key_file.read_text() == key:
+        return False
+    words = [str(places.pinfold), "sweep", "--machine", ",".join(MACHINES), "--space", "threads", "--quiet"]
+    words += ["--limit", str(LIMIT), "--force", "-o", str(rows), str(recording)]
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            ["nice", "-n", "10", *words], check=False, capture_output=True, text=True, timeout=SWEEP_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise FailedError(f"{run.title(phase)}: the sweep has not ended after {SWEEP_SECONDS} s") from error
+    if done.returncode != 0:
+        raise FailedError(f"{run.title(phase)}: {done.stderr.strip()}")
+    key_file.write_text(key)
+    rows.with_suffix(".seconds").write_text(f"{time.monotonic() - started:.1f}\n")
+    return True
+
+
+def _key(recording: Path, places: Places) -> str:
+    digest = hashlib.sha256(f"{MACHINES} {LIMIT}".encode())
+    for file in (recording, places.pinfold):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def read_rows(application: Application, run: Run, phase: Phase, places: Places) -> Rows | None:
+    """Read the rows of a recording, named after application, run and phase; None where there are none."""
+    recording = places.recording(run, phase)
+    rows, described = recording.with_suffix(".parquet"), recording.with_suffix(".json")
+    if not (rows.exists() and described.exists()):
+        return None
+    table = pyarrow.parquet.read_table(rows)
+    named = {"program": application.name, "command": run.title(phase)}
+    for column, value in named.items():
+        values = pyarrow.array([value] * table.num_rows, pyarrow.string())
+        table = table.set_column(table.column_names.index(column), column, values)
+    return Rows(application, json.loads(described.read_text()), table)
+
+
+def write(found: Iterable[Rows], places: Places) -> list[Path]:
+    """Write the data set of each part that has rows; return the files."""
+    found = list(found)
+    places.data.mkdir(parents=True, exist_ok=True)
+    written = []
+    for part in get_args(Part):
+        of_part = [rows for rows in found if rows.application.part == part]
+        if of_part:
+            file = places.data / f"{part}.parquet"
+            pyarrow.parquet.write_table(_joined(of_part, places), file, compression="zstd", compression_level=19)
+            written.append(file)
+    return written
+
+
+def _joined(found: list[Rows], places: Places) -> pyarrow.Table:
+    table = pyarrow.concat_tables([rows.table for rows in found], promote_options="permissive")
+    metadata = dict(found[0].table.schema.metadata)
+    units = {
+        metric["name"]: metric["unit"]
+        for rows in found
+        for metric in json.loads(rows.table.schema.metadata[b"pinfold.metrics"])
+    }
+    metadata[b"pinfold.metrics"] = json.dumps([{"name": name, "unit": unit} for name, unit in units.items()]).encode()
+    metadata[b"pinfold.applications"] = json.dumps(_provenance(found, places), sort_keys=True).encode()
+    return table.replace_schema_metadata(metadata)
+
+
+def _provenance(found: list[Rows], places: Places) -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=places.root, check=False, capture_output=True, text=True
+    ).stdout.strip()
+    return {
+        "commit": commit,
+        "pinfold": hashlib.sha256(places.pinfold.read_bytes()).hexdigest()[:32],
+        "part": found[0].application.part,
+        "applications": {
+            rows.application.name: {
+                "field": rows.application.field,
+                "licence": rows.application.licence,
+                "versions": rows.description["versions"],
+            }
+            for rows in found
+        },
+    }
