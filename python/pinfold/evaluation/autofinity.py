@@ -37,6 +37,14 @@ PAPER: dict[str, Any] = {
 }
 ORACLE_RATIO, INTERESTING = 0.98, 0.9
 
+# A figure above the paper's is unexpected, too. The paper says of the gain over either static policy that it is slight
+# (section 3.6), and shows no placement that is more than three times as slow as the best. The first limit is a reading
+# of "slight"; the second allows half more, as in the section on SAM.
+SLIGHT, UNEXPECTED = 0.1, 1.5
+
+# The names of the static variants.
+PACKED, DISTRIBUTED = "packed", "distributed"
+
 # The paper shows streamcluster, which makes frequent use of barriers, and swaptions, which only computes, in figure 1.
 BARRIERS, COMPUTING = "barrier", "monte_carlo"
 
@@ -48,14 +56,15 @@ def autofinity(quick: bool) -> Section:
         read([file], PINFOLD), TRAINING_THREADS, lambda text: print(f"autofinity: {text}", file=sys.stderr)
     )
     learners = weka(quick)
-    checks = [*_targets(evaluation), *_shapes(evaluation.spreads)]
+    checks = [*_targets(evaluation), *_shapes(evaluation.spreads), *_two_sided(evaluation)]
     reduced = "A reduced set (`make evaluation-quick`).\n\n" if quick else ""
     policies = "\n\n".join(
         f"The rules of {name} policy, learned from all programs:\n\n" + "\n".join(f"    {rule}" for rule in rules)
         for name, rules in evaluation.policies.items()
     )
     text = (
-        f"{reduced}{hint_report.summary(evaluation)}\n\n{ABOUT}\n\n{learners.text}\n\n{policies}\n\nAll of it is also "
+        f"{reduced}{hint_report.summary(evaluation)}\n\n{ABOUT}{_unexpected(evaluation.spreads)}\n\n"
+        f"{learners.text}\n\n{policies}\n\nAll of it is also "
         f"a separate page, `{PAGE}`. The last command makes it from any sweep, also of your own programs. The others "
         "make one workload's part of this sweep:"
     )
@@ -111,6 +120,45 @@ def _targets(evaluation: Evaluation) -> list[Check]:
             share >= INTERESTING,
         ),
     ]
+
+
+def _two_sided(evaluation: Evaluation) -> list[Check]:
+    """Compare what may be too large with the paper."""
+    seconds = {name: evaluation.of(name).score.seconds for name in (OURS, PACKED, DISTRIBUTED)}
+    gain = min(seconds[PACKED], seconds[DISTRIBUTED]) / seconds[OURS] - 1
+    paper = PAPER["streamcluster"]["worst_over_best"]
+    most = max(one.worst_over_best for one in evaluation.spreads)
+    return [
+        Check(
+            "gain over the better static policy, geometric mean",
+            "slight",
+            f"0% to {SLIGHT:.0%}",
+            f"{gain:+.1%}",
+            0 <= gain <= SLIGHT,
+        ),
+        Check(
+            "worst over best placement of any program",
+            f"{paper:.0f} (streamcluster)",
+            f"at most {UNEXPECTED * paper:.1f}",
+            f"{most:.1f}",
+            most <= UNEXPECTED * paper,
+        ),
+    ]
+
+
+def _unexpected(spreads: Sequence[Spread]) -> str:
+    """Name the programs for which placement decides more than was expected; empty for none."""
+    most = UNEXPECTED * PAPER["streamcluster"]["worst_over_best"]
+    named = [f"`{one.label}` {one.worst_over_best:.1f}" for one in spreads if one.worst_over_best > most]
+    if not named:
+        return ""
+    return (
+        f"\n\n**Unexpected**: for some programs the worst placement takes more than {most:.1f} times as long as the "
+        f"best: {', '.join(named)}. Eight packed threads have 10 MiB of last-level caches, and eight distributed ones "
+        "40 MiB: data of a size between these fits the caches of one placement, and comes from memory in another. "
+        "Smaller ones pass lines between threads all the time. The paper's programs are mixtures of phases. These "
+        "programs also make the gain over both static policies large, because each is many times slower for some."
+    )
 
 
 def _shapes(spreads: Sequence[Spread]) -> list[Check]:
