@@ -81,6 +81,7 @@ impl RecordedProgram {
             footprint_bytes: recording
                 .knows_first_touches()
                 .then(|| footprint::bytes(&events, &accessed)),
+            threads: events.len() as u64,
             whole,
         };
         Ok(Self {
