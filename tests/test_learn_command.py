@@ -81,7 +81,7 @@ def test_hints_are_evaluated_from_a_sweep(binary: Path, data: Path, tmp_path: Pa
     assert "<link" not in page
 
 
-@pytest.mark.parametrize("method", ["pinfold", "paper", "regret-tree"])
+@pytest.mark.parametrize("method", ["pinfold", "paper", "regret-tree", "two-samples"])
 def test_a_trained_policy_names_its_training_data(binary: Path, data: Path, tmp_path: Path, method: str) -> None:
     policy = tmp_path / "policy.json"
     done = learn(binary, "train", "hints", "--data", data, "--threads", str(THREADS), "--method", method, "-o", policy)
@@ -89,7 +89,7 @@ def test_a_trained_policy_names_its_training_data(binary: Path, data: Path, tmp_
     written = json.loads(policy.read_text())
     assert written["trained"]["programs"] == sorted(PROGRAMS)
     assert written["trained"]["simulated"] is True
-    normalised = "per_instruction" if method == "pinfold" else "per_thread_and_second"
+    normalised = "per_instruction" if method in ("pinfold", "two-samples") else "per_thread_and_second"
     assert all(metric["normalised"] == normalised for metric in written["metrics"])
     # The rules are also printed.
     assert "otherwise => " + written["default"]["class"] in done.stderr

@@ -105,8 +105,8 @@ class Learned:
         two = learn_two_samples([case for case in cases if case.program.threads == nearest])
         programs = sorted({case.program.name for case in cases})
         one = Rules(self._write(default.rules, programs, DEFAULT.text()), DISTRIBUTED)
-        text = f"two_samples(first={two.first}, depth={two.depth})"
-        return {ONE_SAMPLE: one, VERIFIED: one, TWO_SAMPLES: Rules(self._write(two.rules, programs, text), two.first)}
+        pair = Rules(self._write(two.rules, programs, two.text()), two.first)
+        return {ONE_SAMPLE: one, VERIFIED: one, TWO_SAMPLES: pair}
 
     def _write(self, rules: Sequence[Rule], programs: Sequence[str], learner: str) -> Path:
         machines = sorted({case.program.machine for case in self._data.cases})

@@ -14,7 +14,7 @@ FAILURE = 125
 TRAINING_THREADS = 8
 """The number of threads that the paper learns from (Moore and Childers, 2012, section 3)."""
 
-METHODS = ("pinfold", "paper", "regret-tree")
+METHODS = ("pinfold", "paper", "regret-tree", "two-samples")
 
 PARQUET = b"PAR1"
 """The first bytes of every Parquet file."""
@@ -70,7 +70,8 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         choices=METHODS,
         default="pinfold",
         help="the paper's steps on events per instruction in logarithmic bins (pinfold, the default), exactly the "
-        "paper's (paper), or a tree of the costs of wrong hints (regret-tree)",
+        "paper's (paper), a tree of the costs of wrong hints (regret-tree), or the two placements that are worth "
+        "sampling (two-samples)",
     )
     hints.add_argument(
         "--incomplete",

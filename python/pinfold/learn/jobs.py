@@ -12,13 +12,14 @@ from collections.abc import Callable
 
 from pinfold.learn import data_set, hint_evaluation, hint_report
 from pinfold.learn.data_set import DataSet
-from pinfold.learn.hint_policy import learn_best_observed, learn_policy
+from pinfold.learn.hint_policy import HintPolicy, learn_best_observed, learn_policy
 from pinfold.learn.machines import find_binary
 from pinfold.learn.rule_policy import Trained, write_rule_policy
+from pinfold.learn.two_samples import learn_two_samples
 from pinfold.learn.variants import DEFAULT, PAPER, TREE
 from pinfold.split import refuse_judged
 
-METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE}
+METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE, "two-samples": DEFAULT}
 
 
 def _read(asked: argparse.Namespace) -> DataSet:
@@ -39,7 +40,11 @@ def train_hints(asked: argparse.Namespace) -> None:
     data = _read(asked).seen(recipe.view)
     refuse_judged(case.program.name for case in data.cases)
     cases = data.training(asked.threads)
-    if asked.incomplete:
+    begin = None
+    if asked.method == "two-samples":
+        two = learn_two_samples(cases)
+        policy, learner, begin = HintPolicy(two.rules, (), len(cases)), two.text(), two.first
+    elif asked.incomplete:
         policy, learner = learn_best_observed(cases), "RIPPER on the best observed hint of each program"
     else:
         policy, learner = learn_policy(cases, data.machines.best_matches, recipe), recipe.text()
@@ -55,6 +60,8 @@ def train_hints(asked: argparse.Namespace) -> None:
     show = _printer(asked)
     for rule in policy.rules:
         show(rule.text(names))
+    if begin:
+        show(f"run it with --observe {begin}: the first sample is taken in the placement of this hint")
 
 
 def evaluate_hints(asked: argparse.Namespace) -> None:

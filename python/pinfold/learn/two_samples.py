@@ -52,6 +52,10 @@ class TwoSamples:
     rules: tuple[Rule, ...]
     """They name the hint of the second sample."""
 
+    def text(self) -> str:
+        """Describe it for a reader."""
+        return f"two_samples(observe={self.first}, depth={self.depth})"
+
     def second(self, case: Case) -> Hint:
         """Return the hint of the second sample; that of the first for none."""
         return _second(self.rules, case, self.first)
