@@ -11,6 +11,7 @@ from pinfold.evaluation.judged import (
     BASELINE,
     NOISE,
     ONE_SAMPLE,
+    PAIR,
     POLICIES,
     TIMES,
     TWO_SAMPLES,
@@ -25,7 +26,7 @@ from pinfold.evaluation.judged import (
 from pinfold.learn.hints import Hint
 
 SUBJECT = Subject("fft", "fft", "opteron-6164x4", 8, Path("fft.pft"), "0-7", 0.5)
-RULES = {name: Rules(Path("rules.json"), Hint.parse("sLP")) for name in (ONE_SAMPLE, VERIFIED, TWO_SAMPLES)}
+RULES = {name: Rules(Path("rules.json"), Hint.parse("sLP")) for name in (ONE_SAMPLE, VERIFIED, PAIR, TWO_SAMPLES)}
 
 
 def outcome(program: str, policy: str, seconds: float, seed: int = 0) -> Outcome:

@@ -34,10 +34,11 @@ eight of them with at least 10 counts in a reading, where whole counts add littl
 
 UNPINNED, PACKED, DISTRIBUTED = "unpinned", "packed", "distributed"
 BASELINE = "packed and distributed measured, the faster kept"
-ONE_SAMPLE, VERIFIED, TWO_SAMPLES = "hints, one sample", "hints, verified", "hints, two learned samples"
+ONE_SAMPLE, VERIFIED = "hints, one sample", "hints, verified"
+PAIR, TWO_SAMPLES = "hints, the best pair without counters", "hints, two learned samples"
 AUTOPIN, ORACLE = "autopin", "oracle"
 
-POLICIES = (UNPINNED, PACKED, DISTRIBUTED, BASELINE, ONE_SAMPLE, VERIFIED, TWO_SAMPLES, AUTOPIN)
+POLICIES = (UNPINNED, PACKED, DISTRIBUTED, BASELINE, ONE_SAMPLE, VERIFIED, PAIR, TWO_SAMPLES, AUTOPIN)
 """In the order of tables. Those before ``BASELINE`` decide nothing."""
 
 STATIC = (PACKED, DISTRIBUTED)

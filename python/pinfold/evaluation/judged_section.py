@@ -6,7 +6,7 @@ import sys
 
 from pinfold.evaluation import judged_report
 from pinfold.evaluation.affinity_sweep import MACHINE, data_set, sweeps
-from pinfold.evaluation.judged import BASELINE, NOISE, TIMES, TWO_SAMPLES, Outcome, Subject, judge
+from pinfold.evaluation.judged import BASELINE, NOISE, PAIR, TIMES, TWO_SAMPLES, Outcome, Subject, judge
 from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
 from pinfold.evaluation.judged_subjects import Learned, of_applications, of_sweeps
 from pinfold.evaluation.section import PINFOLD, Promise, Section
@@ -28,7 +28,8 @@ learning: `{BASELINE}` has two samples of every program, and autopin nine. `hint
 AutoFinity with pinfold's counters; verified, a second sample shows whether the change helped. `{TWO_SAMPLES}` learn
 where to sample, too: the placement in which a program begins, and, from its counters there, the one with which it is
 compared, or none. Both are chosen by the expected loss of the whole run on programs that are left out, and for each
-number of threads, which is known before the first sample. Learned policies are judged on programs from which they were
+number of threads, which is known before the first sample. `{PAIR}` is the same with the same second placement for
+every program, and shows what counters add. Learned policies are judged on programs from which they were
 not learned, with all sizes of these left out; applications by policies that were learned from own workloads alone."""
 
 

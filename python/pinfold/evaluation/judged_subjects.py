@@ -18,13 +18,13 @@ from pathlib import Path
 import pyarrow.parquet
 
 from pinfold.evaluation.affinity_sweep import MACHINE, TRAINING_THREADS, Sweep
-from pinfold.evaluation.judged import ONE_SAMPLE, TWO_SAMPLES, VERIFIED, Rules, Subject
+from pinfold.evaluation.judged import ONE_SAMPLE, PAIR, TWO_SAMPLES, VERIFIED, Rules, Subject
 from pinfold.learn.data_set import DataSet
 from pinfold.learn.hint_policy import learn_policy
 from pinfold.learn.judging import DISTRIBUTED, without_threads
 from pinfold.learn.ripper import Rule
 from pinfold.learn.rule_policy import Trained, rule_policy
-from pinfold.learn.two_samples import learn_two_samples
+from pinfold.learn.two_samples import DEPTHS, learn_two_samples
 from pinfold.learn.variants import DEFAULT
 from pinfold.split import Part, part
 
@@ -102,11 +102,15 @@ class Learned:
         default = learn_policy(training, self._data.machines.best_matches, DEFAULT)
         # An application may have another number of threads than any workload.
         nearest = min({case.program.threads for case in cases}, key=lambda number: (abs(number - threads), number))
-        two = learn_two_samples([case for case in cases if case.program.threads == nearest])
+        alike = [case for case in cases if case.program.threads == nearest]
         programs = sorted({case.program.name for case in cases})
         one = Rules(self._write(default.rules, programs, DEFAULT.text()), DISTRIBUTED)
-        pair = Rules(self._write(two.rules, programs, two.text()), two.first)
-        return {ONE_SAMPLE: one, VERIFIED: one, TWO_SAMPLES: pair}
+
+        def of_depths(depths: Sequence[int]) -> Rules:
+            two = learn_two_samples(alike, depths)
+            return Rules(self._write(two.rules, programs, two.text()), two.first)
+
+        return {ONE_SAMPLE: one, VERIFIED: one, PAIR: of_depths((0,)), TWO_SAMPLES: of_depths(DEPTHS)}
 
     def _write(self, rules: Sequence[Rule], programs: Sequence[str], learner: str) -> Path:
         machines = sorted({case.program.machine for case in self._data.cases})
