@@ -26,7 +26,7 @@ from pinfold.learn.ripper import Rule
 from pinfold.learn.rule_policy import Trained, rule_policy
 from pinfold.learn.two_samples import DEPTHS, learn_two_samples
 from pinfold.learn.variants import DEFAULT
-from pinfold.split import Part, part
+from pinfold.split import Part, part, refuse_judged
 
 FOLDER = Path("target/evaluation/judged")
 APPLICATIONS = Path("target/applications/recordings")
@@ -88,7 +88,12 @@ class Learned:
     """The learned policies for each program, from a data set of other programs."""
 
     def __init__(self, data: DataSet) -> None:
-        """Store the data set of own workloads."""
+        """Store the data set of own workloads.
+
+        Raises:
+            ValueError: if it has an application for judging.
+        """
+        refuse_judged(case.program.name for case in data.cases)
         self._data = data.seen(DEFAULT.view)
         self._learned = cache(self._learn)
 
