@@ -90,7 +90,7 @@ def test_all_policies_run_the_same_work_with_noise_and_the_oracle_is_the_fastest
     assert [one.policy for one in outcomes] == list(POLICIES)
 
 
-def test_a_finished_run_is_not_done_again_unless_its_recording_or_its_rules_change(
+def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recording_or_rules_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = 0
@@ -98,6 +98,9 @@ def test_a_finished_run_is_not_done_again_unless_its_recording_or_its_rules_chan
     def run(arguments: list[str], program: list[str]) -> dict[str, Any]:
         nonlocal calls
         calls += 1
+        database = Path(arguments[arguments.index("--db") + 1])
+        assert not database.exists()
+        assert database.parent.exists()
         simulation = {"repetitions": 3.0}
         return {"ran": 1.5, "chosen": {"pus": [0, 1]}, "simulation": simulation, "candidates": [{"rate": None}]}
 
