@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinfold.learn.discretize import Floats
 from pinfold.learn.hints import Hint
@@ -78,16 +79,18 @@ def learn_two_samples(cases: Sequence[Case], depths: Sequence[int] = DEPTHS) -> 
     programs = sorted({case.program.name for case in cases})
     if len(programs) == 1:
         raise ValueError(f"{programs[0]} is the only program: where to sample is chosen on programs that are left out")
+    tables = {first: _rows(cases, first) for first in cases[0].matches}
+    of_rows = np.array([case.program.name for case in cases])
     best: tuple[float, Hint, int] | None = None
     for depth in depths:
-        for first in cases[0].matches:
-            cost = _cost(cases, programs, first, depth)
+        for first, rows in tables.items():
+            cost = _cost(rows, of_rows, programs, depth)
             # The first hint of the best placement, and the shallowest tree.
             if best is None or cost < best[0] - (WORTH if depth > best[2] else 1e-9):
                 best = (cost, first, depth)
     assert best is not None, "there are hints"
     _, first, depth = best
-    return TwoSamples(first, depth, _tree(cases, first, depth))
+    return TwoSamples(first, depth, learn_tree(tables[first], depth, LEAF))
 
 
 def costs(case: Case, first: Hint) -> dict[Hint, float]:
@@ -103,23 +106,22 @@ def costs(case: Case, first: Hint) -> dict[Hint, float]:
     }
 
 
-def _cost(cases: Sequence[Case], programs: Sequence[str], first: Hint, depth: int) -> float:
-    """Return the mean cost over programs, each by a tree of the others."""
+def _cost(rows: Rows, of_rows: NDArray[np.str_], programs: Sequence[str], depth: int) -> float:
+    """Return the mean cost over programs, each by a tree of the others. ``of_rows`` has the program of each row."""
     of_programs = []
     for program in programs:
-        rules = _tree([case for case in cases if case.program.name != program], first, depth)
-        own = [case for case in cases if case.program.name == program]
-        of_programs.append(np.mean([costs(case, first)[_second(rules, case, first)] for case in own]))
+        own = of_rows == program
+        others = Rows(rows.values[~own], rows.regrets[~own], rows.weights[~own], rows.hints)
+        rules = learn_tree(others, depth, LEAF)
+        fired = first_that_holds(rules, rows.values[own])
+        columns = [rows.hints.index(Hint.parse(rules[rule].target)) for rule in fired]
+        of_programs.append(rows.regrets[own][np.arange(len(columns)), columns].mean())
     return float(np.mean(of_programs))
 
 
 def _second(rules: Sequence[Rule], case: Case, first: Hint) -> Hint:
     (fired,) = first_that_holds(rules, np.array([case.sample(first).counters]))
     return Hint.parse(rules[fired].target)
-
-
-def _tree(cases: Sequence[Case], first: Hint, depth: int) -> tuple[Rule, ...]:
-    return learn_tree(_rows(cases, first), depth, LEAF)
 
 
 def _rows(cases: Sequence[Case], first: Hint) -> Rows:
