@@ -10,12 +10,15 @@ from pinfold.evaluation.determinism import determinism
 from pinfold.evaluation.host import host
 from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
+from pinfold.evaluation.sampling import sampling
 from pinfold.evaluation.scheduler import scheduler
 from pinfold.evaluation.section import Part, Promise, Section
 
 #: Figures of the parts' data that are asked for: the key, the name, the unit, and the largest or the least value.
 ASKED_FOR = (
     ("cachegrind_worst_percent", "single-thread misses over cachegrind's, worst difference", "%", "<=", 3.0),
+    ("sampling_coverage", "intervals of sampled times that have the whole simulation's time", "", ">=", 0.95),
+    ("sampling_million_accesses_per_second", "sampled dependent random accesses a second and core", "M/s", ">=", 100.0),
     ("host_median_time_error_percent", "time of workloads on this machine, median error", "%", "<=", 12.0),
     ("host_median_error_percent", "relative time of workloads on this machine, median error", "%", "<=", 7.0),
     ("host_order_agreement", "share of pairs of placements in the order of this machine", "", ">=", 0.97),
@@ -23,7 +26,7 @@ ASKED_FOR = (
 )
 HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
-PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, scheduler, host)
+PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, sampling, scheduler, host)
 
 
 def validation(quick: bool) -> Section:
