@@ -34,6 +34,13 @@ pub(crate) fn open(file: &Path, salvage: bool) -> Result<Recording> {
             file.display()
         ));
     }
+    if recording.code().is_none() {
+        console::say(format_args!(
+            "{} comes from an earlier version, which did not record the program's code: its simulated time is less exact, \
+             with one number of cycles per instruction and guessed dependences between loads; record the program again",
+            file.display()
+        ));
+    }
     Ok(recording)
 }
 

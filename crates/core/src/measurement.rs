@@ -270,6 +270,19 @@ pub struct Calibration {
     /// By level, from 1 on: whether a cache is inclusive of the caches nearer to the core; `None` where the processor
     /// does not report it.
     pub inclusive: Vec<Option<bool>>,
+    /// What the processor says it is.
+    pub processor: Option<Processor>,
+}
+
+/// A processor by the numbers that its maker gave it (CPUID).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// `GenuineIntel`, `AuthenticAMD`.
+    pub vendor: String,
+    /// The family.
+    pub family: u32,
+    /// The model in the family.
+    pub model: u32,
 }
 
 /// One run of a team of threads.

@@ -18,6 +18,7 @@
     reason = "this is for x86-64, and a site's number has 32 bits in the datum"
 )]
 
+mod code;
 mod mapping;
 mod memory_call;
 mod place;
@@ -210,6 +211,8 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
     // is a number of ours.
     unsafe {
         let count = qemu::qemu_plugin_tb_n_insns(block);
+        let mut code: Vec<u8> = vec![];
+        let mut begin = 0;
         qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, qemu::NO_REGISTERS, count as *mut c_void);
         for index in 0..count {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
@@ -217,6 +220,10 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
             place::set_guest_base(qemu::qemu_plugin_insn_haddr(instruction) as u64, address);
             let data = qemu::qemu_plugin_insn_data(instruction);
             let bytes = std::slice::from_raw_parts(data, qemu::qemu_plugin_insn_size(instruction));
+            if index == 0 {
+                begin = address;
+            }
+            code.extend_from_slice(bytes);
             let pc = recorder::Pc {
                 address,
                 locked: is_atomic(bytes),
@@ -234,6 +241,7 @@ extern "C" fn on_translation(_: qemu::Id, block: *mut qemu::TranslationBlock) {
                 datum,
             );
         }
+        code::translated(begin, &code);
     }
 }
 
@@ -425,6 +433,7 @@ extern "C" fn on_syscall(
             }
             syscall::EXECVE | syscall::EXECVEAT => {
                 thread.flush();
+                code::flush();
                 recorder::set_status(Status::Exec, 1);
             }
             shared::MARK_SYSCALL if a1 == shared::MARK_MAGIC => mark(thread, a2, a3, a4),
@@ -550,6 +559,7 @@ extern "C" fn on_exit(_: qemu::Id, _: *mut c_void) {
 
 /// All blocks are written: the recording ends.
 fn complete() {
+    code::flush();
     recorder::append(Ok(Writer::end()));
     recorder::set_status(Status::Complete, 1);
     recorder::stop();

@@ -9,7 +9,7 @@
     reason = "this is for x86-64, and fewer than 2^32 instructions are translated"
 )]
 
-use crate::place;
+use crate::{code, place};
 use pinfold_trace::shared::{self, Settings, Status};
 use pinfold_trace::{Finished, Region, Window, Writer};
 use std::collections::HashMap;
@@ -262,6 +262,7 @@ pub(crate) fn add_instructions(more: u64) {
 
 /// Appends a block to the file.
 pub(crate) fn append_block(block: &Finished<'_>) {
+    code::flush();
     append(Writer::block(block));
 }
 

@@ -26,7 +26,7 @@ pub mod window;
 
 pub use events::{EventDefinition, EventSet, MetricDefinition};
 pub use machine::{EndSwitch, NamedProgram, ProgramProgress, Repeat, Run, SimulatedMachine};
-pub use recorded::{Coverage, RecordedProgram};
+pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;
 pub use timeline::{Counter, Energy, Program};

@@ -10,20 +10,23 @@
 //!
 //! In a recording with windows, the parts between the windows take no time.
 
+mod code;
 mod footprint;
 mod order;
 mod owners;
 mod synchronisation;
 
+pub use code::ProgramCode;
 pub use footprint::Coverage;
 
-use crate::model::LINE_BYTES;
+use crate::model::{LINE_BYTES, Model};
 use crate::timeline::Program;
-use crate::window::{Batch, Event, EventKind, Stream};
+use crate::window::{Batch, Event, StepTable, Stream};
+use code::{Learning, Stepper};
 use order::Orders;
 use owners::{Touched, touched};
-use pinfold_trace::{Access, EventKind as RecordedKind, FromAccess, Recording, ThreadReader, TraceError};
-use std::sync::{Mutex, PoisonError};
+use pinfold_trace::{EventKind as RecordedKind, Recording, ThreadReader, TraceError};
+use std::sync::{Arc, Mutex, PoisonError};
 use synchronisation::ThreadEvents;
 
 /// A recording that runs on simulated machines.
@@ -35,6 +38,7 @@ pub struct RecordedProgram {
     regions: u64,
     threads_at_once: usize,
     error: Mutex<Option<String>>,
+    code: Arc<ProgramCode>,
 }
 
 /// Why a recording cannot be run.
@@ -55,6 +59,7 @@ impl RecordedProgram {
             return Err(RecordedError::Empty);
         }
         let mut events = vec![];
+        let mut learning = Learning::new(&recording);
         for thread in recording.threads() {
             let mut mine = ThreadEvents {
                 number: thread.number,
@@ -63,8 +68,10 @@ impl RecordedProgram {
             let mut reader = recording.read(thread);
             let mut batch: pinfold_trace::Batch = pinfold_trace::Batch::default();
             while reader.next_batch(&mut batch)? {
+                learning.batch(&batch);
                 mine.events.extend(batch.events.iter().map(|&(_, event)| event));
             }
+            learning.end_thread();
             events.push(mine);
         }
         let orders = order::orders(&events, recording.header().window.is_some());
@@ -92,6 +99,7 @@ impl RecordedProgram {
             regions,
             threads_at_once: threads_at_once(&events),
             error: Mutex::new(None),
+            code: Arc::new(learning.finish()),
         })
     }
 
@@ -146,11 +154,16 @@ impl Program for RecordedProgram {
             reader: self.reader(thread),
             batch: pinfold_trace::Batch::default(),
             next_event: 0,
+            stepper: self.code.stepper(),
         })
     }
 
     fn regions(&self) -> Option<u64> {
         (self.regions > 0).then_some(self.regions)
+    }
+
+    fn code(&self) -> Option<Arc<ProgramCode>> {
+        Some(Arc::clone(&self.code))
     }
 
     fn page_owners(&self) -> &[(u64, u32)] {
@@ -170,6 +183,7 @@ struct RecordedStream<'a> {
     batch: pinfold_trace::Batch<Event>,
     /// Position among the thread's events.
     next_event: usize,
+    stepper: Stepper,
 }
 
 impl Stream for RecordedStream<'_> {
@@ -177,7 +191,7 @@ impl Stream for RecordedStream<'_> {
         batch.events.clear();
         // A batch of the recording may contain nothing that the simulation needs.
         while batch.events.is_empty() {
-            match self.reader.next_batch(&mut self.batch) {
+            match self.reader.next_batch_in(&mut self.batch, &mut self.stepper) {
                 Ok(true) => self.translate(&mut batch.events),
                 Ok(false) => return false,
                 Err(error) => {
@@ -187,6 +201,10 @@ impl Stream for RecordedStream<'_> {
             }
         }
         true
+    }
+
+    fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {
+        self.program.code.table(model)
     }
 }
 
@@ -213,41 +231,6 @@ impl RecordedStream<'_> {
     }
 }
 
-/// A hash of an instruction's address and of whether it stores, from 1 (Fibonacci hashing: Knuth, The Art of Computer
-/// Programming 3, section 6.4). A copy instruction has one stride for its loads and one for its stores.
-fn site(pc: u64, write: bool) -> u8 {
-    let [.., highest] = (pc << 1 | u64::from(write))
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .to_le_bytes();
-    highest.max(1)
-}
-
-impl FromAccess for Event {
-    #[inline]
-    fn from_access(access: &Access) -> Self {
-        Self {
-            payload: access.address,
-            instructions: access.instructions,
-            size: u16::from(access.size),
-            kind: match (access.write, access.locked) {
-                // The store of an atomic instruction, after its load. QEMU reports some of them as one access.
-                (_, true) if access.instructions > 0 => EventKind::Locked,
-                (true, _) => EventKind::Write,
-                (false, _) => EventKind::Read,
-            },
-            site: site(access.pc, access.write),
-        }
-    }
-
-    #[inline]
-    fn at(self, address: u64) -> Self {
-        Self {
-            payload: address,
-            ..self
-        }
-    }
-}
-
 /// Adds the instructions before a recorded event, and what the simulation does in the event's place.
 fn put_event(orders: &Orders, next: &mut usize, instructions: u64, into: &mut Vec<Event>) {
     if !orders.silent(*next) {
@@ -262,17 +245,5 @@ fn put_instructions(mut instructions: u64, into: &mut Vec<Event>) {
         let some = u32::try_from(instructions).unwrap_or(u32::MAX);
         into.push(Event::instructions(some));
         instructions -= u64::from(some);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loads_and_stores_of_an_instruction_have_separate_strides() {
-        let sites = [0x40_1000, 0x40_1004].map(|pc| [site(pc, false), site(pc, true)]);
-        let [[a, b], [c, d]] = sites;
-        assert!(a != b && c != d && a != c, "{sites:?}");
     }
 }

@@ -409,7 +409,7 @@ fn energy_grows_with_time_and_with_traffic() {
 #[test]
 fn atomic_instructions_run_in_sequence_and_add_their_own_cost() {
     let model = sandy_bridge();
-    let chain = |make: fn(u64, u16, u32) -> Event| -> f64 {
+    let chain = |make: fn(u64, u8, u32) -> Event| -> f64 {
         let events = (0..1000).map(|line| make(line % 4 * 64, 8, 1)).collect();
         let stream: Box<dyn Stream> = recorded(events);
         let configuration = configuration(&[0], PageMapping::FirstTouch, Prefetchers::NONE);

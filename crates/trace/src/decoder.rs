@@ -11,18 +11,33 @@ use crate::predictor::{NO_SITE, Predictor};
 /// Accesses per batch: a few times fewer than the first cache holds.
 const BATCH: usize = 1024;
 
+/// What a reader knows of the thread while it gets accesses in its own form.
+pub trait Context {
+    /// Something other than an access comes next, or a block ends.
+    fn interrupted(&mut self);
+}
+
+impl Context for () {
+    fn interrupted(&mut self) {}
+}
+
 /// The form in which a reader gets an access.
 pub trait FromAccess: Copy {
-    /// Of this access.
-    fn from_access(access: &Access) -> Self;
+    /// What the form depends on besides the access.
+    type Context: Context;
+
+    /// Of this access, which follows the access before it, or an interruption.
+    fn from_access(access: &Access, context: &mut Self::Context) -> Self;
 
     /// From an access that differs only in its address.
     fn at(self, address: u64) -> Self;
 }
 
 impl FromAccess for Access {
+    type Context = ();
+
     #[inline]
-    fn from_access(access: &Access) -> Self {
+    fn from_access(access: &Access, (): &mut ()) -> Self {
         *access
     }
 
@@ -161,7 +176,11 @@ impl Decoder {
     }
 
     /// Replaces the content of `batch` by the next one. Returns the error of the block, if it has one.
-    pub(crate) fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<(), &'static str> {
+    pub(crate) fn next_batch<A: FromAccess>(
+        &mut self,
+        batch: &mut Batch<A>,
+        context: &mut A::Context,
+    ) -> Result<(), &'static str> {
         batch.clear();
         while !self.ended && batch.accesses.len() < BATCH && batch.events.len() < BATCH {
             if self.kind == FETCH {
@@ -172,15 +191,16 @@ impl Decoder {
                 let left = self.limits.accesses.checked_sub(accesses);
                 self.limits.accesses = left.ok_or("a block holds more accesses than it can")?;
             }
-            self.take_run(&mut batch.accesses)?;
+            self.take_run(&mut batch.accesses, context)?;
             if self.run > 0 {
                 break;
             }
             if self.kind == KIND_EVENT {
+                context.interrupted();
                 self.event(batch)?;
             } else {
                 let access = self.missed()?;
-                batch.accesses.push(A::from_access(&access));
+                batch.accesses.push(A::from_access(&access, context));
             }
             self.kind = FETCH;
         }
@@ -193,22 +213,27 @@ impl Decoder {
     /// The predicted accesses, as many as fit. If the first ones lead into a loop, its whole rounds are decoded at
     /// once.
     #[inline]
-    fn take_run<A: FromAccess>(&mut self, accesses: &mut Vec<A>) -> Result<(), &'static str> {
+    fn take_run<A: FromAccess>(&mut self, accesses: &mut Vec<A>, context: &mut A::Context) -> Result<(), &'static str> {
         let count = self.run.min((BATCH - accesses.len()) as u64) as usize;
         if count == 0 {
             return Ok(());
         }
         self.run -= count as u64;
         if count <= 2 * LOOP {
-            return self.take_predicted(count, accesses);
+            return self.take_predicted(count, accesses, context);
         }
-        self.take_predicted(LOOP, accesses)?;
-        let taken = self.take_rounds(count - LOOP, accesses);
-        self.take_predicted(count - LOOP - taken, accesses)
+        self.take_predicted(LOOP, accesses, context)?;
+        let taken = self.take_rounds(count - LOOP, accesses, context);
+        self.take_predicted(count - LOOP - taken, accesses, context)
     }
 
     /// This many predicted accesses, one after the other.
-    fn take_predicted<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>) -> Result<(), &'static str> {
+    fn take_predicted<A: FromAccess>(
+        &mut self,
+        count: usize,
+        accesses: &mut Vec<A>,
+        context: &mut A::Context,
+    ) -> Result<(), &'static str> {
         let mut current = self.previous_site as usize;
         let Some(mut next) = self.sites.get(current).map(|state| state.predictor.following()) else {
             return Err("a prediction before the first access");
@@ -221,7 +246,7 @@ impl Decoder {
             };
             self.previous_address = state.predictor.address();
             state.predictor.observe(self.previous_address);
-            accesses.push(A::from_access(&state.access(self.previous_address, next.1)));
+            accesses.push(A::from_access(&state.access(self.previous_address, next.1), context));
             next = state.predictor.following();
         }
         self.previous_site = current as u32;
@@ -231,21 +256,26 @@ impl Decoder {
     /// At most this many predicted accesses, in whole rounds of the loop that contains the last one; returns the
     /// number. In a loop each site is followed by another, the last by the first, so no look-ups are needed from round
     /// to round.
-    fn take_rounds<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>) -> usize {
-        let Some((length, first)) = self.loop_from(self.previous_site) else {
+    fn take_rounds<A: FromAccess>(&mut self, count: usize, accesses: &mut Vec<A>, context: &mut A::Context) -> usize {
+        let Some(length) = self.loop_from(self.previous_site) else {
             return 0;
         };
         let rounds = count / length;
+        if rounds == 0 {
+            return 0;
+        }
         let before = accesses.len();
-        accesses.resize(before + rounds * length, A::from_access(&first));
-        let made = &mut accesses[before..];
         let mut site = self.previous_site;
-        for turn in 0..length.min(made.len()) {
+        for turn in 0..length {
             let (next, instructions) = self.sites[site as usize].predictor.following();
             let state = &mut self.sites[next as usize];
             let mut address = state.predictor.address();
-            let access = A::from_access(&state.access(address, instructions));
-            for place in made[turn..].iter_mut().step_by(length) {
+            // In all rounds, the same access comes before it.
+            let access = A::from_access(&state.access(address, instructions), context);
+            if turn == 0 {
+                accesses.resize(before + rounds * length, access);
+            }
+            for place in accesses[before + turn..].iter_mut().step_by(length) {
                 *place = access.at(address);
                 address = address.wrapping_add(state.predictor.stride());
             }
@@ -256,19 +286,15 @@ impl Decoder {
         rounds * length
     }
 
-    /// The length of the loop from a site back to it, and its first access; `None` where it is longer than `LOOP` or
-    /// there is none.
-    /// than `LOOP` or none.
-    fn loop_from(&self, begin: u32) -> Option<(usize, Access)> {
+    /// The length of the loop from a site back to it; `None` where it is longer than `LOOP` or there is none.
+    fn loop_from(&self, begin: u32) -> Option<usize> {
         let mut site = begin;
-        let mut first = None;
         for length in 1..=LOOP {
-            let (next, instructions) = self.sites.get(site as usize)?.predictor.following();
-            let state = self.sites.get(next as usize)?;
-            first = first.or_else(|| Some(state.access(state.predictor.address(), instructions)));
+            let (next, _) = self.sites.get(site as usize)?.predictor.following();
+            self.sites.get(next as usize)?;
             site = next;
             if site == begin {
-                return Some((length, first?));
+                return Some(length);
             }
         }
         None
@@ -379,7 +405,7 @@ mod tests {
             let mut decoder = Decoder::new(bytes, Limits::BLOCK);
             let mut batch: Batch = Batch::default();
             let mut accesses = 0;
-            while !decoder.ended() && decoder.next_batch(&mut batch).is_ok() {
+            while !decoder.ended() && decoder.next_batch(&mut batch, &mut ()).is_ok() {
                 prop_assert!(batch.accesses.len() <= BATCH + 1);
                 accesses += batch.accesses.len() as u64;
             }

@@ -7,15 +7,17 @@ use crate::place::Functions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The version of the format that this library writes. It reads earlier ones: version 3 has no first touches outside windows,
-/// version 2 no mappings either.
-pub const FORMAT_VERSION: u32 = 4;
+/// The version of the format that this library writes. It reads earlier ones: version 4 has no code, version 3 no first
+/// touches outside windows either, and version 2 no mappings.
+pub const FORMAT_VERSION: u32 = 5;
 /// The oldest version that it reads.
 pub(crate) const OLDEST_VERSION: u32 = 2;
 /// The oldest version with mappings.
 pub(crate) const VERSION_WITH_MAPPINGS: u32 = 3;
 /// The oldest version with first touches outside windows.
 pub(crate) const VERSION_WITH_FIRST_TOUCHES: u32 = 4;
+/// The oldest version with code.
+pub(crate) const VERSION_WITH_CODE: u32 = 5;
 
 /// The first bytes of every recording.
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"PINFTRC\n";
@@ -116,6 +118,8 @@ pub(crate) enum FrameKind {
     Region,
     /// A file that was mapped.
     File,
+    /// Code, compressed.
+    Code,
     /// The end mark of a complete recording.
     End,
 }
@@ -127,6 +131,7 @@ impl FrameKind {
             Self::Thread => *b"PFth",
             Self::Region => *b"PFrg",
             Self::File => *b"PFfl",
+            Self::Code => *b"PFcd",
             Self::End => *b"PFen",
         }
     }
@@ -175,6 +180,7 @@ impl Frame {
             FrameKind::Thread,
             FrameKind::Region,
             FrameKind::File,
+            FrameKind::Code,
             FrameKind::End,
         ];
         let kind = kinds.into_iter().find(|kind| bytes.starts_with(&kind.magic()))?;

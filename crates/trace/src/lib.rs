@@ -11,6 +11,7 @@
 
 mod block;
 mod bytes;
+mod code;
 mod decoder;
 mod encoder;
 mod error;
@@ -28,7 +29,8 @@ mod summary;
 mod writer;
 
 pub use block::{Access, Site};
-pub use decoder::{Batch, FromAccess};
+pub use code::CodeBlock;
+pub use decoder::{Batch, Context, FromAccess};
 pub use encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, Encoder, Finished, Output};
 pub use error::TraceError;
 pub use event::{Event, EventKind, NO_PARENT};

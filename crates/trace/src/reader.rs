@@ -4,11 +4,12 @@
 //! to its end, and a damage is reported before an hour of simulation. The valid part of a damaged file can be read on
 //! request.
 
+use crate::code::{self, CodeBlock};
 use crate::decoder::{Batch, Decoder, FromAccess, Limits};
 use crate::encoder::{BLOCK_ACCESSES, BLOCK_CAPACITY, BLOCK_INSTRUCTIONS};
 use crate::file::{
     BlockEntry, FILE_MAGIC, FORMAT_VERSION, FRAME, Frame, FrameKind, Header, LONGEST_HEADER, OLDEST_VERSION, PREFIX,
-    VERSION_WITH_FIRST_TOUCHES, VERSION_WITH_MAPPINGS,
+    VERSION_WITH_CODE, VERSION_WITH_FIRST_TOUCHES, VERSION_WITH_MAPPINGS,
 };
 use crate::{MappedFile, NO_PARENT, RegionPlace, TraceError};
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub struct Recording {
     threads: Vec<Thread>,
     regions: Vec<RegionPlace>,
     mapped_files: Vec<MappedFile>,
+    code: Vec<CodeBlock>,
     file_size: u64,
 }
 
@@ -82,6 +84,7 @@ impl Recording {
             threads: BTreeMap::new(),
             regions: vec![],
             mapped_files: vec![],
+            code: vec![],
             instructions: 0,
         };
         let damage = loop {
@@ -99,12 +102,13 @@ impl Recording {
             blocks: found.blocks.into(),
         };
         let (file_size, threads) = (walk.offset, walk.threads);
-        let (regions, mapped_files) = (walk.regions, walk.mapped_files);
+        let (regions, mapped_files, code) = (walk.regions, walk.mapped_files, walk.code);
         let recording = Self {
             version: beginning.version,
             threads: threads.into_iter().map(thread).collect(),
             regions,
             mapped_files,
+            code,
             file: Arc::new(file),
             path: path.to_owned(),
             header: beginning.header,
@@ -155,6 +159,16 @@ impl Recording {
         self.header.window.is_none() || self.version >= VERSION_WITH_FIRST_TOUCHES
     }
 
+    /// The program's code: blocks in the order of their translation, which overlap. `None` where its version has none.
+    pub fn code(&self) -> Option<&[CodeBlock]> {
+        (self.version >= VERSION_WITH_CODE).then_some(&self.code)
+    }
+
+    /// The version of its format.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
     /// The bytes of the file, up to the first damage.
     pub fn file_size(&self) -> u64 {
         self.file_size
@@ -186,6 +200,7 @@ struct Walk<R> {
     threads: BTreeMap<u32, Found>,
     regions: Vec<RegionPlace>,
     mapped_files: Vec<MappedFile>,
+    code: Vec<CodeBlock>,
     /// The totals of all blocks.
     instructions: u64,
 }
@@ -271,6 +286,7 @@ impl<R: Read> Walk<R> {
             FrameKind::Thread => self.add_thread(&frame, &payload),
             FrameKind::Region => self.add_region(&payload),
             FrameKind::File => self.add_file(&payload),
+            FrameKind::Code => self.add_code(&frame, &payload),
             FrameKind::End => return self.end(),
         };
         if let Err(damage) = added {
@@ -359,6 +375,13 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
+    fn add_code(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), &'static str> {
+        let text = code::decompressed(payload, frame.raw as usize).map_err(|_| "code cannot be decompressed")?;
+        let blocks = CodeBlock::all(&text).ok_or("code is cut off")?;
+        self.code.extend(blocks);
+        Ok(())
+    }
+
     /// The end mark was read: the file must end here.
     fn end(&mut self) -> io::Result<Step> {
         self.offset += FRAME as u64;
@@ -402,7 +425,16 @@ impl ThreadReader {
     }
 
     /// Replaces the content of `batch` by the next one. False at the thread's end. A batch may have no access.
-    pub fn next_batch<A: FromAccess>(&mut self, batch: &mut Batch<A>) -> Result<bool, TraceError> {
+    pub fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        self.next_batch_in(batch, &mut ())
+    }
+
+    /// Like `next_batch`, with accesses in another form.
+    pub fn next_batch_in<A: FromAccess>(
+        &mut self,
+        batch: &mut Batch<A>,
+        context: &mut A::Context,
+    ) -> Result<bool, TraceError> {
         if self.decoder.as_ref().is_none_or(Decoder::ended) {
             let Some(block) = self.blocks.get(self.next_block).copied() else {
                 return Ok(false);
@@ -418,7 +450,7 @@ impl ThreadReader {
             offset: self.blocks[self.next_block - 1].offset,
             what: what.to_owned(),
         };
-        decoder.next_batch(batch).map_err(damaged)?;
+        decoder.next_batch(batch, context).map_err(damaged)?;
         if decoder.ended() && decoder.missing_accesses() > 0 {
             return Err(damaged("a block holds fewer accesses than its frame says"));
         }

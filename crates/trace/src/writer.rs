@@ -48,6 +48,16 @@ impl Writer {
         frame(FrameKind::File, 0, &payload).to_bytes(&payload)
     }
 
+    /// The frame of code: a text that `CodeBlock::put` made, of at most [`BLOCK_CAPACITY`](crate::BLOCK_CAPACITY) bytes.
+    pub fn code(text: &[u8]) -> io::Result<Vec<u8>> {
+        let payload = zstd::bulk::compress(text, LEVEL)?;
+        Ok(Frame {
+            raw: text.len() as u32,
+            ..frame(FrameKind::Code, 0, &payload)
+        }
+        .to_bytes(&payload))
+    }
+
     /// The frame of a block.
     pub fn block(block: &Finished<'_>) -> io::Result<Vec<u8>> {
         let payload = zstd::bulk::compress(block.bytes, LEVEL)?;
@@ -76,7 +86,7 @@ impl Writer {
             bytes,
         };
         while !decoder.ended() {
-            decoder.next_batch(&mut batch).map_err(io::Error::other)?;
+            decoder.next_batch(&mut batch, &mut ()).map_err(io::Error::other)?;
             block.accesses += batch.accesses.len() as u64;
             block.events += batch.events.len() as u32;
             block.instructions += batch.all_instructions();

@@ -28,7 +28,7 @@ pub use shape::{Shape, ShapeError};
 use caches::{MatchedLevels, matched};
 use pinfold_core::measurement::{Calibration, PairMeasurement, Relation, Thoroughness};
 use pinfold_core::{Topology, summary};
-use pinfold_sim::model::{Model, builtin, builtin_names};
+use pinfold_sim::model::{Model, Sourced, builtin, builtin_names};
 use std::fmt::Write as _;
 use text::{digits, toml_string};
 
@@ -61,7 +61,10 @@ pub fn write(
     let siblings = hidden_siblings(&shape, calibration);
     let shape = siblings.clone().unwrap_or(shape);
     let mut writer = Writer {
-        similar: most_similar(&shape),
+        similar: most_similar(
+            &shape,
+            calibration.processor.as_ref().and_then(processor::microarchitecture_of),
+        ),
         levels: matched(&curve::levels(&calibration.curve), &shape),
         hidden: siblings.is_some(),
         node_memory: topology.nodes().iter().filter_map(|node| node.memory).min(),
@@ -101,9 +104,13 @@ fn hidden_siblings(shape: &Shape, calibration: &Calibration) -> Option<Shape> {
         .flatten()
 }
 
-/// The built-in model whose private caches are nearest in size, and among equals the one with the most similar numbers of
-/// levels and cores.
-fn most_similar(shape: &Shape) -> Model {
+/// The built-in model with the same core, or else the one whose private caches are nearest in size, and among equals the one
+/// with the most similar numbers of levels and cores.
+fn most_similar(shape: &Shape, microarchitecture: Option<&str>) -> Model {
+    let other_core = |model: &Model| {
+        let own = model.core.microarchitecture.as_ref().map(Sourced::value);
+        microarchitecture.is_some() && own.as_ref().map(|name| name.0.as_str()) != microarchitecture
+    };
     let distance = |model: &Model| {
         let private = model.caches.iter().zip(&shape.caches).take(2);
         let sizes: f64 = private
@@ -114,7 +121,10 @@ fn most_similar(shape: &Shape) -> Model {
     };
     builtin_names()
         .filter_map(builtin)
-        .min_by(|one, other| distance(one).total_cmp(&distance(other)))
+        .min_by(|one, other| {
+            let cores = other_core(one).cmp(&other_core(other));
+            cores.then(distance(one).total_cmp(&distance(other)))
+        })
         .expect("pinfold has built-in models")
 }
 

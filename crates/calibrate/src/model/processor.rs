@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::text::{as_in, digits, measured, whole};
-use pinfold_core::measurement::{Relation, TranslationPoint};
+use pinfold_core::measurement::{Processor, Relation, TranslationPoint};
 
 impl Writer<'_> {
     pub(super) fn core(&mut self) {
@@ -29,6 +29,7 @@ impl Writer<'_> {
                 calibration.parallelism,
             ),
         );
+        self.microarchitecture();
         self.atomic_instructions();
         if self.shape.threads_per_core > 1 {
             self.smt_throughput();
@@ -49,6 +50,21 @@ impl Writer<'_> {
                 each.join(", ")
             ),
         );
+    }
+
+    /// The latencies and ports of the instructions: those of the processor's own core where pinfold knows it.
+    fn microarchitecture(&mut self) {
+        let known = self.calibration.processor.as_ref().and_then(|processor| {
+            let name = microarchitecture_of(processor)?;
+            let Processor { vendor, family, model } = processor;
+            let source = format!("reported by the processor (CPUID): {vendor}, family {family}, model {model}");
+            Some((name.to_owned(), source))
+        });
+        let similar = self.similar.core.microarchitecture.clone();
+        let like = similar.map(|name| (name.value().0, as_in(&self.similar, &name)));
+        if let Some((name, source)) = known.or(like) {
+            self.number("microarchitecture", &format!("name = \"{name}\""), &source);
+        }
     }
 
     fn atomic_instructions(&mut self) {
@@ -159,4 +175,52 @@ fn translation(points: &[TranslationPoint]) -> Option<(f64, f64)> {
     }
     let entries = points.iter().rfind(|point| cost(point) < walk / 2.0)?.pages as f64;
     Some((entries, walk))
+}
+
+/// The core of a processor by its numbers, as in the Linux kernel's arch/x86/include/asm/intel-family.h and
+/// arch/x86/kernel/cpu/amd.c. `None` where pinfold has no latencies of it.
+pub(super) fn microarchitecture_of(processor: &Processor) -> Option<&'static str> {
+    Some(match (processor.vendor.as_str(), processor.family, processor.model) {
+        ("GenuineIntel", 6, 0x0f | 0x16 | 0x17 | 0x1d) => "core2",
+        ("GenuineIntel", 6, 0x2a | 0x2d | 0x3a | 0x3e) => "sandy_bridge",
+        ("GenuineIntel", 6, 0x3c | 0x3d | 0x3f | 0x45 | 0x46 | 0x47 | 0x4f | 0x56) => "haswell",
+        ("GenuineIntel", 6, 0x4e | 0x55 | 0x5e | 0x8e | 0x9e) => "skylake_sp",
+        ("GenuineIntel", 6, 0x8f | 0xcf) => "golden_cove",
+        ("AuthenticAMD", 0x10, _) => "k10",
+        ("AuthenticAMD", 0x19, 0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf) => "zen4",
+        ("AuthenticAMD", 0x19, _) => "zen3",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_sim::model::{MicroarchitectureName, Model};
+
+    #[test]
+    fn every_known_processor_has_a_core_that_a_model_can_name() {
+        let known = |vendor: &str, family, model| {
+            microarchitecture_of(&Processor {
+                vendor: vendor.to_owned(),
+                family,
+                model,
+            })
+        };
+        assert_eq!(known("AuthenticAMD", 0x19, 0x11), Some("zen4"));
+        assert_eq!(known("AuthenticAMD", 0x19, 0x01), Some("zen3"));
+        assert_eq!(known("GenuineIntel", 6, 0x55), Some("skylake_sp"));
+        assert_eq!(known("GenuineIntel", 6, 0x1c), None);
+        let text = include_str!("../../../../machines/platinum-8168x2.toml");
+        for model in 0..=0xff {
+            for (vendor, family) in [("GenuineIntel", 6), ("AuthenticAMD", 0x10), ("AuthenticAMD", 0x19)] {
+                let Some(name) = known(vendor, family, model) else {
+                    continue;
+                };
+                let text = text.replace("name = \"skylake_sp\"", &format!("name = \"{name}\""));
+                let read = Model::parse("x", &text).unwrap().core.microarchitecture.unwrap();
+                assert_eq!(read.value(), MicroarchitectureName(name.to_owned()));
+            }
+        }
+    }
 }

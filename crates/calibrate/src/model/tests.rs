@@ -94,6 +94,7 @@ fn calibration(held: u64, hidden: bool) -> Calibration {
         stolen: Some(0.01),
         huge_share: Some(1.0),
         inclusive: vec![],
+        processor: None,
     }
 }
 

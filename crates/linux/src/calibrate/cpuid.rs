@@ -1,5 +1,6 @@
-//! Properties of caches that the processor reports, but not the kernel.
+//! Properties that the processor reports, but not the kernel in one place.
 
+use pinfold_core::measurement::Processor;
 use std::arch::x86_64::__cpuid_count;
 
 /// Whether the unified or data cache of `level` is inclusive of the caches nearer to the core; `None` where the
@@ -17,4 +18,19 @@ pub(super) fn inclusive(level: u32) -> Option<bool> {
             .find(|cache| cache.eax & 0x1f != 2 && cache.eax >> 5 & 0x7 == level)
             .map(|cache| cache.edx & 0b10 != 0)
     })
+}
+
+/// What the processor is (leaves 0 and 1 of CPUID, which Intel and AMD give alike).
+pub(super) fn processor() -> Processor {
+    let maker = __cpuid_count(0, 0);
+    let bytes = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes).concat();
+    let signature = __cpuid_count(1, 0).eax;
+    let part = |shift: u32, bits: u32| signature >> shift & ((1 << bits) - 1);
+    let extended = part(8, 4) == 0xf;
+    let family = part(8, 4) + if extended { part(20, 8) } else { 0 };
+    Processor {
+        vendor: String::from_utf8_lossy(&bytes).into_owned(),
+        family,
+        model: part(4, 4) | if extended || family == 6 { part(16, 4) << 4 } else { 0 },
+    }
 }

@@ -164,6 +164,7 @@ pub fn measure(
         stolen: stolen_share(stolen_before, stolen_ticks()),
         huge_share,
         inclusive: (1..=4).map(cpuid::inclusive).collect(),
+        processor: Some(cpuid::processor()),
     })
 }
 

@@ -23,8 +23,8 @@ pub use check::ModelError;
 pub use pinfold_core::Prefetcher;
 pub use published::{Cores, Figure, Measure, Mix, Published, Target};
 pub use quantity::{
-    Bandwidth, Count, Cycles, Energy, Frequency, Inclusion, Latency, Numbering, Power, PrefetcherSet, Protocol,
-    Quantity, Ratio, RawValue, Size, Source, Sourced,
+    Bandwidth, Count, Cycles, Energy, Frequency, Inclusion, Latency, MicroarchitectureName, Numbering, Power,
+    PrefetcherSet, Protocol, Quantity, Ratio, RawValue, Size, Source, Sourced,
 };
 pub use route::Routes;
 
@@ -87,8 +87,10 @@ pub struct Shape {
 pub struct Core {
     /// The clock.
     pub frequency: Sourced<Frequency>,
-    /// Cycles per instruction where every access hits the L1. They contain the width of the core, branches and the
-    /// program's own dependences.
+    /// The latencies and execution ports of its instructions. Recordings that hold the program's code use them.
+    pub microarchitecture: Option<Sourced<MicroarchitectureName>>,
+    /// Cycles per instruction where every access hits the L1, for programs whose code is not known. They contain the
+    /// width of the core, branches and the program's own dependences.
     pub base_cpi: Sourced<Cycles>,
     /// Instructions that may be in flight behind a load that misses.
     pub reorder_buffer: Sourced<Count>,

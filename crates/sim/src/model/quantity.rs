@@ -8,6 +8,7 @@
 //!
 //! A source that begins with the word `assumed` makes the number an assumption. The type distinguishes the two.
 
+use pinfold_code::Microarchitecture;
 use pinfold_core::Prefetcher;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
@@ -276,6 +277,24 @@ impl Quantity for Count {
         match u32::try_from(number) {
             Ok(number) if number <= 1 << 24 => Ok(Self(number)),
             _ => Err(format!("{number} is out of range: give at most 16777216")),
+        }
+    }
+}
+
+/// The name of a microarchitecture that the simulator knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct MicroarchitectureName(pub String);
+
+impl Quantity for MicroarchitectureName {
+    const UNITS: &'static [&'static str] = &["name"];
+
+    fn from_raw(_unit: &str, raw: RawValue) -> Result<Self, String> {
+        let names = || Microarchitecture::builtin_names().collect::<Vec<_>>().join(", ");
+        match raw {
+            RawValue::Word(word) if Microarchitecture::builtin_names().any(|name| name == word) => Ok(Self(word)),
+            RawValue::Word(word) => Err(format!("`{word}` is not one of {}", names())),
+            _ => Err(format!("give one of {}", names())),
         }
     }
 }

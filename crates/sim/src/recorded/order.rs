@@ -376,7 +376,7 @@ mod tests {
         let orders = orders(&[one, other, late], false);
         let barriers = |orders: &Orders| {
             let barriers = orders.events.iter().filter(|event| event.kind == EventKind::Barrier);
-            barriers.map(|event| (event.payload, event.size)).collect::<Vec<_>>()
+            barriers.map(|event| (event.payload, event.step)).collect::<Vec<_>>()
         };
         assert_eq!(barriers(&orders[0]), [(1, 3), (2, 2)]);
         assert_eq!(barriers(&orders[1]), [(1, 3), (2, 2)]);

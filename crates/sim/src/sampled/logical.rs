@@ -133,7 +133,7 @@ impl<'a> Logical<'a> {
         let now = self.threads[thread].time + u64::from(event.instructions);
         self.threads[thread].time = now;
         let waits = match event.kind {
-            EventKind::Barrier => match self.waiting.arrive(event.payload, usize::from(event.size), thread) {
+            EventKind::Barrier => match self.waiting.arrive(event.payload, usize::from(event.step), thread) {
                 Some(members) => {
                     for member in members {
                         if member != thread {

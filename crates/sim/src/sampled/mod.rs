@@ -27,10 +27,11 @@ mod strata;
 mod tests;
 
 use crate::model::Model;
+use crate::recorded::ProgramCode;
 use crate::timeline::Program;
 use crate::window::{
-    BATCH_EVENTS, Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, Stream, UNPLACED,
-    WindowConfiguration, WindowError, simulate_piece,
+    BATCH_EVENTS, Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, StepTable, Stream,
+    UNPLACED, WindowConfiguration, WindowError, simulate_piece,
 };
 use capture::{Captured, Wanted, capture};
 use estimate::{Pieces, Simulated, estimate, times_of_strata};
@@ -39,6 +40,7 @@ use pieces::{Piece, cut};
 use scan::scan;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use strata::{Stratum, strata};
 
 pub(crate) use crate::window::{BLOCK_PAGE_SHIFT, BLOCK_SHIFT};
@@ -96,6 +98,7 @@ pub struct Samples {
     blocks: Vec<u64>,
     executions: BTreeMap<u64, u64>,
     accesses: u64,
+    code: Option<Arc<ProgramCode>>,
 }
 
 /// An estimate of a program's warm repetition. All values are simulated, none is measured.
@@ -180,6 +183,7 @@ impl Samples {
             blocks: scan.blocks,
             executions: scan.executions,
             accesses: scan.accesses,
+            code: program.code(),
         })
     }
 
@@ -289,7 +293,10 @@ impl Samples {
             let streams = captured
                 .threads
                 .iter()
-                .map(|events| Box::new(Slice { events, next: 0 }) as Box<dyn Stream + '_>)
+                .map(|events| {
+                    let code = self.code.as_deref();
+                    Box::new(Slice { events, next: 0, code }) as Box<dyn Stream + '_>
+                })
                 .collect();
             let result = simulate_piece(model, &configuration, &running, streams, &Options::default())?;
             pieces[stratum].push((piece, Simulated::new(model, result, &captured.inside)));
@@ -334,6 +341,7 @@ const WARM_UP: usize = 1;
 struct Slice<'a> {
     events: &'a [Event],
     next: usize,
+    code: Option<&'a ProgramCode>,
 }
 
 impl Stream for Slice<'_> {
@@ -343,5 +351,9 @@ impl Stream for Slice<'_> {
         batch.events.extend_from_slice(&self.events[self.next..end]);
         self.next = end;
         !batch.events.is_empty()
+    }
+
+    fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {
+        self.code?.table(model)
     }
 }

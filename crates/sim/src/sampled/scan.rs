@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Dimensions of a signature. `SimPoint` has 15 for one thread; more threads need more.
 pub(super) const DIMENSIONS: usize = 32;
-/// Hashes of the addresses of instructions.
+/// The steps between accesses, by the low bits of their numbers.
 const SITES: usize = 256;
 /// Powers of two of the times since the last access, in accesses of all threads; with the first accesses.
 const TIMES: usize = 34;
@@ -143,7 +143,7 @@ impl Scanner {
     fn access(&mut self, thread: usize, event: &Event) {
         self.now += 1;
         let features = &mut self.features[thread * FEATURES..(thread + 1) * FEATURES];
-        features[usize::from(event.site)] += 1;
+        features[usize::from(event.step) % SITES] += 1;
         for virtual_line in event.first_line()..=event.last_line() {
             if self.last_line[thread] == virtual_line {
                 continue;

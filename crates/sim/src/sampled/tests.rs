@@ -206,7 +206,7 @@ proptest! {
             placed: &[],
             past: &past,
         };
-        let streams = captured[0].threads.iter().map(|events| Box::new(Slice { events, next: 0 }) as Box<dyn Stream + '_>);
+        let streams = captured[0].threads.iter().map(|events| Box::new(Slice { events, next: 0, code: None }) as Box<dyn Stream + '_>);
         let point = &space::numa(&model, 3)[0];
         let result = simulate_piece(&model, &point.configuration, &running, streams.collect(), &Options::default()).unwrap();
         prop_assert_eq!(result.released, 0);

@@ -4,8 +4,10 @@
 //! leaves a region that represents the repetition, while the others wait. So the counts are exact. Regions of the
 //! program have other identities in the first repetition, which begins with cold caches, than in the second.
 
+use crate::model::Model;
 use crate::timeline::Program;
-use crate::window::{Batch, Event, EventKind, Stream};
+use crate::window::{Batch, Event, EventKind, StepTable, Stream};
+use std::sync::Arc;
 
 /// The region that represents the cold repetition.
 pub(super) const COLD: u64 = 1 << 62;
@@ -101,6 +103,10 @@ impl Stream for Repetitions<'_> {
                 Step::Done => return false,
             }
         }
+    }
+
+    fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {
+        self.stream.steps(model)
     }
 }
 

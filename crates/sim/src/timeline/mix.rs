@@ -4,8 +4,8 @@
 //! two programs share a page. The addresses of a program that runs alone do not change.
 
 use super::program::{Program, Repeated};
-use crate::model::PAGE_BYTES;
-use crate::window::{Batch, EventKind, PageProfile, Stream};
+use crate::model::{Model, PAGE_BYTES};
+use crate::window::{Batch, EventKind, PageProfile, StepTable, Stream};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -129,5 +129,9 @@ impl Stream for Tagged<'_> {
             }
         }
         any
+    }
+
+    fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {
+        self.stream.steps(model)
     }
 }

@@ -1,6 +1,9 @@
 //! A program for a simulated machine: repetitions of its region of interest.
 
-use crate::window::{Batch, Event, EventKind, PageProfile, Stream};
+use crate::model::Model;
+use crate::recorded::ProgramCode;
+use crate::window::{Batch, Event, EventKind, PageProfile, StepTable, Stream};
+use std::sync::Arc;
 
 /// A program's region of interest: its threads and their events. Every repetition does the same.
 pub trait Program: Send + Sync {
@@ -18,6 +21,11 @@ pub trait Program: Send + Sync {
 
     /// The number of parallel regions that end in one repetition; `None` where it is not known.
     fn regions(&self) -> Option<u64>;
+
+    /// What its accesses are known to wait for; `None` where it is no recording.
+    fn code(&self) -> Option<Arc<ProgramCode>> {
+        None
+    }
 
     /// Each page and the thread that touches it first.
     fn page_owners(&self) -> &[(u64, u32)];
@@ -63,5 +71,9 @@ impl Stream for Repeated<'_> {
         batch.events.clear();
         batch.events.push(Event::mark(EventKind::Mark, 0));
         true
+    }
+
+    fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {
+        self.stream.steps(model)
     }
 }

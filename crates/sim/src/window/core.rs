@@ -13,7 +13,11 @@
 //! - A store that missed does not block the reorder buffer. It occupies a line-fill buffer, and dispatch stops while
 //!   none is free. Stores complete in order. So `store_buffer` stores after it, dispatch stops until it has completed.
 //!
-//! A recording has no registers, so it does not say on which other load the address of a load depends. The rule here: a
+//! Where the program's code is known (`steps`), it says how long the instructions between two accesses take, on which
+//! other loads the address of a load depends, and for which loads a branch waits that is predicted wrongly. A load that
+//! depends on others is issued when their values have arrived and the arithmetic from them is done.
+//!
+//! Otherwise one number of cycles per instruction is used, and dependence is guessed by this rule: a
 //! load whose address its stride predicts depends on no load. Any other load takes its address from the nearest load
 //! before it, if that is at most `DEPENDENCE_DISTANCE` instructions away: `address = completion of that load`. By this
 //! rule a pointer chase is a chain. A gather through an index array is not: the load before is the index, which
@@ -98,7 +102,13 @@ impl InFlight {
         self.next = (self.next + 1) % self.completions.len();
     }
 
-    /// When the line arrives; 0 where no prefetch of it is known to be in flight.
+    /// A line that a load requested arrives at `completion`.
+    #[inline]
+    pub(crate) fn note(&mut self, line: u32, completion: Ticks) {
+        self.lines[line as usize % REMEMBERED] = (line, completion);
+    }
+
+    /// When the line arrives; 0 where no request of it is known to be in flight.
     #[inline]
     pub(crate) fn arrival(&self, line: u32) -> Ticks {
         let (there, completion) = self.lines[line as usize % REMEMBERED];

@@ -32,6 +32,7 @@ use super::profile::PageProfile;
 use super::result::WindowResult;
 use super::runner::{Runner, Stop};
 use super::schedule::{Pu, Queue, State, Waiting};
+use super::steps::StepTable;
 use super::stream::{Event, EventKind, Stream};
 use super::system::System;
 use super::thread::{CoreState, Settings, Thread};
@@ -41,6 +42,7 @@ use crate::model::{LINE_BYTES, Model};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Simulates `streams`, one for each thread, under `configuration` on `model`. `profile` is needed for the page
 /// mappings `Locality` and `Balance` and ignored for the others. Errors: the configuration does not fit the model, or
@@ -213,6 +215,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             Pages::new(Mapping::new(model, configuration.pages, profile, &placement.nodes)),
             options.seed,
         );
+        let undecoded = Arc::new(StepTable::undecoded(model));
         let mut pu_of_thread = vec![0; streams.len()];
         for (pu, (_, threads)) in placement.pus.iter().enumerate() {
             for &thread in threads {
@@ -239,7 +242,10 @@ impl<'a, const W: usize> Engine<'a, W> {
             threads: streams
                 .into_iter()
                 .zip(pu_of_thread)
-                .map(|(stream, pu)| Thread::new(stream, pu))
+                .map(|(stream, pu)| {
+                    let steps = stream.steps(model).unwrap_or_else(|| Arc::clone(&undecoded));
+                    Thread::new(stream, pu, steps)
+                })
                 .collect(),
             teams,
             team_of,
@@ -419,7 +425,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             }
             EventKind::Barrier => {
                 let waiting = &mut self.teams[self.team_of[thread]].waiting;
-                let Some(members) = waiting.arrive(event.payload, event.size as usize, thread) else {
+                let Some(members) = waiting.arrive(event.payload, usize::from(event.step), thread) else {
                     self.threads[thread].state = State::Blocked;
                     self.poll(thread);
                     return false;

@@ -9,12 +9,14 @@ mod prefetching;
 use super::cache::{DIRTY, PREFETCH, PREFETCH_SHIFT, WRITABLE};
 use super::core::DEPENDENCE_DISTANCE;
 use super::pages::PAGE_LINES;
+use super::steps::{StepRow, StepTable};
 use super::stream::{Event, EventKind};
 use super::system::System;
 use super::thread::{CoreState, Settings, Thread};
 use super::time::Ticks;
 use super::trainer::Step;
 use crate::model::Prefetcher;
+use std::sync::Arc;
 
 /// Why a turn stopped.
 #[derive(Clone, Copy, Debug)]
@@ -61,13 +63,10 @@ pub(crate) struct Runner<'r, 'a, const W: usize> {
 impl<const W: usize> Runner<'_, '_, W> {
     /// Runs until the clock reaches `limit`, or an event ends the turn.
     pub(crate) fn run(&mut self, limit: Ticks) -> Stop {
-        let pace = if self.core.running > 1 {
-            self.settings.shared_pace
-        } else {
-            self.settings.pace
-        };
+        let shared = self.core.running > 1;
+        let steps = Arc::clone(&self.thread.steps);
         let events = std::mem::take(&mut self.thread.batch.events);
-        let stop = self.run_batch(&events, pace, limit);
+        let stop = self.run_batch(&events, &steps, shared, limit);
         self.thread.batch.events = events;
         if let Some(stop) = stop {
             return stop;
@@ -77,7 +76,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.thread.ahead.chunk = 0;
             self.thread.ahead.coming.clear();
             let events = std::mem::take(&mut self.thread.batch.events);
-            let stop = self.run_batch(&events, pace, limit);
+            let stop = self.run_batch(&events, &steps, shared, limit);
             self.thread.batch.events = events;
             if let Some(stop) = stop {
                 return stop;
@@ -90,7 +89,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     }
 
     /// Runs the rest of a batch; `None` at its end.
-    fn run_batch(&mut self, events: &[Event], pace: Ticks, turn: Ticks) -> Option<Stop> {
+    fn run_batch(&mut self, events: &[Event], steps: &StepTable, shared: bool, turn: Ticks) -> Option<Stop> {
         let mut next = self.thread.next;
         let (mut reads, mut writes, mut quick_hits) = (0, 0, 0);
         // Whether the next access is looked up even if it goes to the same line as the one before.
@@ -106,7 +105,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             }
             if !self.thread.at_event && !look_up {
                 let end = events.len().min(self.thread.ahead.chunk);
-                let hits = self.run_hits(&events[next..end], pace, limit);
+                let hits = self.run_hits(&events[next..end], steps, shared, limit);
                 next += hits.reads + hits.writes;
                 reads += hits.reads as u64;
                 writes += hits.writes as u64;
@@ -128,8 +127,13 @@ impl<const W: usize> Runner<'_, '_, W> {
                 break None;
             };
             look_up = false;
+            // Events that are no accesses have other meanings of `step`, and no instructions of known code.
+            let row = match event.kind {
+                EventKind::Read | EventKind::Write | EventKind::Locked => steps.row(event.step),
+                _ => steps.row(0),
+            };
             if !std::mem::take(&mut self.thread.at_event) {
-                self.thread.pass_instructions(event.instructions, pace);
+                self.thread.pass_instructions(event.instructions, row, shared);
                 if self.thread.clock >= limit {
                     // The instructions before the event may take long, so the others come to their events first.
                     self.thread.at_event = true;
@@ -166,10 +170,10 @@ impl<const W: usize> Runner<'_, '_, W> {
             };
             let mut room = true;
             for line in event.first_line()..=event.last_line() {
-                room &= self.access(line, write, event);
+                room &= self.access(line, write, event, row);
             }
             if event.kind == EventKind::Locked {
-                self.end_locked();
+                self.end_locked(row);
             }
             if !room {
                 break Some(Stop::TooMuchMemory);
@@ -189,7 +193,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     /// An access to the same line as the one before needs no lookup, except the first one after a stall of such an
     /// access.
     #[inline]
-    fn run_hits(&mut self, events: &[Event], pace: Ticks, limit: Ticks) -> Hits {
+    fn run_hits(&mut self, events: &[Event], steps: &StepTable, shared: bool, limit: Ticks) -> Hits {
         let dcu_ip = self.settings.prefetchers[Prefetcher::DcuIp as usize];
         let l1 = self.system.l1(self.index);
         let translations = &mut self.core.translations;
@@ -205,7 +209,11 @@ impl<const W: usize> Runner<'_, '_, W> {
                 && (!write || (thread.last_written && thread.stores + 1 < thread.pending_stores.next_block()))
             {
                 let stalls = thread.pending_loads.next_block();
-                thread.pass_instructions(event.instructions, pace);
+                let row = steps.row(event.step);
+                thread.pass_instructions(event.instructions, row, shared);
+                if !write {
+                    thread.values[usize::from(row.site)] = thread.line_value;
+                }
                 thread.stores += u64::from(write);
                 hits.writes += usize::from(write);
                 hits.reads += usize::from(!write);
@@ -219,7 +227,8 @@ impl<const W: usize> Runner<'_, '_, W> {
             if thread.clock >= limit {
                 break;
             }
-            thread.pass_instructions(event.instructions, pace);
+            let row = steps.row(event.step);
+            thread.pass_instructions(event.instructions, row, shared);
             thread.at_event = true;
             if thread.clock >= limit {
                 break;
@@ -238,7 +247,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             *word |= u32::from(write) * DIRTY;
             thread.last_line = virtual_line;
             thread.last_written = *word & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
-            let step = thread.strides.step(line, event.site);
+            let step = thread.strides.step(line, row.stride);
             if write {
                 hits.writes += 1;
                 thread.stores += 1;
@@ -249,11 +258,13 @@ impl<const W: usize> Runner<'_, '_, W> {
                 continue;
             }
             hits.reads += 1;
-            if !step.regular && event.instructions <= DEPENDENCE_DISTANCE {
-                thread.dependent_hit(self.settings);
+            let arrival = if thread.pending_loads.next_block() == u64::MAX {
+                0
             } else {
-                thread.last_value = thread.clock;
-            }
+                self.core.in_flight.arrival(line)
+            };
+            let guessed = !step.regular && event.instructions <= DEPENDENCE_DISTANCE;
+            thread.hit(row, guessed, arrival, self.settings);
             if dcu_ip && step.stride != 0 {
                 hits.follow = Some((line, step));
                 break;
@@ -275,13 +286,13 @@ impl<const W: usize> Runner<'_, '_, W> {
 
     /// Ends the requests of an atomic instruction. Where others may overtake it, it holds up the reorder buffer like a
     /// load, because its value is read.
-    fn end_locked(&mut self) {
+    fn end_locked(&mut self, row: &StepRow) {
         if self.settings.serial {
             self.drain();
         } else if self.written > self.thread.clock {
             let (buffer, _) = self.core.locked.first_free();
             self.core.locked.take(buffer, self.written);
-            self.thread.last_value = self.written;
+            self.thread.value(row, self.written);
             let blocks = self.thread.instructions + self.settings.reorder_buffer;
             self.thread.pending_loads.add(blocks, self.written);
         }
@@ -298,7 +309,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     /// The part of the access `event` on one line, given by virtual line number. Returns whether there was a line
     /// number for it.
     #[inline]
-    fn access(&mut self, virtual_line: u64, write: bool, event: Event) -> bool {
+    fn access(&mut self, virtual_line: u64, write: bool, event: Event, row: &StepRow) -> bool {
         let page = virtual_line / u64::from(PAGE_LINES);
         let (number, walk) = match self.core.translations.find(page) {
             Some(number) => (number, 0),
@@ -308,8 +319,8 @@ impl<const W: usize> Runner<'_, '_, W> {
             },
         };
         let line = number * PAGE_LINES + virtual_line as u32 % PAGE_LINES;
-        let step = self.thread.strides.step(line, event.site);
-        let dependent = !write && !step.regular && event.instructions <= DEPENDENCE_DISTANCE;
+        let step = self.thread.strides.step(line, row.stride);
+        let guessed = !write && !step.regular && event.instructions <= DEPENDENCE_DISTANCE;
         self.thread.last_line = virtual_line;
         if let Some(word) = self.system.l1(self.index).touch(line)
             && *word & PREFETCH == 0
@@ -324,16 +335,22 @@ impl<const W: usize> Runner<'_, '_, W> {
                 let arrival = self.system.transit.arrival(line);
                 self.thread.stall_until(arrival);
             }
-            if dependent {
-                self.thread.dependent_hit(self.settings);
-            } else if !write {
-                self.thread.last_value = self.thread.clock;
+            if !write {
+                let arrival = self.core.in_flight.arrival(line);
+                self.thread.hit(row, guessed, arrival, self.settings);
             }
             if step.stride != 0 && !write {
                 self.follow(line, step, false);
             }
         } else {
-            let fresh = self.slow_access(line, write, dependent, walk);
+            let ready = if row.decoded && !write {
+                row.address.until(&self.thread.values)
+            } else if guessed {
+                self.thread.last_value
+            } else {
+                0
+            };
+            let fresh = self.slow_access(line, write, row, ready, walk);
             if !write {
                 self.follow(line, step, fresh);
             }
@@ -343,11 +360,11 @@ impl<const W: usize> Runner<'_, '_, W> {
 
     /// An access that is more than a hit of the L1. Returns whether it is the line's first use there.
     #[inline(never)]
-    fn slow_access(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) -> bool {
+    fn slow_access(&mut self, line: u32, write: bool, row: &StepRow, ready: Ticks, walk: Ticks) -> bool {
         if self.system.transit.still_has(self.index, line, self.thread.clock) {
             self.system.counters[self.number].levels[0].hits += 1;
             self.thread.clock += walk;
-            self.thread.last_value = self.thread.clock;
+            self.thread.value(row, self.thread.clock);
             self.thread.last_line = u64::MAX;
             return false;
         }
@@ -355,7 +372,7 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.thread.ahead.brought += 1;
             self.system.counters[self.number].levels[0].misses += 1;
             self.thread.last_written = write;
-            self.miss(line, write, dependent, walk);
+            self.miss(line, write, row, ready, walk);
             return true;
         };
         let flags = *word;
@@ -365,7 +382,7 @@ impl<const W: usize> Runner<'_, '_, W> {
         }
         self.system.counters[self.number].levels[0].hits += 1;
         self.thread.last_written = write || flags & (DIRTY | WRITABLE) == DIRTY | WRITABLE;
-        self.slow_hit(line, flags, write, walk);
+        self.slow_hit(line, flags, write, row, ready, walk);
         flags & PREFETCH != 0
     }
 
@@ -386,7 +403,7 @@ impl<const W: usize> Runner<'_, '_, W> {
     }
 
     /// A hit of the L1 that has to wait: for a prefetch in flight, a page walk, or permission to write.
-    fn slow_hit(&mut self, line: u32, flags: u32, write: bool, walk: Ticks) {
+    fn slow_hit(&mut self, line: u32, flags: u32, write: bool, row: &StepRow, ready: Ticks, walk: Ticks) {
         self.thread.clock += walk;
         let mut completion = self.thread.clock;
         if flags & PREFETCH != 0 {
@@ -399,7 +416,10 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.core.buffers.take(buffer, completion);
             self.store_missed(issue, completion);
         } else if !write {
-            self.thread.last_value = completion;
+            if row.decoded && ready > self.thread.clock {
+                completion = completion.max(ready + self.settings.l1_latency);
+            }
+            self.thread.value(row, completion);
             if completion > self.thread.clock {
                 let blocks = self.thread.instructions + self.settings.reorder_buffer;
                 self.thread.pending_loads.add(blocks, completion);
@@ -418,12 +438,9 @@ impl<const W: usize> Runner<'_, '_, W> {
         arrival
     }
 
-    fn miss(&mut self, line: u32, write: bool, dependent: bool, walk: Ticks) {
+    fn miss(&mut self, line: u32, write: bool, row: &StepRow, ready: Ticks, walk: Ticks) {
         let (buffer, free) = self.core.buffers.first_free();
-        let mut issue = self.thread.clock.max(free);
-        if dependent {
-            issue = issue.max(self.thread.last_value);
-        }
+        let issue = self.thread.clock.max(free).max(ready);
         let access = self.system.miss(self.index, line, write, issue);
         if access.transferred {
             self.transferred = true;
@@ -437,7 +454,10 @@ impl<const W: usize> Runner<'_, '_, W> {
         if write {
             self.store_missed(issue, completion);
         } else {
-            self.thread.last_value = completion;
+            self.thread.value(row, completion);
+            if row.decoded {
+                self.core.in_flight.note(line, completion);
+            }
             let blocks = self.thread.instructions + self.settings.reorder_buffer;
             self.thread.pending_loads.add(blocks, completion);
         }

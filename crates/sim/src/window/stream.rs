@@ -1,7 +1,9 @@
 //! The events of a thread: its accesses, the instructions between them, and what orders it against other threads. The
 //! simulator pulls them in batches from a `Stream`. A recording's reader and generators implement this trait.
 
-use crate::model::LINE_BYTES;
+use super::steps::StepTable;
+use crate::model::{LINE_BYTES, Model};
+use std::sync::Arc;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +18,7 @@ pub enum EventKind {
     Locked,
     /// Only instructions.
     Instructions,
-    /// Arrives at the barrier `payload` of `size` members, and continues when all of them have arrived. The identity
+    /// Arrives at the barrier `payload` of `step` members, and continues when all of them have arrived. The identity
     /// may be used again as soon as the barrier has opened.
     Barrier,
     /// Releases the threads that wait for the token `payload`: a futex wake, a thread's creation, a thread's end.
@@ -46,28 +48,28 @@ pub struct Event {
     pub payload: u64,
     /// Instructions since the event before, including this one.
     pub instructions: u32,
-    /// Bytes of an access, members of a barrier, 0 otherwise.
-    pub size: u16,
+    /// Of an access: its step, a row of its stream's `StepTable`; 0 where it is not known. Of a barrier: its members.
+    pub step: u16,
+    /// Bytes of an access, 0 otherwise.
+    pub size: u8,
     /// The kind.
     pub kind: EventKind,
-    /// Of an access: a hash of the instruction's address, or 0 where it is not known.
-    pub site: u8,
 }
 
 impl Event {
     /// A load, `instructions` after the event before.
-    pub fn read(address: u64, size: u16, instructions: u32) -> Self {
+    pub fn read(address: u64, size: u8, instructions: u32) -> Self {
         Self {
             payload: address,
             instructions,
             size,
             kind: EventKind::Read,
-            site: 0,
+            step: 0,
         }
     }
 
     /// A store, `instructions` after the event before.
-    pub fn write(address: u64, size: u16, instructions: u32) -> Self {
+    pub fn write(address: u64, size: u8, instructions: u32) -> Self {
         Self {
             kind: EventKind::Write,
             ..Self::read(address, size, instructions)
@@ -83,7 +85,7 @@ impl Event {
     }
 
     /// The load of an atomic instruction, `instructions` after the event before.
-    pub fn locked(address: u64, size: u16, instructions: u32) -> Self {
+    pub fn locked(address: u64, size: u8, instructions: u32) -> Self {
         Self {
             kind: EventKind::Locked,
             ..Self::read(address, size, instructions)
@@ -94,7 +96,8 @@ impl Event {
     pub fn barrier(identity: u64, members: u16) -> Self {
         Self {
             kind: EventKind::Barrier,
-            ..Self::read(identity, members, 0)
+            step: members,
+            ..Self::read(identity, 0, 0)
         }
     }
 
@@ -135,6 +138,11 @@ pub struct Batch {
 pub trait Stream {
     /// Clears `batch` and fills it with the next events, usually some thousands. Returns whether there were any.
     fn next_batch(&mut self, batch: &mut Batch) -> bool;
+
+    /// What its steps cost on a model; `None` where its code is not known.
+    fn steps(&self, _model: &Model) -> Option<Arc<StepTable>> {
+        None
+    }
 }
 
 /// A stream whose events are all in memory.

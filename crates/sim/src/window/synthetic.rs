@@ -200,8 +200,8 @@ pub fn vector_loop(reads: Vec<u64>, write: Option<u64>, bytes: u64) -> Box<dyn S
         (offset < bytes).then(|| {
             array += 1;
             match (reads.get(array - 1), write) {
-                (Some(base), _) => Event::read(base + offset, LINE_BYTES as u16, 4),
-                (None, base) => Event::write(base.unwrap_or(0) + offset, LINE_BYTES as u16, 4),
+                (Some(base), _) => Event::read(base + offset, LINE_BYTES as u8, 4),
+                (None, base) => Event::write(base.unwrap_or(0) + offset, LINE_BYTES as u8, 4),
             }
         })
     }))

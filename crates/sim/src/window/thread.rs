@@ -3,19 +3,20 @@
 use super::core::{FillBuffers, InFlight, Pending};
 use super::pages::TranslationBuffer;
 use super::schedule::State;
+use super::steps::{StepRow, StepTable, WHOLE};
 use super::stream::{Batch, Stream};
 use super::system::Coming;
 use super::time::Ticks;
 use super::trainer::{Streamer, Strides};
 use crate::model::Model;
+use std::sync::Arc;
 
 /// Settings that are the same for all turns.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) prefetchers: [bool; 4],
-    /// Time of one instruction, on a core with one running PU, and with more.
+    /// Time of one instruction of unknown code.
     pub(crate) pace: Ticks,
-    pub(crate) shared_pace: Ticks,
     pub(crate) reorder_buffer: u64,
     pub(crate) store_buffer: u64,
     /// Time that an atomic instruction adds to its access.
@@ -79,6 +80,14 @@ pub(crate) struct Thread<'a> {
     pub(crate) last_written: bool,
     /// When the last load's value is available.
     pub(crate) last_value: Ticks,
+    /// What the steps of its program cost.
+    pub(crate) steps: Arc<StepTable>,
+    /// By site: when the last value that it loaded is available.
+    pub(crate) values: Box<[Ticks]>,
+    /// When the value of the last access to `last_line` is available.
+    pub(crate) line_value: Ticks,
+    /// The part of a branch that was predicted wrongly, of `WHOLE`.
+    pub(crate) wrong: u32,
     pub(crate) stalled: Ticks,
     pub(crate) busy: Ticks,
     pub(crate) waited: Ticks,
@@ -101,8 +110,12 @@ pub(crate) struct Ahead {
 }
 
 impl<'a> Thread<'a> {
-    pub(crate) fn new(stream: Box<dyn Stream + 'a>, pu: usize) -> Self {
+    pub(crate) fn new(stream: Box<dyn Stream + 'a>, pu: usize, steps: Arc<StepTable>) -> Self {
         Self {
+            values: vec![0; steps.sites()].into(),
+            steps,
+            line_value: 0,
+            wrong: 0,
             stream,
             batch: Batch::default(),
             next: 0,
@@ -128,15 +141,62 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Executes instructions without accesses.
+    /// Executes the instructions of a step before its access, on a core with one running PU or with more.
     #[inline]
-    pub(crate) fn pass_instructions(&mut self, number: u32, pace: Ticks) {
+    pub(crate) fn pass_instructions(&mut self, number: u32, row: &StepRow, shared: bool) {
         self.instructions += u64::from(number);
-        self.clock += u64::from(number) * pace;
+        self.clock += u64::from(number) * u64::from(row.pace[usize::from(shared)]);
+        if row.mispredicted > 0 {
+            self.branch(row);
+        }
         if self.instructions >= self.pending_loads.next_block() {
             let until = self.pending_loads.advance(self.instructions, self.clock);
             self.stall_until(until);
         }
+    }
+
+    /// A branch waits for loads where it is predicted wrongly.
+    #[inline(never)]
+    fn branch(&mut self, row: &StepRow) {
+        self.wrong += row.mispredicted;
+        if self.wrong >= WHOLE {
+            self.wrong -= WHOLE;
+            let until = row.condition.until(&self.values);
+            self.stall_until(until);
+        }
+    }
+
+    /// A hit of the L1 that loads a value, whose line has arrived at `arrival`.
+    #[inline]
+    pub(crate) fn hit(&mut self, row: &StepRow, guessed: bool, arrival: Ticks, settings: &Settings) {
+        if !row.decoded {
+            if guessed {
+                self.dependent_hit(settings);
+            } else {
+                self.last_value = self.clock;
+            }
+            self.line_value = self.last_value;
+            self.values[usize::from(row.site)] = self.last_value;
+            return;
+        }
+        let ready = row.address.until(&self.values);
+        let mut value = arrival.max(self.clock);
+        if ready > self.clock {
+            value = value.max(ready + settings.l1_latency);
+        }
+        if value > self.clock {
+            let blocks = self.instructions + settings.reorder_buffer;
+            self.pending_loads.add(blocks, value);
+        }
+        self.value(row, value);
+    }
+
+    /// A value that a load brings is available at this time.
+    #[inline]
+    pub(crate) fn value(&mut self, row: &StepRow, value: Ticks) {
+        self.last_value = value;
+        self.line_value = value;
+        self.values[usize::from(row.site)] = value;
     }
 
     #[inline]

@@ -54,14 +54,10 @@ pub(super) fn settings<const W: usize>(
     options: &Options,
     system: &System<W>,
 ) -> Settings {
-    let pace = model.core.base_cpi.value().0;
-    let throughput = model.core.smt_throughput.as_ref();
-    let together = throughput.map_or(1.0, |throughput| model.threads_per_core() as f64 / throughput.value().0);
     let locked = model.core.locked.as_ref();
     Settings {
         prefetchers: working(configuration.prefetchers, model),
-        pace: ticks(pace),
-        shared_pace: ticks(pace * together),
+        pace: ticks(model.core.base_cpi.value().0),
         reorder_buffer: u64::from(model.core.reorder_buffer.value().0),
         store_buffer: u64::from(model.core.store_buffer.value().0),
         locked: ticks(locked.map_or(LOCKED_CYCLES, |locked| locked.value().0)),

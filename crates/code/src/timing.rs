@@ -1,0 +1,292 @@
+//! The cycles of each step, and the loads for which its access waits.
+//!
+//! The sample of a program is executed on a core whose accesses all hit the first cache. A step's cycles are the time
+//! that passes from the retirement of the access before to that of its own, on average: the width and the ports of the
+//! core, chains of results from one iteration to the next, and branches that are predicted wrongly are all in it. What
+//! misses add, a simulation adds.
+
+use crate::core::{Core, Memory, Origins};
+use crate::instruction::{Decoded, Flow};
+use crate::microarchitecture::Microarchitecture;
+use crate::steps::{Step, Steps};
+use std::collections::BTreeMap;
+
+/// The most loads for which an access waits.
+pub(crate) const MOST_DEPENDENCES: usize = 2;
+/// A load counts if the access waits for it in at least this share of its executions.
+const OFTEN: f64 = 0.5;
+/// Wrong predictions that are rarer than this do not make the branch wait for loads.
+const RARE: f64 = 0.002;
+
+/// A load for which something waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dependence {
+    /// The load's site.
+    pub site: u16,
+    /// Cycles of arithmetic from its value.
+    pub cycles: f64,
+}
+
+/// What a step costs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepTiming {
+    /// The site of its access.
+    pub site: u16,
+    /// Cycles per instruction; `None` where its instructions are not known.
+    pub cycles: Option<f64>,
+    /// Cycles per instruction that its operations occupy the core: the least time where another thread uses the rest.
+    pub occupied: f64,
+    /// The loads from which the address of its access is computed.
+    pub address: Vec<Dependence>,
+    /// The share of its executions in which a branch is predicted wrongly.
+    pub mispredicted: f64,
+    /// The loads for which that branch waits.
+    pub condition: Vec<Dependence>,
+}
+
+/// What all steps of a program cost on one core.
+pub struct Timing {
+    /// By the number of the step.
+    pub steps: Vec<StepTiming>,
+    /// The number of sites.
+    pub sites: usize,
+}
+
+/// What the sample shows of one step.
+#[derive(Default)]
+struct Seen {
+    times: u64,
+    /// Executions whose time is known.
+    timed: u64,
+    cycles: f64,
+    address: Waits,
+    mispredicted: u64,
+    condition: Waits,
+}
+
+/// By site: how often, and the sum of the cycles since.
+#[derive(Default)]
+struct Waits(BTreeMap<u16, (u64, f64)>);
+
+impl Waits {
+    fn add(&mut self, origins: &Origins) {
+        for origin in origins.iter() {
+            let (times, cycles) = self.0.entry(origin.site).or_default();
+            *times += 1;
+            *cycles += origin.cycles;
+        }
+    }
+
+    /// Those of most of `times` executions.
+    fn often(&self, times: u64) -> Vec<Dependence> {
+        let mut all: Vec<(u64, Dependence)> = self
+            .0
+            .iter()
+            .filter(|(_, (seen, _))| *seen as f64 >= OFTEN * times as f64)
+            .map(|(&site, &(seen, cycles))| {
+                let cycles = cycles / seen as f64;
+                (seen, Dependence { site, cycles })
+            })
+            .collect();
+        all.sort_by_key(|&(seen, _)| std::cmp::Reverse(seen));
+        all.truncate(MOST_DEPENDENCES);
+        all.into_iter().map(|(_, dependence)| dependence).collect()
+    }
+}
+
+impl Timing {
+    /// Executes the sample of `steps` on `machine`, whose first cache has this latency in cycles.
+    pub fn new(steps: &Steps, machine: &Microarchitecture, load_latency: f64, reorder_buffer: usize) -> Self {
+        let mut core = Core::new(machine, load_latency, reorder_buffer);
+        let mut seen: Vec<Seen> = steps.all.iter().map(|_| Seen::default()).collect();
+        let mut before = 0.0;
+        let mut known_before = false;
+        for sampled in &steps.sample {
+            let step = &steps.all[usize::from(sampled.step)];
+            let found = &mut seen[usize::from(sampled.step)];
+            found.times += 1;
+            let Some(way) = &step.way else {
+                known_before = false;
+                continue;
+            };
+            execute(steps, step, way, sampled.address, &mut core, found);
+            if known_before && !sampled.first {
+                found.timed += 1;
+                found.cycles += core.time() - before;
+            }
+            before = core.time();
+            known_before = true;
+        }
+        let timings = steps.all.iter().zip(&seen);
+        Self {
+            steps: timings.map(|(step, seen)| timing(steps, step, seen, machine)).collect(),
+            sites: steps.sites(),
+        }
+    }
+}
+
+/// Executes the instructions of a step.
+fn execute(steps: &Steps, step: &Step, way: &[u32], address: u64, core: &mut Core<'_>, seen: &mut Seen) {
+    if way.is_empty() {
+        if step.write {
+            core.also_stores(address);
+        }
+        return;
+    }
+    let instruction = |index: u32| &steps.code.instructions[index as usize];
+    let mut mispredicted = None;
+    for (place, &index) in way.iter().enumerate() {
+        let decoded = instruction(index);
+        let memory = (place + 1 == way.len()).then_some(Memory {
+            site: step.site,
+            address,
+        });
+        let next = way.get(place + 1).map(|&next| instruction(next));
+        let executed = core.execute(decoded, taken(decoded, next), memory);
+        mispredicted = executed.mispredicted.or(mispredicted);
+        if memory.is_some() {
+            seen.address.add(&executed.address);
+        }
+    }
+    if let Some(origins) = mispredicted {
+        seen.mispredicted += 1;
+        seen.condition.add(&origins);
+    }
+}
+
+/// Where a conditional branch goes.
+fn taken(branch: &Decoded, next: Option<&Decoded>) -> Option<bool> {
+    match (branch.flow, next) {
+        (Flow::Condition(target), Some(next)) => Some(next.address == target),
+        _ => None,
+    }
+}
+
+fn timing(steps: &Steps, step: &Step, seen: &Seen, machine: &Microarchitecture) -> StepTiming {
+    let mispredicted = seen.mispredicted as f64 / seen.times.max(1) as f64;
+    let instructions = f64::from(step.instructions.max(1));
+    let occupied = step.way.as_deref().map_or(0.0, |way| occupied(steps, way, machine));
+    let executed = step.way.as_ref().map_or(0.0, |way| way.len() as f64);
+    // A long way was executed in part.
+    let whole = if executed > 0.0 { instructions / executed } else { 1.0 };
+    StepTiming {
+        site: step.site,
+        cycles: (seen.timed > 0).then(|| whole * seen.cycles / seen.timed as f64 / instructions),
+        occupied: whole * occupied / instructions,
+        address: if step.write {
+            vec![]
+        } else {
+            seen.address.often(seen.times)
+        },
+        mispredicted,
+        condition: if mispredicted < RARE {
+            vec![]
+        } else {
+            seen.condition.often(seen.mispredicted)
+        },
+    }
+}
+
+/// The cycles that instructions occupy the width or a port of the core, each operation spread over its ports.
+fn occupied(steps: &Steps, way: &[u32], machine: &Microarchitecture) -> f64 {
+    let mut ports = vec![0.0; machine.ports];
+    let mut operations = 0.0;
+    let mut take = |set: u32, busy: f64| {
+        for (place, port) in ports.iter_mut().enumerate() {
+            if set >> place & 1 == 1 {
+                *port += busy / f64::from(set.count_ones());
+            }
+        }
+    };
+    for &index in way {
+        let decoded = &steps.code.instructions[index as usize];
+        let row = machine.row(decoded.class);
+        operations += row.operations;
+        take(row.ports, row.busy);
+        take(if decoded.loads { machine.load_ports } else { 0 }, 1.0);
+        take(if decoded.stores { machine.store_ports } else { 0 }, 1.0);
+    }
+    ports.into_iter().fold(operations / machine.pipeline.width, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Code, Cursor, Learner};
+
+    /// Timing of a loop on Skylake; `accesses` are the instruction, whether it stores, and the instructions before.
+    fn timing(bytes: &[u8], accesses: &[(u64, bool, u32)], address: impl Fn(u64) -> u64) -> Timing {
+        let mut learner = Learner::new(Code::new([(0x1000, bytes)]));
+        let mut cursor = Cursor::default();
+        for time in 0..5000 {
+            for &(pc, write, instructions) in accesses {
+                learner.access(&mut cursor, pc, write, instructions, address(time));
+            }
+        }
+        let machine = Microarchitecture::builtin("skylake_sp").unwrap();
+        Timing::new(&learner.finish(), &machine, 4.0, 224)
+    }
+
+    /// The last step is in the steady state.
+    fn last(timing: &Timing) -> &StepTiming {
+        timing.steps.last().unwrap()
+    }
+
+    #[test]
+    fn a_pointer_chase_waits_for_itself() {
+        // 1000: mov rax, [rax]; 1003: jmp 1000
+        let found = timing(&[0x48, 0x8b, 0x00, 0xeb, 0xfb], &[(0x1000, false, 2)], |time| {
+            0x9000 + 4096 * time
+        });
+        let step = last(&found);
+        assert_eq!(step.address, [Dependence { site: 0, cycles: 0.0 }]);
+        assert!((step.cycles.unwrap() - 2.0).abs() < 0.1, "{step:?}");
+    }
+
+    #[test]
+    fn each_load_of_a_chain_waits_for_the_one_before() {
+        // 1000: mov rax, [rax]; 1003: mov rax, [rax + 8]; 1007: dec rdx; 100a: jne 1000
+        let bytes = [0x48, 0x8b, 0x00, 0x48, 0x8b, 0x40, 0x08, 0x48, 0xff, 0xca, 0x75, 0xf4];
+        let found = timing(&bytes, &[(0x1000, false, 3), (0x1003, false, 1)], |time| {
+            0x9000 + 4096 * time
+        });
+        let second = found.steps.iter().find(|step| step.site == 1).unwrap();
+        assert_eq!(second.address, [Dependence { site: 0, cycles: 0.0 }]);
+        assert_eq!(last(&found).address, [Dependence { site: 1, cycles: 0.0 }]);
+        assert!((second.cycles.unwrap() - 4.0).abs() < 0.2, "{second:?}");
+        assert!(
+            (last(&found).cycles.unwrap() - 4.0 / 3.0).abs() < 0.1,
+            "{:?}",
+            last(&found)
+        );
+    }
+
+    #[test]
+    fn a_gather_waits_for_its_index_and_the_index_for_nothing() {
+        // 1000: mov rax, [rsi + rdx * 8]; 1004: addsd xmm0, [rdi + rax * 8]; 1009: inc rdx; 100c: jmp 1000
+        let bytes = [
+            0x48, 0x8b, 0x04, 0xd6, 0xf2, 0x0f, 0x58, 0x04, 0xc7, 0x48, 0xff, 0xc2, 0xeb, 0xf2,
+        ];
+        let found = timing(&bytes, &[(0x1000, false, 3), (0x1004, false, 1)], |time| {
+            0x9000 + 8 * time
+        });
+        let gather = found.steps.iter().find(|step| step.site == 1).unwrap();
+        assert_eq!(gather.address, [Dependence { site: 0, cycles: 0.0 }]);
+        assert_eq!(last(&found).address, []);
+        // The additions are a chain of four cycles each.
+        let all: f64 = found.steps[1..].iter().map(|step| step.cycles.unwrap()).sum();
+        assert!(
+            (gather.cycles.unwrap() + 3.0 * last(&found).cycles.unwrap() - 4.0).abs() < 0.2,
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn a_generator_of_random_numbers_waits_for_no_load() {
+        // 1000: imul rax, rax, 3; 1004: mov rcx, [rdi + rax]; 1008: jmp 1000
+        let bytes = [0x48, 0x6b, 0xc0, 0x03, 0x48, 0x8b, 0x0c, 0x07, 0xeb, 0xf6];
+        let found = timing(&bytes, &[(0x1004, false, 3)], |time| 0x9000 + 4096 * time);
+        assert_eq!(last(&found).address, []);
+        assert!((last(&found).cycles.unwrap() - 1.0).abs() < 0.05);
+    }
+}
