@@ -13,7 +13,8 @@ HEAD = """\
 
 `make applications` installs these programs from Debian's and Python's package registries, makes their inputs from a
 seed, records parts of their runs, and writes the data sets in `data/`.
-[The guide](../docs/guide/applications.md) says how, and how to add one. `python -m pinfold.applications catalogue` makes this page.
+[The guide](../docs/guide/applications.md) says how, and how to add one.
+`python -m pinfold.applications catalogue` makes this page.
 
 A third of the applications is for judging only. The name decides (`python/pinfold/split.py`).
 """
