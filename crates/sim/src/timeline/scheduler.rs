@@ -158,14 +158,15 @@ impl Scheduler {
     }
 
     /// The node for one more task, which is created on node `here` (`find_idlest_group` in kernel/sched/fair.c); `None`
-    /// if nodes do not matter.
+    /// for the one with the fewest tasks. Among equal nodes the kernel prefers `here`, by counts that lag behind where
+    /// several programs create tasks; in the emulated machine that looks like chance, so chance decides here.
     fn node_for_one_more(&self, loads: &[Load], here: Option<usize>) -> Option<usize> {
         let here = here.filter(|_| self.nodes.number > 1)?;
         let idlest = loads.iter().map(|load| load.idle).max()?;
         let local = loads[here];
         let difference = idlest.abs_diff(local.idle);
         let stays = local.idle > 0 && self.nodes.imbalance(difference, local.tasks + 1) == 0;
-        (stays || (difference == 0 && idlest > 0)).then_some(here)
+        stays.then_some(here)
     }
 
     /// By node: what runs there.
