@@ -21,6 +21,9 @@ use crate::microarchitecture::Microarchitecture;
 const REMEMBERED: usize = 4;
 /// Words whose last store is remembered.
 const STORES: usize = 1024;
+/// Bytes that a string instruction with a repeat prefix moves in a cycle, at most (Intel 64 and IA-32 Architectures
+/// Optimization Reference Manual, enhanced REP MOVSB and STOSB; taken for all cores, some of which are slower).
+const REPEATED_BYTES: f64 = 32.0;
 /// Counters of each table of the branch predictor.
 const COUNTERS: usize = 1 << 14;
 
@@ -134,6 +137,8 @@ pub(crate) struct Core<'m> {
     /// The result of the last instruction that accessed memory.
     result: Value,
     fuses: Option<Class>,
+    /// The instruction that was executed last.
+    address: u64,
     predictor: Predictor,
 }
 
@@ -151,6 +156,7 @@ impl<'m> Core<'m> {
             place: 0,
             result: Value::default(),
             fuses: None,
+            address: 0,
             predictor: Predictor::new(),
         }
     }
@@ -160,10 +166,30 @@ impl<'m> Core<'m> {
         self.retired
     }
 
+    /// Executes a further turn of an instruction with a repeat prefix. Microcode knows the addresses before, and moves
+    /// up to `REPEATED_BYTES` a cycle.
+    fn execute_again(&mut self, instruction: &Decoded, memory: Option<Memory>) -> Executed {
+        let share = f64::from(instruction.bits.clamp(8, 64)) / 8.0 / REPEATED_BYTES;
+        let dispatched = self.dispatch(self.machine.pipeline.width * share, instruction.class);
+        self.result = Value {
+            ready: dispatched,
+            origins: Origins::default(),
+        };
+        if let Some(memory) = memory.filter(|_| instruction.stores) {
+            self.store(memory.address, self.result);
+        }
+        self.retire(dispatched);
+        Executed::default()
+    }
+
     /// Executes the next instruction. `taken` says where a conditional branch goes, `memory` what it accesses.
     pub(crate) fn execute(&mut self, instruction: &Decoded, taken: Option<bool>, memory: Option<Memory>) -> Executed {
         let row = *self.machine.row(instruction.class);
         self.place += 1;
+        let before = std::mem::replace(&mut self.address, instruction.address);
+        if instruction.repeats && before == instruction.address {
+            return self.execute_again(instruction, memory);
+        }
         let fused = self.fused(instruction);
         let dispatched = self.dispatch(if fused { 0.0 } else { row.operations }, instruction.class);
         let busy = row.busy
@@ -331,31 +357,38 @@ fn bits(mut set: Registers) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Predicts branches by counters that are chosen by the branch and by the branches before it: the idea of Seznec's
-/// TAGE (JILP 8, 2006), with three lengths of history and without tags.
+/// Predicts branches by counters that are chosen by the branch and by the branches before it: the idea of TAGE (Seznec
+/// and Michaud, "A case for (partially) tagged geometric history length branch prediction", JILP 8, 2006), without tags.
 struct Predictor {
-    history: u64,
+    /// The last outcomes, as a ring.
+    outcomes: Vec<bool>,
+    next: usize,
+    /// A hash of the last outcomes, for each length of history.
+    hashes: [u64; HISTORIES.len()],
     tables: [Vec<i8>; HISTORIES.len()],
 }
 
-/// Lengths of history, in branches.
-const HISTORIES: [u32; 3] = [0, 8, 24];
+/// Lengths of history, in branches: none, and the geometric series from 5 to 130 of Seznec and Michaud (section 5.1).
+const HISTORIES: [usize; 6] = [0, 5, 11, 26, 58, 130];
+/// The multiplier of the hashes: an odd number with no structure (Knuth's golden ratio).
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A counter at its limit is certain.
 const CERTAIN: i8 = 3;
 
 impl Predictor {
     fn new() -> Self {
         Self {
-            history: 0,
+            outcomes: vec![false; HISTORIES[HISTORIES.len() - 1]],
+            next: 0,
+            hashes: [0; HISTORIES.len()],
             tables: std::array::from_fn(|_| vec![0; COUNTERS]),
         }
     }
 
     /// Whether it predicts this outcome, of which it then learns.
     fn predicts(&mut self, address: u64, taken: bool) -> bool {
-        let places = HISTORIES.map(|length| {
-            let history = self.history & ((1u64 << length) - 1);
-            let hash = (address ^ history.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let places = self.hashes.map(|history| {
+            let hash = (address ^ history.wrapping_mul(MULTIPLIER)).wrapping_mul(0xff51_afd7_ed55_8ccd);
             usize::try_from(hash >> 50).unwrap_or(0) % COUNTERS
         });
         let counters: [i8; HISTORIES.len()] = std::array::from_fn(|table| self.tables[table][places[table]]);
@@ -370,8 +403,26 @@ impl Predictor {
             let counter = &mut table[place];
             *counter = (*counter + if taken { 1 } else { -1 }).clamp(-CERTAIN - 1, CERTAIN);
         }
-        self.history = self.history << 1 | u64::from(taken);
+        self.remember(taken);
         right
+    }
+
+    /// Adds an outcome to all histories, and removes the one that is too old for each.
+    fn remember(&mut self, taken: bool) {
+        let size = self.outcomes.len();
+        for (hash, &length) in self.hashes.iter_mut().zip(&HISTORIES) {
+            if length > 0 {
+                let oldest = self.outcomes[(self.next + size - length) % size];
+                let weight = MULTIPLIER.wrapping_pow(u32::try_from(length).unwrap_or(0));
+                let left = u64::from(oldest).wrapping_mul(weight);
+                *hash = hash
+                    .wrapping_mul(MULTIPLIER)
+                    .wrapping_add(u64::from(taken))
+                    .wrapping_sub(left);
+            }
+        }
+        self.outcomes[self.next] = taken;
+        self.next = (self.next + 1) % size;
     }
 }
 
@@ -440,6 +491,12 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_string_instruction_is_no_chain() {
+        near(cycles(&[0xf3, 0x48, 0xa5], 0x1000, 8), 0.25); // rep movsq: 8 of 32 bytes
+        assert!(cycles(&[0x48, 0xa5], 0x1000, 8) > 1.0); // movsq
+    }
+
+    #[test]
     fn origins_are_loads_and_the_arithmetic_since() {
         let machine = machine();
         // mov rax, [rdi]; imul rax, rax; mov rcx, [rbx + rax]
@@ -477,5 +534,18 @@ mod tests {
         let row = |rows: &mut Predictor| (0..17).filter(|&turn| !rows.predicts(0x30, turn < 16)).count();
         (0..20).for_each(|_| _ = row(&mut rows));
         assert_eq!(row(&mut rows), 0);
+        // Rows of several lengths that come again in turn.
+        let mut turns = Predictor::new();
+        let all = |turns: &mut Predictor| -> usize {
+            let row = |turns: &mut Predictor, length| {
+                (0..length).filter(|&at| !turns.predicts(0x40, at + 1 < length)).count()
+            };
+            [4, 28, 12, 20, 8, 24, 15, 17]
+                .map(|length| row(turns, length))
+                .iter()
+                .sum()
+        };
+        (0..20).for_each(|_| _ = all(&mut turns));
+        assert_eq!(all(&mut turns), 0);
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Decoded {
     pub(crate) writes: Registers,
     pub(crate) loads: bool,
     pub(crate) stores: bool,
-    /// The bits of its widest register.
+    /// The bits of its widest register; of one that repeats, of its memory.
     pub(crate) bits: u16,
     /// Whether it and a conditional branch after it may be one operation.
     pub(crate) fuses: bool,
@@ -115,6 +115,10 @@ impl Reader {
                 }
             }
         }
+        let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+        if repeats {
+            bits = u16::try_from(instruction.memory_size().size() * 8).unwrap_or(bits);
+        }
         if instruction.rflags_read() != 0 {
             all_reads |= 1 << FLAGS;
         }
@@ -145,7 +149,7 @@ impl Reader {
                     | Mnemonic::Inc
                     | Mnemonic::Dec
             ),
-            repeats: instruction.has_rep_prefix() || instruction.has_repne_prefix(),
+            repeats,
         }
     }
 }

@@ -7,8 +7,9 @@
 //! 1. From the second instruction, go back instruction by instruction, over all that may come before.
 //! 2. Stop when the length is reached: the instruction before the way must be the first one.
 //!
-//! Known limits: two ways of one length (`if` and `else` of equal length) cannot be told apart. Of several ways the one with
-//! the shortest jumps counts, which stays in inner loops. After a `ret` or a jump to a computed address, the way may begin at any block of this length.
+//! Known limits: two ways of one length (`if` and `else` of equal length) cannot be told apart. Of several ways the one
+//! that stays in the innermost loop counts, and then the one with the shortest jumps. After a `ret` or a jump to a
+//! computed address, the way may begin at any block of this length.
 
 use crate::instruction::{Decoded, Flow, Reader};
 use std::collections::HashMap;
@@ -86,10 +87,13 @@ impl Code {
                 }
             }
         }
-        // The nearest first: it is the innermost loop, or no jump.
+        // A jump back first, of which the nearest: a long way stays in the innermost loop. Then the nearest.
         for (index, before) in self.before.iter_mut().enumerate() {
             let address = self.instructions[index].address;
-            before.sort_by_key(|&before| self.instructions[before as usize].address.abs_diff(address));
+            before.sort_by_key(|&before| {
+                let from = self.instructions[before as usize].address;
+                (from < address, from.abs_diff(address))
+            });
         }
     }
 
@@ -200,6 +204,19 @@ mod tests {
         let code = Code::new([(0x1000, BRANCH), (0x2000, &[0x48, 0x01, 0xd8, 0x48, 0x8b, 0x08])]);
         assert_eq!(way(&code, 0x1011, 0x2003, 2), Some(vec![0x2000, 0x2003]));
         assert_eq!(way(&code, 0x1011, 0x2003, 1), None);
+    }
+
+    #[test]
+    fn a_long_way_stays_in_the_innermost_loop() {
+        // 4000: mov rax, [rdi]; 4003: mov ecx, ebx; 4005: dec rcx; 4008: jne 4005; 400a: dec rdx; 400d: jne 4003;
+        // 400f: mov [rdi], rax
+        let bytes = [
+            0x48, 0x8b, 0x07, 0x89, 0xd9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0x48, 0xff, 0xca, 0x75, 0xf4, 0x48, 0x89, 0x07,
+        ];
+        let code = Code::new([(0x4000, &bytes[..])]);
+        let long = way(&code, 0x4000, 0x400f, 1_000_000).unwrap();
+        let inner = long.iter().filter(|&&address| address == 0x4005).count();
+        assert!(inner > 500, "{inner}");
     }
 
     #[test]
