@@ -16,6 +16,7 @@
 use crate::class::Class;
 use crate::instruction::{Decoded, Flow, REGISTERS, Registers};
 use crate::microarchitecture::Microarchitecture;
+use crate::predictor::Predictor;
 
 /// The loads that a value remembers.
 const REMEMBERED: usize = 4;
@@ -24,8 +25,6 @@ const STORES: usize = 1024;
 /// Bytes that a string instruction with a repeat prefix moves in a cycle, at most (Intel 64 and IA-32 Architectures
 /// Optimization Reference Manual, enhanced REP MOVSB and STOSB; taken for all cores, some of which are slower).
 const REPEATED_BYTES: f64 = 32.0;
-/// Counters of each table of the branch predictor.
-const COUNTERS: usize = 1 << 14;
 
 /// A load from which a value was computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -357,75 +356,6 @@ fn bits(mut set: Registers) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Predicts branches by counters that are chosen by the branch and by the branches before it: the idea of TAGE (Seznec
-/// and Michaud, "A case for (partially) tagged geometric history length branch prediction", JILP 8, 2006), without tags.
-struct Predictor {
-    /// The last outcomes, as a ring.
-    outcomes: Vec<bool>,
-    next: usize,
-    /// A hash of the last outcomes, for each length of history.
-    hashes: [u64; HISTORIES.len()],
-    tables: [Vec<i8>; HISTORIES.len()],
-}
-
-/// Lengths of history, in branches: none, and the geometric series from 5 to 130 of Seznec and Michaud (section 5.1).
-const HISTORIES: [usize; 6] = [0, 5, 11, 26, 58, 130];
-/// The multiplier of the hashes: an odd number with no structure (Knuth's golden ratio).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// A counter at its limit is certain.
-const CERTAIN: i8 = 3;
-
-impl Predictor {
-    fn new() -> Self {
-        Self {
-            outcomes: vec![false; HISTORIES[HISTORIES.len() - 1]],
-            next: 0,
-            hashes: [0; HISTORIES.len()],
-            tables: std::array::from_fn(|_| vec![0; COUNTERS]),
-        }
-    }
-
-    /// Whether it predicts this outcome, of which it then learns.
-    fn predicts(&mut self, address: u64, taken: bool) -> bool {
-        let places = self.hashes.map(|history| {
-            let hash = (address ^ history.wrapping_mul(MULTIPLIER)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-            usize::try_from(hash >> 50).unwrap_or(0) % COUNTERS
-        });
-        let counters: [i8; HISTORIES.len()] = std::array::from_fn(|table| self.tables[table][places[table]]);
-        // The longest history whose counter is certain; else the shortest one.
-        let chosen = counters
-            .iter()
-            .rev()
-            .find(|counter| counter.abs() >= CERTAIN)
-            .unwrap_or(&counters[0]);
-        let right = (*chosen >= 0) == taken;
-        for (table, place) in self.tables.iter_mut().zip(places) {
-            let counter = &mut table[place];
-            *counter = (*counter + if taken { 1 } else { -1 }).clamp(-CERTAIN - 1, CERTAIN);
-        }
-        self.remember(taken);
-        right
-    }
-
-    /// Adds an outcome to all histories, and removes the one that is too old for each.
-    fn remember(&mut self, taken: bool) {
-        let size = self.outcomes.len();
-        for (hash, &length) in self.hashes.iter_mut().zip(&HISTORIES) {
-            if length > 0 {
-                let oldest = self.outcomes[(self.next + size - length) % size];
-                let weight = MULTIPLIER.wrapping_pow(u32::try_from(length).unwrap_or(0));
-                let left = u64::from(oldest).wrapping_mul(weight);
-                *hash = hash
-                    .wrapping_mul(MULTIPLIER)
-                    .wrapping_add(u64::from(taken))
-                    .wrapping_sub(left);
-            }
-        }
-        self.outcomes[self.next] = taken;
-        self.next = (self.next + 1) % size;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -513,39 +443,5 @@ mod tests {
             .map(|origin| (origin.site, origin.cycles))
             .collect();
         assert_eq!(origins, [(7, 3.0)]);
-    }
-
-    #[test]
-    fn a_pattern_of_branches_is_learned_and_chance_is_not() {
-        let mut predictor = Predictor::new();
-        let mut wrong = [0, 0];
-        let mut chance = 1u64;
-        for time in 0..4000u64 {
-            chance = chance
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            wrong[0] += u64::from(!predictor.predicts(0x10, time % 5 == 0) && time > 2000);
-            if time % 8 == 0 {
-                wrong[1] += u64::from(!predictor.predicts(0x20, chance >> 63 == 1) && time > 2000);
-            }
-        }
-        assert!(wrong[0] < 400 && wrong[1] > 60, "{wrong:?}");
-        let mut rows = Predictor::new();
-        let row = |rows: &mut Predictor| (0..17).filter(|&turn| !rows.predicts(0x30, turn < 16)).count();
-        (0..20).for_each(|_| _ = row(&mut rows));
-        assert_eq!(row(&mut rows), 0);
-        // Rows of several lengths that come again in turn.
-        let mut turns = Predictor::new();
-        let all = |turns: &mut Predictor| -> usize {
-            let row = |turns: &mut Predictor, length| {
-                (0..length).filter(|&at| !turns.predicts(0x40, at + 1 < length)).count()
-            };
-            [4, 28, 12, 20, 8, 24, 15, 17]
-                .map(|length| row(turns, length))
-                .iter()
-                .sum()
-        };
-        (0..20).for_each(|_| _ = all(&mut turns));
-        assert_eq!(all(&mut turns), 0);
     }
 }

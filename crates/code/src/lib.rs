@@ -15,6 +15,7 @@ mod class;
 mod core;
 mod instruction;
 mod microarchitecture;
+mod predictor;
 mod program;
 mod steps;
 mod timing;
