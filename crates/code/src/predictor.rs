@@ -89,9 +89,9 @@ impl Predictor {
 
     /// After a wrong prediction the next longer history that has room gets an entry.
     fn remember_for_longer(&mut self, provider: usize, places: &[(usize, u16); HISTORIES.len()], taken: bool) {
-        for table in provider + 1..HISTORIES.len() {
-            let (place, tag) = places[table];
-            let entry = &mut self.tables[table][place];
+        let longer = self.tables.iter_mut().zip(places).skip(provider + 1);
+        for (table, &(place, tag)) in longer {
+            let entry = &mut table[place];
             if entry.useful == 0 {
                 let counter = if taken { 0 } else { -1 };
                 *entry = Entry {
