@@ -246,7 +246,8 @@ fn the_memory_of_gpus_is_shown_where_hwloc_is_told_to_keep_it() {
 
 #[test]
 fn a_description_at_which_hwloc_crashes_is_an_error_with_the_remedy() {
-    // An attribute's name is misspelt, and the file is cut off: hwloc 2.9 ends with signal 11.
+    // An attribute's name is misspelt, and the file is cut off: hwloc 2.9 ends with signal 11, or with an error where
+    // its plugins are installed, which read XML by libxml2.
     let text = r#"<topology version="3.0">
   <object type="Machine" os_index="0" cpuset="0x000000ff" compeete_cpuset="0x000000ff" allowed_cpuset="0x000000ff"
     nodeset="0x00000001" complete_nodeset="0x00000001" allowed_nodeset="0x00000001">
@@ -256,7 +257,8 @@ fn a_description_at_which_hwloc_crashes_is_an_error_with_the_remedy() {
     std::fs::write(file.path(), text).unwrap();
     let machine = format!("xml:{}", file.path().display());
     let error = refused(topo(&["--machine", &machine]));
-    assert!(error.contains(&machine) && error.contains("lstopo"), "{error}");
+    let named = error.contains(&file.path().display().to_string());
+    assert!(named && error.contains("lstopo"), "{error}");
 }
 
 #[test]
