@@ -1,0 +1,44 @@
+"""Native runs that count in the comparison of a machine with its model."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pinfold.evaluation import host
+from pinfold.evaluation.host import TRIES, stolen, undisturbed
+
+
+@pytest.fixture
+def steal(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[int]], None]:
+    """Return a function that sets the ticks which are stolen during each of the next runs."""
+
+    def set_steal(taken: list[int]) -> None:
+        def ticks() -> Iterator[int]:
+            total = 100
+            for number in taken:
+                yield total
+                total += number
+                yield total
+
+        readings = ticks()
+        monkeypatch.setattr(host, "stolen", lambda: next(readings))
+
+    return set_steal
+
+
+def test_a_run_with_stolen_time_is_repeated(steal: Callable[[list[int]], None]) -> None:
+    steal([3, 1, 0, 0])
+    times = iter([9.0, 8.0, 5.0, 4.0])
+    assert undisturbed(lambda: next(times)) == (5.0, True)
+
+
+def test_if_all_are_disturbed_the_least_disturbed_counts_and_is_marked(steal: Callable[[list[int]], None]) -> None:
+    steal([3, 1, 2, 4, 5])
+    times = iter([9.0, 8.0, 5.0, 4.0, 3.0])
+    assert TRIES == 5
+    assert undisturbed(lambda: next(times)) == (8.0, False)
+
+
+def test_the_stolen_time_is_that_of_the_kernel() -> None:
+    before = stolen()
+    assert 0 <= before <= stolen()
