@@ -39,8 +39,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     from: Option<u64>,
 
-    /// Record this many instructions. After them the program runs on without instrumentation, unless --every or --stop
-    /// is given.
+    /// Record this many instructions. After them a program with one thread runs on without instrumentation, unless
+    /// --every is given. One with several threads keeps it and stays slow, because QEMU cannot remove it safely then:
+    /// --stop ends such a program instead
     #[arg(long = "for", value_name = "INSTRUCTIONS", value_parser = count, conflicts_with = "region")]
     length: Option<u64>,
 

@@ -122,6 +122,11 @@ pub(crate) fn next_thread() -> u32 {
     THREADS.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The number of threads that the program has had.
+pub(crate) fn threads() -> u32 {
+    THREADS.load(Ordering::Relaxed)
+}
+
 /// Stops recording in this process.
 pub(crate) fn stop() {
     STOPPED.store(true, Ordering::Relaxed);
