@@ -7,7 +7,8 @@
 //!   begins;
 //! - other memory by its length, and areas of equal length in the order in which they were mapped. The kernel maps from
 //!   the highest address down (mm/mmap.c, `arch_get_unmapped_area_topdown`) and merges neighbours. So an area of the
-//!   running program may be several that were mapped one after the other, the first of them on top.
+//!   running program may be several that were mapped one after the other, the first of them on top. Some mapped between
+//!   may have found room elsewhere: then the only selection of areas with that length counts.
 //!
 //! Memory without a counterpart is counted with the reason. Threads are matched by rank, in the order of their
 //! creation.
@@ -333,23 +334,22 @@ impl Matching {
     /// Matches each area of `pool`, the longest first, with the first run of mappings of the same length.
     fn by_length(&mut self, mapped: &[&RecordedArea], mut pool: Vec<(u64, u64)>) {
         pool.sort_unstable_by_key(|&(start, end)| (Reverse(end - start), Reverse(start)));
-        let mut taken = vec![false; mapped.len()];
-        for (start, end) in pool {
-            let lengths: Vec<Option<u64>> = mapped
-                .iter()
-                .zip(&taken)
-                .map(|(area, taken)| (!taken).then_some(area.area.length()))
-                .collect();
-            let Some(run) = run_of(&lengths, end - start) else {
-                continue;
-            };
-            let mut top = end;
-            for place in run {
-                taken[place] = true;
-                let area = &mapped[place].area;
-                top -= area.length();
-                self.put(area.start, area.end, top);
-            }
+        let mut lengths: Vec<Option<u64>> = mapped.iter().map(|area| Some(area.area.length())).collect();
+        let run = |lengths: &[Option<u64>], sum| Some(run_of(lengths, sum)?.collect::<Vec<_>>());
+        for find in [run, only_selection_of] {
+            pool.retain(|&(start, end)| {
+                let Some(found) = find(&lengths, end - start) else {
+                    return true;
+                };
+                let mut top = end;
+                for place in found {
+                    lengths[place] = None;
+                    let area = &mapped[place].area;
+                    top -= area.length();
+                    self.put(area.start, area.end, top);
+                }
+                false
+            });
         }
     }
 
@@ -430,6 +430,23 @@ fn run_of(lengths: &[Option<u64>], sum: u64) -> Option<std::ops::RangeInclusive<
         }
     }
     None
+}
+
+/// The most lengths among which a selection is searched.
+const MOST_SELECTABLE: usize = 16;
+
+/// The only selection of lengths with this sum, in their order. `None` if there are several, or too many lengths.
+fn only_selection_of(lengths: &[Option<u64>], sum: u64) -> Option<Vec<usize>> {
+    let fit = |(place, length): (usize, &Option<u64>)| Some((place, length.filter(|&length| length <= sum)?));
+    let left: Vec<(usize, u64)> = lengths.iter().enumerate().filter_map(fit).collect();
+    if left.len() > MOST_SELECTABLE {
+        return None;
+    }
+    let chosen = |set: u32| left.iter().enumerate().filter(move |(bit, _)| set >> bit & 1 == 1);
+    let mut sets =
+        (1u32..1 << left.len()).filter(|&set| chosen(set).map(|(_, (_, length))| length).sum::<u64>() == sum);
+    let set = sets.next().filter(|_| sets.next().is_none())?;
+    Some(chosen(set).map(|(_, &(place, _))| place).collect())
 }
 
 #[cfg(test)]

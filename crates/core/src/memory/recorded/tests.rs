@@ -238,3 +238,13 @@ fn accesses_are_mapped_to_running_pages_and_the_rest_has_its_reason() {
     let text = profiled.to_string();
     assert!(text.starts_with("75.6 % of those in a.pft are to 2 pages"), "{text}");
 }
+
+#[test]
+fn merged_areas_are_found_where_one_mapped_between_lies_elsewhere() {
+    let lengths = [8, 12, 64, 128, 192].map(Some);
+    assert_eq!(only_selection_of(&lengths, 332), Some(vec![1, 3, 4]));
+    assert_eq!(only_selection_of(&lengths, 72), Some(vec![0, 2]));
+    assert_eq!(only_selection_of(&lengths, 5), None);
+    // Two selections, of which nobody knows the right one.
+    assert_eq!(only_selection_of(&[Some(4), Some(4), None], 4), None);
+}
