@@ -5,7 +5,8 @@ node with one last-level cache, and all nodes are equally far from each other.
 
 A run starts a program that computes with THREADS threads, without waiting and without other programs beside it
 (tests/guest/programs/whereabouts.c). `placed` has, for each number of threads and each run, the CPUs of the threads at
-each tenth of a second. Where there is no guest, `missing` has the reason, and there are no other keys.
+each tenth of a second, and `seconds` how long each run lasts. Where there is no guest, `missing` has the reason, and
+there are no other keys.
 
 The CPUs are decisions of a real kernel. The processors are emulated and share the host's, so a thread may stand still
 though the kernel sees it run. Times in the guest have no meaning.
@@ -56,7 +57,7 @@ def main() -> None:
         runs = {threads: [placed(guest, threads) for _ in range(asked.runs)] for threads in asked.threads}
     finally:
         guest.give_up()
-    json.dump({"kernel": kernel, "cores": asked.cores, "placed": runs}, sys.stdout)
+    json.dump({"kernel": kernel, "cores": asked.cores, "seconds": SECONDS, "placed": runs}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! Lists the machine models and the event sets. To add one, add its file to the folder.
+//! Lists the machine models and the event sets.
 
 #![expect(
     clippy::disallowed_macros,
@@ -6,38 +6,13 @@
     reason = "cargo reads what a build script prints, and a build script reads folders and writes code"
 )]
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+#[path = "../code/build/table.rs"]
+mod table;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    println!("cargo::rerun-if-changed=../code/build/table.rs");
     for (folder, constant) in [("machines", "MODELS"), ("events", "SETS")] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
-        println!("cargo::rerun-if-changed={}", path.display());
-        let file = output.join(folder).with_extension("rs");
-        fs::write(&file, table(&path, constant)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        table::write_table(folder, constant);
     }
-}
-
-/// A constant with the name and the text of each TOML file of `folder`, in the order of the names.
-fn table(folder: &Path, constant: &str) -> String {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let paths = entries.map(|entry| entry.expect("a folder can be read to its end").path());
-    let mut files: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    files.sort();
-    let rows: Vec<String> = files
-        .iter()
-        .map(|file| {
-            let name = file.file_stem().expect("it has an extension").display().to_string();
-            format!("    ({name:?}, include_str!({:?})),", file.display().to_string())
-        })
-        .collect();
-    format!(
-        "const {constant}: [(&str, &str); {}] = [\n{}\n];\n",
-        files.len(),
-        rows.join("\n")
-    )
 }

@@ -1,12 +1,13 @@
 """Policies are judged by running them: the arguments, the summary of runs, and runs that are kept."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pinfold.evaluation import finished, judged, judged_report
+from pinfold.evaluation import finished, judged, judged_report, section
 from pinfold.evaluation.judged import (
     BASELINE,
     NOISE,
@@ -95,20 +96,22 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
 ) -> None:
     calls = 0
 
-    def run(arguments: list[str], program: list[str]) -> dict[str, Any]:
+    def output(arguments: list[str]) -> str:
         nonlocal calls
         calls += 1
         database = Path(arguments[arguments.index("--db") + 1])
         assert not database.exists()
         assert database.parent.exists()
         simulation = {"repetitions": 3.0}
-        return {"ran": 1.5, "chosen": {"pus": [0, 1]}, "simulation": simulation, "candidates": [{"rate": None}]}
+        ran = {"ran": 1.5, "chosen": {"pus": [0, 1]}, "simulation": simulation, "candidates": [{"rate": None}]}
+        Path(arguments[arguments.index("--json") + 1]).write_text(json.dumps(ran))
+        return ""
 
     monkeypatch.chdir(tmp_path)
     for name in ("binary", "one.pft", "rules.json", "same.json"):
         Path(name).write_text("content")
     monkeypatch.setattr(finished, "PINFOLD", Path("binary"))
-    monkeypatch.setattr(finished, "run_json", run)
+    monkeypatch.setattr(section, "output", output)
     recording, rules, same = Path("one.pft"), Path("rules.json"), Path("same.json")
     assert finished.finished(["--rules", str(rules)], recording, [rules]) == finished.Run(1.5, "0,1", 3, [None])
     finished.finished(["--rules", str(same)], recording, [same])

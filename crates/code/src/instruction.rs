@@ -8,7 +8,7 @@ use iced_x86::{
 /// A set of registers, one bit for each: general registers, vector registers, flags, masks, the x87 stack.
 pub(crate) type Registers = u64;
 
-/// Registers that are told apart.
+/// Registers that the decoder distinguishes.
 pub(crate) const REGISTERS: usize = 58;
 const FIRST_VECTOR: usize = 16;
 const FLAGS: usize = 48;

@@ -1,6 +1,10 @@
 //! The exchanges between the threads of a recording follow the order of its events.
 
-use pinfold_trace::{Encoder, Event, EventKind, Header, Interactions, Output, Recording, Site, Writer};
+#[path = "support/header.rs"]
+mod header;
+
+use header::header;
+use pinfold_trace::{Encoder, Event, EventKind, Interactions, Output, Recording, Site, Writer};
 use proptest::prelude::*;
 
 /// A part of a thread: accesses to lines, each read or written, up to an event with this position.
@@ -19,16 +23,8 @@ fn part(lines: impl IntoIterator<Item = u64>, write: bool, until: u64) -> Part {
 
 /// A recording of threads with these parts.
 fn recording(threads: &[Vec<Part>]) -> Recording {
-    let header = Header {
-        recorder: "test".to_owned(),
-        architecture: "x86_64".to_owned(),
-        page_size: 4096,
-        command: vec!["program".to_owned()],
-        program: "/bin/program".to_owned(),
-        window: None,
-    };
     let mut file = vec![];
-    Writer::header(&mut file, &header).unwrap();
+    Writer::header(&mut file, &header()).unwrap();
     for (number, parts) in threads.iter().enumerate() {
         let mut output = Output::boxed();
         let mut encoder = Encoder::new(u32::try_from(number).unwrap(), &mut output);

@@ -1,8 +1,10 @@
 //! What is written comes back; what is damaged is refused where it is damaged, and what precedes it can be read.
 
-use pinfold_trace::{
-    Access, Batch, Encoder, Event, EventKind, Header, NO_PARENT, Output, Recording, Site, TraceError, Writer,
-};
+#[path = "support/header.rs"]
+mod header;
+
+use header::header;
+use pinfold_trace::{Access, Batch, Encoder, Event, EventKind, NO_PARENT, Output, Recording, Site, TraceError, Writer};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,17 +13,6 @@ use std::path::Path;
 enum Item {
     Access(Access),
     Event(Event),
-}
-
-fn header() -> Header {
-    Header {
-        recorder: "test".to_owned(),
-        architecture: "x86_64".to_owned(),
-        page_size: 4096,
-        command: vec!["program".to_owned()],
-        program: "/bin/program".to_owned(),
-        window: None,
-    }
 }
 
 /// The frames of one thread's items.

@@ -2,15 +2,12 @@
 
 Each finished run is a small file under ``target/evaluation/runs``. Its name is a digest of the binary, the content of
 the recording, the arguments, and the content of files that arguments name. Runs of another build are never found.
-
-Each run has a behaviour database of its own, which is empty: no run knows a program from another run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -54,9 +51,7 @@ def finished(arguments: Sequence[str], recording: Path, files: Sequence[Path] = 
     """
     kept = FOLDER / f"{_key(arguments, recording, files)}.json"
     if not kept.exists():
-        with tempfile.TemporaryDirectory() as directory:
-            database = Path(directory) / "behaviour.db"
-            run = _of(run_json(["--db", str(database), *arguments, str(recording)], []))
+        run = _of(run_json([*arguments, str(recording)], []))
         kept.parent.mkdir(parents=True, exist_ok=True)
         unfinished = kept.with_suffix(".new")
         unfinished.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")

@@ -30,9 +30,6 @@ THREADS = (2, 3, 4, 8, 10)
 CORES = {False: (2, 16), True: (2,)}
 """Cores of a package: few, so that an eighth of them is less than a thread, and many."""
 
-GUEST_SECONDS = 1.5
-"""How long a program runs on the real kernel (``SECONDS`` of ``tests/guest_scheduler.py``)."""
-
 Spread = tuple[int, ...]
 """The threads of the packages, the fullest first."""
 
@@ -101,6 +98,7 @@ def scheduler(quick: bool) -> Part:
                     "cores": cores,
                     "threads": threads,
                     "runs": len(runs),
+                    "seconds": kernel["seconds"],
                     "observed": shares(there),
                     "modelled": shares(here),
                     "agreement": agreement(there, here),
@@ -155,10 +153,10 @@ def text(rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         "**The scheduler**: programs that compute without waiting, with threads that nobody pins, on Linux "
         f"{rows[0]['kernel']} in an emulated machine of four packages, and on a model of the same shape; "
-        f"{rows[0]['runs']} runs each, {GUEST_SECONDS} s on Linux. Linux lets a program begin on one package as long "
-        "as that has few tasks, one for eight CPUs, and tolerates a difference of two tasks there. The model follows "
-        "the same rule. With more threads than CPUs Linux moves threads around; the model does not, and its threads "
-        "share a CPU for the whole run."
+        f"{rows[0]['runs']} runs each, {rows[0]['seconds']} s on Linux. Linux lets a program begin on one package "
+        "as long as that has few tasks, one for eight CPUs, and tolerates a difference of two tasks there. The model "
+        "follows the same rule. With more threads than CPUs Linux moves threads around; the model does not, and its "
+        "threads share a CPU for the whole run."
     )
 
 

@@ -174,11 +174,15 @@ def record(program: Sequence[str], recording: Path, *arguments: str) -> None:
 
 
 def run_json(arguments: Sequence[str], program: Sequence[str]) -> dict[str, Any]:
-    """Run ``pinfold run`` and return the output of ``--json``."""
+    """Run ``pinfold run`` and return the output of ``--json``.
+
+    The behaviour database is an empty one, so that no run knows a program from another run.
+    """
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "run.json"
+        files = ["--db", str(Path(directory) / "behaviour.db"), "--json", str(file)]
         separator = ["--"] if program else []
-        output([str(PINFOLD), "run", "--quiet", "--json", str(file), *arguments, *separator, *program])
+        output([str(PINFOLD), "run", "--quiet", *files, *arguments, *separator, *program])
         record: dict[str, Any] = json.loads(file.read_text())
         return record
 

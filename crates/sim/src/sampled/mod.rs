@@ -30,8 +30,8 @@ use crate::model::Model;
 use crate::recorded::ProgramCode;
 use crate::timeline::Program;
 use crate::window::{
-    BATCH_EVENTS, Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, StepTable, Stream,
-    UNPLACED, WindowConfiguration, WindowError, simulate_piece,
+    Batch, Event, Mapping, Options, PageMapping, PageProfile, RegionTotals, Running, StepTable, Stream, UNPLACED,
+    WindowConfiguration, WindowError, simulate_piece,
 };
 use capture::{Captured, Wanted, capture};
 use estimate::{Pieces, Simulated, estimate, times_of_strata};
@@ -346,11 +346,7 @@ struct Slice<'a> {
 
 impl Stream for Slice<'_> {
     fn next_batch(&mut self, batch: &mut Batch) -> bool {
-        batch.events.clear();
-        let end = (self.next + BATCH_EVENTS).min(self.events.len());
-        batch.events.extend_from_slice(&self.events[self.next..end]);
-        self.next = end;
-        !batch.events.is_empty()
+        batch.take(self.events, &mut self.next)
     }
 
     fn steps(&self, model: &Model) -> Option<Arc<StepTable>> {

@@ -21,11 +21,11 @@ pub(super) struct Stratum {
 }
 
 /// The distance of signatures from the centres of their groups that may remain, relative to the signatures (both as root mean
-/// squares). Chosen so that loops of one program are told apart, and noise is not.
+/// squares). Chosen so that loops of one program are distinguished, and noise is not.
 const REMAINING: f64 = 0.05;
 /// The most groups of one kind of pieces.
 const MOST_GROUPS: usize = 8;
-/// The most kinds of pieces that are told apart by their regions.
+/// The most kinds of pieces that are distinguished by their regions.
 const MOST_KINDS: usize = 16;
 /// Rounds of k-means. It converges in fewer.
 const ROUNDS: usize = 30;

@@ -93,6 +93,17 @@ pub fn simulate_teams<S: BuildHasher>(
     with_engine(model, configuration, None, placed, teams, options, Ending::Marks(marks)).map(|(marks, _)| marks)
 }
 
+/// Calls the macro `run` with the words that a set of the placement's cores needs.
+macro_rules! by_width {
+    ($placement:ident, $run:ident) => {
+        match $placement.cores.len() {
+            0..=64 => $run!(1),
+            65..=256 => $run!(4),
+            _ => $run!(16),
+        }
+    };
+}
+
 /// Runs an engine with the width that the window needs.
 fn with_engine<S: BuildHasher>(
     model: &Model,
@@ -113,15 +124,11 @@ fn with_engine<S: BuildHasher>(
             engine.run()
         }};
     }
-    match placement.cores.len() {
-        0..=64 => run!(1),
-        65..=256 => run!(4),
-        _ => run!(16),
-    }
+    by_width!(placement, run)
 }
 
-/// Like `simulate`, from the middle of an execution.
-pub(super) fn simulate_from(
+/// Simulates `streams` from the state `running` on. All pages that they use and that have a node stay there.
+pub(crate) fn simulate_piece(
     model: &Model,
     configuration: &WindowConfiguration,
     running: &Running<'_>,
@@ -138,11 +145,7 @@ pub(super) fn simulate_from(
             Ok(engine.piece())
         }};
     }
-    match placement.cores.len() {
-        0..=64 => run!(1),
-        65..=256 => run!(4),
-        _ => run!(16),
-    }
+    by_width!(placement, run)
 }
 
 /// When a window ends.

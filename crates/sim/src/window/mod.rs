@@ -44,13 +44,13 @@ pub use counters::{
     Counters, LevelCounters, LinkTraffic, Mark, PrefetchCounters, RegionSpan, Served, ServedCounters, TeamMarks,
 };
 pub(crate) use directory::BLOCK_SHIFT;
-pub(crate) use engine::Counted;
+pub(crate) use engine::{Counted, simulate_piece};
 pub use engine::{simulate, simulate_teams, simulate_with_pages};
 pub(crate) use mapping::Mapping;
 pub use misses::{Geometry, MissCounter, Misses, MissesError};
 pub use options::{Options, WindowError};
 pub(crate) use pages::{BLOCK_PAGE_SHIFT, Blocks, UNPLACED};
-pub(crate) use piece::{PieceResult, Running, simulate_piece};
+pub(crate) use piece::{PieceResult, Running};
 pub use pinfold_core::{PageMapping, Prefetchers};
 pub use profile::PageProfile;
 pub use result::WindowResult;

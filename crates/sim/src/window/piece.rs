@@ -1,12 +1,8 @@
 //! A piece of a long execution: a window that begins with caches, translations and pages as the execution left them.
 
-use super::configuration::WindowConfiguration;
-use super::engine::{Counted, simulate_from};
-use super::options::{Options, WindowError};
-use super::stream::Stream;
+use super::engine::Counted;
 use super::system::Touch;
 use super::totals::RegionTotals;
-use crate::model::Model;
 use std::collections::BTreeMap;
 
 /// The state of a program that has run for a while.
@@ -28,15 +24,4 @@ pub(crate) struct PieceResult {
     pub(crate) regions: BTreeMap<u64, RegionTotals>,
     /// Threads that waited for something that never came.
     pub(crate) released: u64,
-}
-
-/// Simulates `streams` from the state `running` on. All pages that they use and that have a node stay there.
-pub(crate) fn simulate_piece(
-    model: &Model,
-    configuration: &WindowConfiguration,
-    running: &Running<'_>,
-    streams: Vec<Box<dyn Stream + '_>>,
-    options: &Options,
-) -> Result<PieceResult, WindowError> {
-    simulate_from(model, configuration, running, streams, options)
 }

@@ -134,6 +134,17 @@ pub struct Batch {
     pub events: Vec<Event>,
 }
 
+impl Batch {
+    /// Clears itself and takes the next of `events`, from the position `next` on. Returns whether there were any.
+    pub(crate) fn take(&mut self, events: &[Event], next: &mut usize) -> bool {
+        let end = (*next + BATCH_EVENTS).min(events.len());
+        self.events.clear();
+        self.events.extend_from_slice(&events[*next..end]);
+        *next = end;
+        !self.events.is_empty()
+    }
+}
+
 /// One thread's events.
 pub trait Stream {
     /// Clears `batch` and fills it with the next events, usually some thousands. Returns whether there were any.
@@ -165,11 +176,7 @@ impl Recorded {
 
 impl Stream for Recorded {
     fn next_batch(&mut self, batch: &mut Batch) -> bool {
-        batch.events.clear();
-        let end = (self.next + BATCH_EVENTS).min(self.events.len());
-        batch.events.extend_from_slice(&self.events[self.next..end]);
-        self.next = end;
-        !batch.events.is_empty()
+        batch.take(&self.events, &mut self.next)
     }
 }
 

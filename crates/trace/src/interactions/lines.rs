@@ -33,7 +33,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// No accesses of `threads` threads, in at most so many bytes.
+    /// No accesses of `threads` threads. The counts may use `most_bytes`.
     pub(super) fn new(threads: usize, most_bytes: usize) -> Self {
         let words = threads.div_ceil(64).max(1);
         let line = 4 * threads + 4 + 2 + 2 * 8 * words;

@@ -1,6 +1,9 @@
 //! Recordings whose checksums are right and whose contents a test chooses, as docs/formats.md describes them.
 
-use pinfold_trace::{Header, Writer};
+#[path = "header.rs"]
+mod header;
+
+use pinfold_trace::Writer;
 
 /// A frame of thread 0 that holds accesses and events.
 #[derive(Clone, Debug, Default)]
@@ -39,15 +42,7 @@ pub(crate) fn recording(blocks: &[Block]) -> Vec<u8> {
 
 /// The beginning of a file.
 pub(crate) fn header() -> Vec<u8> {
-    let header = Header {
-        recorder: "test".to_owned(),
-        architecture: "x86_64".to_owned(),
-        page_size: 4096,
-        command: vec!["program".to_owned()],
-        program: "/bin/program".to_owned(),
-        window: None,
-    };
     let mut file = vec![];
-    Writer::header(&mut file, &header).unwrap();
+    Writer::header(&mut file, &header::header()).unwrap();
     file
 }

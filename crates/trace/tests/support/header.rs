@@ -1,0 +1,15 @@
+//! The header of the recordings that tests make.
+
+use pinfold_trace::Header;
+
+/// That of a whole recording.
+pub(crate) fn header() -> Header {
+    Header {
+        recorder: "test".to_owned(),
+        architecture: "x86_64".to_owned(),
+        page_size: 4096,
+        command: vec!["program".to_owned()],
+        program: "/bin/program".to_owned(),
+        window: None,
+    }
+}
