@@ -1,5 +1,6 @@
 """The mixes and mappings of SAM's evaluation."""
 
+from pinfold.evaluation.sam_abilities import UNBALANCED
 from pinfold.evaluation.sam_limits import over_calibrated
 from pinfold.evaluation.sam_mixes import relative
 from pinfold.evaluation.sam_runs import CORES, Run, moves, static_mappings
@@ -14,7 +15,7 @@ def test_a_static_mapping_gives_each_rank_its_own_core_while_a_package_has_enoug
 
 
 def test_every_program_of_a_mix_has_a_workload() -> None:
-    applications = [one for text in MIXES.values() for one in mix(text)]
+    applications = [one for text in [*MIXES.values(), UNBALANCED] for one in mix(text)]
     assert len(MIXES) == 26
     assert {one.name for one in applications} <= set(ALL)
     assert all(one.tasks % one.processes == 0 for one in applications)

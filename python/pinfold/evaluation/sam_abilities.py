@@ -14,12 +14,11 @@ from pinfold.evaluation.section import Part, Table
 
 ABILITIES = {
     "hysteresis": "a moved task stays for a while",
-    "cost-gain": "a move must be expected to gain more than it costs",
     "validation": "a move that did not help is rolled back; without it there are no trials",
     "learn-groups": "all tasks of a process count as sharing until measurements show which do",
     "faint-sharers": "tasks that share less than the threshold are brought together for a trial",
     "faint-contention": "a busy memory's tasks are spread for a trial before it is saturated",
-    "learn-homes": "a task that was moved away from its memory goes back to it",
+    "learn-homes": "a task that Linux moved away from its memory goes back to it",
     "pages-follow": "pages move with their task",
     "all": "as in the paper",
 }
@@ -27,6 +26,9 @@ ABILITIES = {
 
 STANDALONE = {"HuBench": 8, "TunkRank": 8, "Canneal": 8, "stencil": 10, "false_sharing": 10}
 TOGETHER = (6, 7, 9, 12, 20)
+UNBALANCED = "8 HuBench, 4 omnetpp"
+"""When SAM has gathered the sharers, Linux balances the packages and moves other tasks away from their memory."""
+
 SEED = 0
 
 
@@ -37,6 +39,7 @@ def abilities(quick: bool, thresholds: Path) -> Part:
         cases = dict(list(cases.items())[:2])
     else:
         cases |= {f"mix #{number}": files(mix(MIXES[number])) for number in TOGETHER}
+        cases[UNBALANCED] = files(mix(UNBALANCED))
     settings: list[str | None] = [None, *ABILITIES]
     jobs = [
         partial(sam, recordings, SEED, "--thresholds", str(thresholds), *(["--without", without] if without else []))

@@ -4,7 +4,7 @@
 //! idle core of `j`. Without an idle core it swaps with a CPU-bound task of `j` (section 4.3: "moving the CPU-bound
 //! tasks to accommodate distribution of the memory-intensive tasks"). This stops when the demand of `i` is no longer
 //! above the bandwidth, or when that of `j` would be ("we track the increase in bandwidth utilization after every
-//! migration", section 3.1). Then the next `j` follows. Sharers stay.
+//! migration", section 3.1), or when `j` would be the busier of the two. Then the next `j` follows. Sharers stay.
 //!
 //! Memory slows down before it is saturated. With `faint_contention`, a memory-intensive task of the busiest memory is
 //! moved to the least busy one on trial, if that one stays the less busy of the two. The task stays if the
@@ -120,7 +120,7 @@ fn relieve(round: &mut Round<'_>, from: usize, to: usize) {
         }
         let after = round.sets.demand[to] + demand;
         // A move after which the other memory is the busier of the two gains nothing.
-        if after > round.bandwidth(to) || (round.options.cost_gain && after >= round.sets.demand[from]) {
+        if after > round.bandwidth(to) || after >= round.sets.demand[from] {
             continue;
         }
         send(round, task, from, to);

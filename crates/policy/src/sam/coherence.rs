@@ -28,7 +28,6 @@
 use super::groups::{self, Groups, Method};
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
-use super::worth::is_worth_it;
 use super::{Activity, Reason};
 
 /// Tasks that were moved for one group; validation observes them.
@@ -147,7 +146,7 @@ pub(super) fn pull_together(round: &mut Round<'_>, groups: &Groups, number: usiz
     Gathering::of(groups, number, movers)
 }
 
-/// Brings one task to a domain; whether that was possible and worth the cost.
+/// Brings one task to a domain; whether that was possible.
 fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> bool {
     let Some(place) = round.place(task).filter(|_| round.sets.states[task].movable) else {
         return false;
@@ -160,16 +159,10 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
     if round.sets.sharers[target] >= round.sets.capacity(round.shape, target) {
         return swap_with_non_member(round, groups, task, target);
     }
-    let least = groups.of[task].map_or(0.0, |number| groups.list[number].least_traffic);
-    let traffic = round.sets.states[task].inter.max(least);
     let shape = round.shape;
     let cells = &shape.domains[target].cells;
-    if let Some(position) = round.sets.idle(shape, round.tasks, cells, task) {
-        let worth = is_worth_it(round, task, traffic, shape.places[position].memory, None);
-        if worth {
-            round.move_to(task, position, cause);
-        }
-        return worth;
+    if round.move_to_idle(task, cells, cause) {
+        return true;
     }
     for class in [Class::Cpu, Class::Memory] {
         // The tasks that share with it are in that domain, or come there.
@@ -178,14 +171,8 @@ fn pull(round: &mut Round<'_>, groups: &Groups, task: usize, target: usize) -> b
             .sets
             .partner_where(shape, round.tasks, class, cells, task, |other| !own(other));
         if let Some(other) = partner {
-            let to = round
-                .place(other)
-                .expect("a partner is on a PU that may be used")
-                .memory;
-            if is_worth_it(round, task, traffic, to, Some(other)) {
-                round.swap(task, other, cause, class == Class::Memory);
-                return true;
-            }
+            round.swap(task, other, cause, class == Class::Memory);
+            return true;
         }
     }
     swap_with_non_member(round, groups, task, target)

@@ -28,9 +28,7 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
     groups.clear(round);
     for task in 0..round.sets.states.len() {
         if has_traffic(round, task) {
-            let number = groups.number(round, task);
-            let most = &mut groups.list[number].least_traffic;
-            *most = most.max(round.sets.states[task].inter);
+            groups.number(round, task);
         }
     }
     let mut out = vec![false; groups.list.len()];

@@ -25,8 +25,6 @@ pub(super) struct Group {
     /// By domain: its sharers.
     pub(super) sharers: Vec<usize>,
     pub(super) size: usize,
-    /// The traffic that each of its tasks is assumed to have at least.
-    pub(super) least_traffic: f64,
     /// The domain in which it is gathered first.
     pub(super) home: Option<usize>,
     pub(super) method: Method,
@@ -149,7 +147,6 @@ impl Groups {
         group.sharers.resize(domains, 0);
         group.size = 0;
         group.home = None;
-        group.least_traffic = 0.0;
         self.used = number + 1;
     }
 

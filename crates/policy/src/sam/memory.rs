@@ -64,13 +64,11 @@ struct Failure {
 #[derive(Clone, Debug)]
 pub(super) struct Remembered {
     pub(super) id: TaskId,
-    /// The interval in which it was first seen.
-    pub(super) began: u64,
     pub(super) inter: Recent,
     /// Instructions per interval, relative to one instruction per cycle.
     pub(super) throughput: Recent,
     /// The decision that moved it last.
-    pub(super) moved: Option<u64>,
+    moved: Option<u64>,
     /// The coherence domain that it left.
     moved_from: Option<usize>,
     /// It is not moved before this interval.
@@ -93,10 +91,9 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    fn new(id: TaskId, now: u64) -> Self {
+    fn new(id: TaskId) -> Self {
         Self {
             id,
-            began: now,
             inter: Recent::default(),
             throughput: Recent::default(),
             moved: None,
@@ -205,7 +202,7 @@ impl Memory {
             let rates = &tasks[position];
             while before.next_if(|task| task.id < rates.id).is_some() {}
             let known = before.next_if(|task| task.id == rates.id);
-            let mut task = known.unwrap_or_else(|| Remembered::new(rates.id, now));
+            let mut task = known.unwrap_or_else(|| Remembered::new(rates.id));
             task.observe(now, rates);
             self.next.push(task);
         }

@@ -2,16 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The share of its time that a task loses at a threshold: the paper's definition (section 2.1, "a degradation of
-/// >5%").
-pub(super) const LOSS_AT_THRESHOLD: f64 = 0.05;
-
 /// Traffic from this share of the threshold on is faint; less is no traffic. Where threads wait for each other, each
 /// waits for all that the slowest one has lost, and counts show only a part of the cost of sharing. Assumed: eight threads
 /// that wait for each other can lose eight times what one of them does.
 pub(super) const FAINT: f64 = 0.125;
 
-/// The rates at which a bottleneck begins (section 2 of the paper). All are events per unhalted cycle: of one task,
+/// The rates at which a bottleneck begins: tasks lose 5 % of their time (section 2.1 of the paper, "a degradation of
+/// >5%"). All are events per unhalted cycle: of one task,
 /// except for `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,10 +75,9 @@ impl Thresholds {
     reason = "each is a switch of its own, and experiments turn them one by one"
 )]
 pub struct MapperOptions {
-    /// A task that was moved stays for some intervals, and longer each time that it comes back to where it was.
+    /// A task that was moved stays for some intervals, and longer each time that it comes back to where it was. A task
+    /// that goes back to its memory takes the place of no other task that has its memory there.
     pub hysteresis: bool,
-    /// A move must be expected to gain more than it costs.
-    pub cost_gain: bool,
     /// A move for coherence is rolled back and not tried again if it did not turn traffic between domains into traffic
     /// within one, or if the tasks made less progress after it.
     pub validation: bool,
@@ -101,7 +97,6 @@ impl MapperOptions {
     /// Nothing beyond the paper.
     pub const PAPER: Self = Self {
         hysteresis: false,
-        cost_gain: false,
         validation: false,
         learn_groups: false,
         faint_sharers: false,
@@ -126,7 +121,6 @@ impl Default for MapperOptions {
     fn default() -> Self {
         Self {
             hysteresis: true,
-            cost_gain: true,
             validation: true,
             learn_groups: true,
             faint_sharers: true,

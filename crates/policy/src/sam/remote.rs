@@ -7,8 +7,7 @@
 //!
 //! Sharers stay: gathering sharers has priority, and the next decision would bring them back.
 //!
-//! With `cost_gain` no task goes where it would saturate the memory ("less damaging", section 3.1), and no task makes
-//! room for it that has its own memory there.
+//! With `hysteresis` a task does not swap with a memory-intensive one that would have the same reason to go back.
 //!
 //! With `learn_homes` a task without an original domain goes to where its memory was last seen to be local: Linux moves
 //! tasks, too.
@@ -91,12 +90,12 @@ fn return_to(round: &mut Round<'_>, remote_tasks: &RemoteTasks, task: usize, hom
         return;
     }
     for class in [Class::Cpu, Class::Memory] {
-        // Moving one task away for another gains nothing.
-        let gains = class == Class::Cpu || !round.options.cost_gain;
+        // The memory-intensive task would want to return in turn.
+        let stays = class == Class::Cpu || !round.options.hysteresis;
         if let Some(other) = round
             .sets
             .partner(shape, round.tasks, class, cells, task)
-            .filter(|_| gains)
+            .filter(|_| stays)
         {
             return round.swap(task, other, cause, class == Class::Memory);
         }

@@ -13,7 +13,6 @@ const MEMBENCH: f64 = 0.013;
 
 const ALL: MapperOptions = MapperOptions {
     hysteresis: true,
-    cost_gain: true,
     validation: true,
     learn_groups: true,
     faint_sharers: true,
@@ -248,10 +247,7 @@ fn a_group_that_gave_up_tries_again_when_others_have_gone() {
     for pu in [2, 3, 6, 7] {
         builder = builder.streamer(200, pu, MEMBENCH);
     }
-    let mut world = builder.world(MapperOptions {
-        cost_gain: false,
-        ..ALL
-    });
+    let mut world = builder.world(ALL);
     let moves = world.run(500);
     assert!(moves.iter().any(|one| one.1.reason == Reason::RollBack), "{moves:?}");
     assert_eq!(world.spread(0..4), [2, 2], "{moves:?}");
@@ -272,24 +268,6 @@ fn pairs_of_one_process_find_each_other_on_a_full_machine() {
     let together =
         (0..10).filter(|&pair| world.node(world.tasks[2 * pair].pu) == world.node(world.tasks[2 * pair + 1].pu));
     assert_eq!(together.count(), 10, "{}", moves.len());
-}
-
-#[test]
-fn a_move_that_does_not_pay_is_not_made() {
-    // A sharer just above the threshold, and only memory-bound tasks that could make room.
-    let mut builder = Builder::new(machine(2, 1, 3, 1));
-    for pu in [0, 3] {
-        builder = builder.sharer(100, pu, 0, 2.6e-4);
-    }
-    for pu in [1, 2, 4, 5] {
-        builder = builder.streamer(200, pu, MEMBENCH);
-    }
-    let careless = MapperOptions {
-        cost_gain: false,
-        ..ALL
-    };
-    assert_eq!(builder.clone().world(ALL).run(20), []);
-    assert!(!builder.world(careless).run(20).is_empty());
 }
 
 #[test]

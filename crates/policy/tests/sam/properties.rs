@@ -14,14 +14,13 @@ fn topologies() -> impl Strategy<Value = Topology> {
 }
 
 fn options() -> impl Strategy<Value = MapperOptions> {
-    any::<[bool; 7]>().prop_map(|on| MapperOptions {
+    any::<[bool; 6]>().prop_map(|on| MapperOptions {
         hysteresis: on[0],
-        cost_gain: on[1],
-        validation: on[2],
-        learn_groups: on[3],
-        faint_sharers: on[4],
-        faint_contention: on[5],
-        learn_homes: on[6],
+        validation: on[1],
+        learn_groups: on[2],
+        faint_sharers: on[3],
+        faint_contention: on[4],
+        learn_homes: on[5],
     })
 }
 

@@ -38,8 +38,6 @@ struct Flags {
 enum Ability {
     /// A thread that was moved stays for some intervals.
     Hysteresis,
-    /// A move must be expected to gain more than it costs.
-    CostGain,
     /// A move for coherence that does not help is rolled back.
     Validation,
     /// The threads of a process are assumed to share data until the sharers are known.
@@ -155,7 +153,6 @@ impl Flags {
     fn mapper(&self) -> MapperOptions {
         MapperOptions {
             hysteresis: self.with(Ability::Hysteresis),
-            cost_gain: self.with(Ability::CostGain),
             validation: self.with(Ability::Validation),
             learn_groups: self.with(Ability::LearnGroups),
             faint_sharers: self.with(Ability::FaintSharers),
