@@ -37,6 +37,8 @@ pub struct Mapper {
     balance_trials: BalanceTrials,
     order: Vec<usize>,
     held: Vec<bool>,
+    /// By process: its busy tasks.
+    busy: HashMap<i32, usize>,
     moves: Vec<Move>,
 }
 
@@ -56,6 +58,7 @@ impl Mapper {
             balance_trials: BalanceTrials::default(),
             order: vec![],
             held: vec![],
+            busy: HashMap::new(),
             moves: vec![],
         }
     }
@@ -94,6 +97,7 @@ impl Mapper {
             memory: &mut self.memory,
             moves: &mut self.moves,
         };
+        count_others(&mut round, &mut self.busy);
         learn(&mut round);
         conclude(&mut round, &mut self.trials, &mut self.balance_trials);
         let calm = self.trials.is_empty() && round.now >= self.moved + CALM;
@@ -139,7 +143,6 @@ impl Mapper {
 
 /// Updates what is remembered of tasks that are not moved, from the sets.
 fn learn(round: &mut Round<'_>) {
-    count_others(round);
     for task in 0..round.sets.states.len() {
         let state = round.sets.states[task];
         let rates = &round.tasks[state.input];
@@ -159,10 +162,11 @@ fn learn(round: &mut Round<'_>) {
     }
 }
 
-/// Counts the busy tasks of other processes, for each task.
-fn count_others(round: &mut Round<'_>) {
+/// Counts the busy tasks of other processes, for each task. `of_process` is only kept so that it need not be allocated
+/// again.
+fn count_others(round: &mut Round<'_>, of_process: &mut HashMap<i32, usize>) {
     let busy = |task: usize| usize::from(round.sets.states[task].class != Class::Idle);
-    let mut of_process: HashMap<i32, usize> = HashMap::new();
+    of_process.clear();
     let mut all = 0;
     for (task, remembered) in round.memory.tasks().iter().enumerate() {
         *of_process.entry(remembered.id.process).or_default() += busy(task);
