@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// that wait for each other can lose eight times what one of them does.
 pub(super) const FAINT: f64 = 0.125;
 
-/// The rates at which a bottleneck begins: tasks lose 5 % of their time (section 2.1 of the paper, "a degradation of
-/// >5%"). All are events per unhalted cycle: of one task,
-/// except for `package_memory`. `pinfold calibrate` measures them; a TOML file has these keys.
+/// The rates at which a bottleneck begins: a task loses more than 5 % of its time (section 2.1 of the paper). All are
+/// events per unhalted cycle: of one task, except for `package_memory`. `pinfold calibrate` measures them; a TOML file
+/// has these keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
