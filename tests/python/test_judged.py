@@ -79,9 +79,10 @@ def test_all_policies_run_the_same_work_with_noise_and_the_oracle_is_the_fastest
 ) -> None:
     calls: list[list[str]] = []
 
-    def run(words: list[str], recording: Path, files: Any = ()) -> finished.Run:
+    def run(words: list[str], recordings: list[Path], files: Any = ()) -> finished.Run:
         calls.append(words)
-        return finished.Run(90.0 if "packed" in words and "distributed" not in words else 120.0, None, 1, [])
+        seconds = 90.0 if "packed" in words and "distributed" not in words else 120.0
+        return finished.Run(seconds, None, 1, [], [1 / seconds], [{}], {})
 
     monkeypatch.setattr(judged, "finished", run)
     outcomes = judged.judge([SUBJECT], lambda subject: RULES, TIMES[1:2], lambda text: None)
@@ -102,7 +103,8 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
         database = Path(arguments[arguments.index("--db") + 1])
         assert not database.exists()
         assert database.parent.exists()
-        simulation = {"repetitions": 3.0}
+        program = {"speed": 2.0, "events": {"cycles": 4.0}}
+        simulation = {"repetitions": 3.0, "programs": [program] * sum(word.endswith(".pft") for word in arguments)}
         ran = {"ran": 1.5, "chosen": {"pus": [0, 1]}, "simulation": simulation, "candidates": [{"rate": None}]}
         Path(arguments[arguments.index("--json") + 1]).write_text(json.dumps(ran))
         return ""
@@ -113,11 +115,14 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
     monkeypatch.setattr(finished, "PINFOLD", Path("binary"))
     monkeypatch.setattr(section, "output", output)
     recording, rules, same = Path("one.pft"), Path("rules.json"), Path("same.json")
-    assert finished.finished(["--rules", str(rules)], recording, [rules]) == finished.Run(1.5, "0,1", 3, [None])
-    finished.finished(["--rules", str(same)], recording, [same])
+    expected = finished.Run(1.5, "0,1", 3, [None], [2.0], [{"cycles": 4.0}], {})
+    assert finished.finished(["--rules", str(rules)], [recording], [rules]) == expected
+    finished.finished(["--rules", str(same)], [recording], [same])
     assert calls == 1
-    finished.finished(["--rules", str(rules), "--seed", "1"], recording, [rules])
+    finished.finished(["--rules", str(rules), "--seed", "1"], [recording], [rules])
     other = Path("other.json")
     other.write_text("other content")
-    finished.finished(["--rules", str(other)], recording, [other])
+    finished.finished(["--rules", str(other)], [recording], [other])
     assert calls == 3
+    assert finished.finished(["--rules", str(rules)], [recording, recording], [rules]).speeds == [2.0, 2.0]
+    assert calls == 4

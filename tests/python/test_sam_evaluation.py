@@ -1,9 +1,10 @@
 """The mixes and mappings of SAM's evaluation."""
 
+from pinfold.evaluation.finished import Run, moves
 from pinfold.evaluation.sam_abilities import UNBALANCED
 from pinfold.evaluation.sam_limits import over_calibrated
 from pinfold.evaluation.sam_mixes import relative
-from pinfold.evaluation.sam_runs import CORES, Run, moves, static_mappings
+from pinfold.evaluation.sam_runs import CORES, static_mappings
 from pinfold.evaluation.sam_workloads import ALL, MIXES, Application, mix
 
 
@@ -28,7 +29,7 @@ def test_programs_of_spec_are_processes_of_one_task() -> None:
 
 def test_an_application_of_several_processes_counts_once_by_their_mean() -> None:
     applications = [Application("libq", 2), Application("SGD", 10)]
-    ran = Run([1.0, 3.0, 8.0], [{}, {}, {}], 1.0, {})
+    ran = Run(1.0, None, 12, [], [1.0, 3.0, 8.0], [{}, {}, {}], {})
     assert relative(applications, ran, {applications[0]: 4.0, applications[1]: 8.0}) == [0.5, 1.0]
 
 

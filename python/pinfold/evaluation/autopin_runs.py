@@ -109,7 +109,7 @@ def against_fixed(case: Case) -> dict[str, Any]:
 
     def simulated(pinnings: Sequence[str], *words: str) -> Run:
         schedules = [word for pinning in pinnings for word in ("--schedule", pinning)]
-        return finished(["--machine", case.machine, *schedules, *words], file)
+        return finished(["--machine", case.machine, *schedules, *words], [file])
 
     tried = ("--policy", "fixed", "--repeat", str(TRIED))
     seconds = [simulated([pinning], *tried).seconds / TRIED for pinning in case.schedule]

@@ -1,13 +1,16 @@
 """Runs of ``pinfold run`` on simulated machines that are kept, so that an interrupted section loses minutes, not hours.
 
 Each finished run is a small file under ``target/evaluation/runs``. Its name is a digest of the binary, the content of
-the recording, the arguments, and the content of files that arguments name. Runs of another build are never found.
+the recordings, the arguments, and the content of files that arguments name. Runs of another build are never found.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -30,45 +33,67 @@ class Run:
     chosen : str or None
         The placement that was kept: a CPU list, ``unpinned``, or None if the run ended before a choice.
     repetitions : float
-        How often it repeated what was recorded.
+        How often it repeated what was recorded; of all programs together.
     rates : list of float or None
         The rate of each candidate; None for one that was not measured.
+    speeds : list of float
+        By program: repetitions of its recorded region per second, over the whole run.
+    events : list of dict
+        By program: the counts of all its tasks, by event.
+    moves : dict
+        SAM's moves of tasks for each reason, as ``moves`` counts them; empty for other policies.
     """
 
     seconds: float
     chosen: str | None
     repetitions: float
     rates: list[float | None]
+    speeds: list[float]
+    events: list[dict[str, float]]
+    moves: dict[str, int]
 
 
-def finished(arguments: Sequence[str], recording: Path, files: Sequence[Path] = ()) -> Run:
+def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path] = ()) -> Run:
     """Return a run with these arguments; do it unless it is there.
 
     Args:
-        arguments: of ``pinfold run``, without the recording.
-        recording: the recording to run.
+        arguments: of ``pinfold run``, without the recordings.
+        recordings: the recordings to run, side by side.
         files: the files that the arguments name. Their content counts, not their name.
     """
-    kept = FOLDER / f"{_key(arguments, recording, files)}.json"
+    kept = FOLDER / f"{_key(arguments, recordings, files)}.json"
     if not kept.exists():
-        run = _of(run_json([*arguments, str(recording)], []))
+        run = _of(run_json([*arguments, *map(str, recordings)], []))
         kept.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_suffix(".new")
+        # Another thread may do the same run at the same time.
+        unfinished = kept.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         unfinished.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")
         unfinished.rename(kept)
     return Run(**json.loads(kept.read_text())["run"])
 
 
+def moves(record: dict[str, Any]) -> dict[str, int]:
+    """Count the moves of a run by their reasons, without those that only make room for another."""
+    return dict(Counter(move["reason"] for move in record.get("moves", []) if not move["makes_room"]))
+
+
 def _of(record: dict[str, Any]) -> Run:
-    chosen = record["chosen"]
+    chosen, simulation = record["chosen"], record["simulation"]
     pus = None if chosen is None else "unpinned" if chosen["pus"] is None else ",".join(map(str, chosen["pus"]))
-    rates = [candidate["rate"] for candidate in record["candidates"]]
-    return Run(record["ran"], pus, record["simulation"]["repetitions"], rates)
+    return Run(
+        seconds=record["ran"],
+        chosen=pus,
+        repetitions=simulation["repetitions"],
+        rates=[candidate["rate"] for candidate in record["candidates"]],
+        speeds=[program["speed"] for program in simulation["programs"]],
+        events=[program["events"] for program in simulation["programs"]],
+        moves=moves(record),
+    )
 
 
-def _key(arguments: Sequence[str], recording: Path, files: Sequence[Path]) -> str:
+def _key(arguments: Sequence[str], recordings: Sequence[Path], files: Sequence[Path]) -> str:
     named = {str(file): _digest(file) for file in files}
-    words = [_digest(PINFOLD), _digest(recording), *(named.get(word, word) for word in arguments)]
+    words = [_digest(PINFOLD), *map(_digest, recordings), *(named.get(word, word) for word in arguments)]
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 

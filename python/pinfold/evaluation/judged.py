@@ -203,7 +203,7 @@ def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time) -> list[
     def run(policy: str, seed: int) -> tuple[float, str | None]:
         words = ["--machine", subject.machine, "--repeat", str(repeat), "--seed", str(seed), "--noise", NOISE]
         words += ["--probe", time.probe, *arguments(policy, subject, rules)]
-        done = finished(words, subject.recording, [one.file for one in rules.values()])
+        done = finished(words, [subject.recording], [one.file for one in rules.values()])
         return done.seconds, done.chosen
 
     fixed = {policy: run(policy, 0) for policy in (*STATIC, ORACLE)}

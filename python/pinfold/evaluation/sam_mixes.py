@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation import plot
-from pinfold.evaluation.sam_runs import MACHINE, Run, at_once, best_static, geometric_mean, linux, sam
+from pinfold.evaluation.finished import Run
+from pinfold.evaluation.sam_runs import MACHINE, at_once, best_static, geometric_mean, linux, sam
 from pinfold.evaluation.sam_standalone import metrics
 from pinfold.evaluation.sam_workloads import ALL, MIXES, QUICK_MIXES, Application, mix
 from pinfold.evaluation.section import Check, Part, Table

@@ -1,27 +1,24 @@
 """Recorded programs on simulated machines: under SAM, under the Linux-like scheduler, and pinned.
 
-Each workload is recorded once for each number of threads and each build of pinfold, in ``target/evaluation/sam``, which
-also has the results. Existing results are not computed again.
+Each workload is recorded once for each number of threads and each build of pinfold, in ``target/evaluation/sam``.
+Existing recordings and finished runs are not made again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 import statistics
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pinfold.evaluation.affinity_sweep import Workload, build
-from pinfold.evaluation.section import record, run_json
+from pinfold.evaluation.finished import Run, finished
+from pinfold.evaluation.section import record
 
 MACHINE = "e5-2660v2x2"
 CORES = 10  # Cores of a package; the first PUs of the cores are 0 to 9 and 10 to 19.
@@ -30,28 +27,6 @@ LASTS = "20s"  # Virtual duration of a run after the policy's first decision.
 T = TypeVar("T")
 
 RECORDINGS = Path("target/evaluation/sam")
-
-
-@dataclass(frozen=True)
-class Run:
-    """The result of one run.
-
-    Attributes
-    ----------
-    speeds : list of float
-        By program: repetitions of its recorded region per second, over the whole run.
-    events : list of dict
-        By program: the counts of all its tasks, by event.
-    ran : float
-        Virtual seconds.
-    moves : dict
-        The number of moves for each reason; empty without SAM.
-    """
-
-    speeds: list[float]
-    events: list[dict[str, float]]
-    ran: float
-    moves: dict[str, int]
 
 
 def recording(workload: Workload, threads: int) -> Path:
@@ -68,40 +43,10 @@ def recording(workload: Workload, threads: int) -> Path:
 
 
 def run(files: Sequence[Path], *policy: str, machine: str = MACHINE, seed: int = 0) -> Run:
-    """Run recordings side by side, unless the result exists."""
+    """Run recordings side by side, unless that was done before."""
     arguments = ["--machine", machine, "--seed", str(seed), "--probe", LASTS, "--warm-up", "0s", *policy]
-    arguments += map(str, files)
-    kept = result(arguments)
-    if not kept.exists():
-        ran = run_json(arguments, [])
-        programs = ran["simulation"]["programs"]
-        found = {
-            "speeds": [program["speed"] for program in programs],
-            "events": [program["events"] for program in programs],
-            "ran": ran["ran"],
-            "moves": moves(ran),
-        }
-        write(kept, found)
-    return Run(**json.loads(kept.read_text()))
-
-
-def result(arguments: Sequence[str]) -> Path:
-    """Name the file of a result: by this build, the arguments, and the content of threshold and machine files."""
-    texts = [Path(word).read_text() if word.endswith(".toml") else word for word in arguments]
-    key = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24]
-    return RECORDINGS / build() / f"{key}.json"
-
-
-def write(file: Path, found: dict[str, Any]) -> None:
-    """Write a complete result, or nothing."""
-    unfinished = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-    unfinished.write_text(json.dumps(found))
-    unfinished.rename(file)
-
-
-def moves(ran: dict[str, Any]) -> dict[str, int]:
-    """Count the moves of a run by their reasons, without those that only make room for another."""
-    return dict(Counter(move["reason"] for move in ran.get("moves", []) if not move["makes_room"]))
+    # Thresholds, and machines that are no models of pinfold's.
+    return finished(arguments, files, [Path(word) for word in arguments if word.endswith(".toml")])
 
 
 def linux(files: Sequence[Path], seed: int, machine: str = MACHINE) -> Run:
@@ -138,15 +83,9 @@ def best_static(file: Path, threads: int) -> tuple[float, str]:
     """Find the best static mapping of a program that runs alone: its speed, and its name."""
     mappings = static_mappings(threads)
     schedules = [word for pus in mappings.values() for word in ("--schedule", ",".join(map(str, pus)))]
-    arguments = ["--machine", MACHINE, "--policy", "autopin", "--metric", "iterations", "--probe", LASTS]
-    arguments += [*schedules, str(file)]
-    kept = result(arguments)
-    if not kept.exists():
-        ran = run_json(arguments, [])
-        write(kept, {"rates": [candidate["rate"] for candidate in ran["candidates"]]})
-    rates = json.loads(kept.read_text())["rates"]
-    best = max(range(len(rates)), key=rates.__getitem__)
-    return rates[best], list(mappings)[best]
+    arguments = ["--machine", MACHINE, "--policy", "autopin", "--metric", "iterations", "--probe", LASTS, *schedules]
+    rates = zip(finished(arguments, [file]).rates, mappings, strict=True)
+    return max(((rate, name) for rate, name in rates if rate is not None), key=itemgetter(0))
 
 
 def geometric_mean(values: Iterable[float]) -> float:

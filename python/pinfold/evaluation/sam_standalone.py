@@ -9,7 +9,8 @@ from typing import Any
 
 from pinfold.evaluation import plot
 from pinfold.evaluation.affinity_sweep import Workload
-from pinfold.evaluation.sam_runs import MACHINE, Run, at_once, best_static, linux, per_cycle, recording, sam
+from pinfold.evaluation.finished import Run
+from pinfold.evaluation.sam_runs import MACHINE, at_once, best_static, linux, per_cycle, recording, sam
 from pinfold.evaluation.sam_workloads import MICROBENCHMARKS, OURS, PARALLEL
 from pinfold.evaluation.section import Part, Table
 
