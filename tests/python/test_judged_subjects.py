@@ -60,11 +60,13 @@ def test_a_window_that_does_not_cover_its_program_is_not_judged(tmp_path: Path) 
 def test_applications_are_judged_by_their_part_of_the_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged_subjects, "APPLICATIONS", tmp_path)
     for name in APPLICATIONS[:12]:
-        write(tmp_path / name / "run-2-whole.parquet", row("0,1", 1.0, program=name))
+        write(tmp_path / name / "run-2-whole.parquet", row("0,1", 1.0, program=f"/usr/bin/{name}-of-debian"))
         (tmp_path / name / "run-2-whole.pft").touch()
     (tmp_path / APPLICATIONS[0] / "not-swept-2-whole.pft").touch()
     found = of_applications()
     for which, subjects in found.items():
         assert subjects
         assert all(part(subject.program) == which for subject in subjects)
-    assert sum(map(len, found.values())) == 12
+    names = {subject.program: subject.label for subjects in found.values() for subject in subjects}
+    assert names == {name: f"{name} run-2-whole" for name in APPLICATIONS[:12]}
+    assert of_applications("another-machine") == {"development": [], "judged": []}

@@ -3,7 +3,8 @@
 - Own workloads: those of :mod:`pinfold.evaluation.affinity_sweep`, one recording of each program with 4, 8, 16 and 24
   threads. Each program is judged by policies that were learned from the other programs, with all their sizes.
 - Applications: what ``make applications`` has recorded and swept here, by policies that were learned from all own
-  workloads. Nothing is learned from them.
+  workloads. Nothing is learned from them. The folder of a recording has the application's name: its rows here have
+  that of the file that was run, which may be an interpreter.
 
 The learned policy of two samples is learned for each number of threads, from programs with this number or the nearest.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -46,13 +48,14 @@ def of_sweeps(sweeps: Sequence[Sweep]) -> list[Subject]:
     return list(found.values())
 
 
-def of_applications() -> dict[Part, list[Subject]]:
-    """Return the subjects of the recorded applications, by their part of the split."""
+def of_applications(machine: str = MACHINE) -> dict[Part, list[Subject]]:
+    """Return the subjects of the applications recorded here, on a machine, by their part of the split."""
     found: dict[Part, list[Subject]] = {"development": [], "judged": []}
     for recording in sorted(APPLICATIONS.glob("*/*.pft")):
         data = recording.with_suffix(".parquet")
-        if data.exists() and (subject := of_sweep(data, recording, MACHINE)):
-            found[part(subject.program)].append(subject)
+        if data.exists() and (subject := of_sweep(data, recording, machine)):
+            name = recording.parent.name
+            found[part(name)].append(replace(subject, program=name, label=f"{name} {recording.stem}"))
     return found
 
 
