@@ -200,12 +200,7 @@ def swept(folder: Path, workload: Workload, threads: int) -> Path:
             record(workload.command(threads), unfinished, *region)
             unfinished.rename(recording)
         made = data.with_suffix(".made")
-        output(
-            [
-                *(str(PINFOLD), "sweep", "--quiet", "--force", "--machine", MACHINE, *space(threads)),
-                *("-o", str(made), str(recording)),
-            ]
-        )
+        _sweep(recording, made, MACHINE, space(threads))
         (lived,) = set(pyarrow.parquet.read_table(made, columns=["num_threads"])["num_threads"].to_pylist())
         if lived == threads:
             made.rename(data)
@@ -216,6 +211,27 @@ def swept(folder: Path, workload: Workload, threads: int) -> Path:
         f"`{' '.join(workload.command(threads))}` never had its {threads} threads at the same time in {ATTEMPTS} "
         f"recordings: give it more iterations in {Path(__file__).name}"
     )
+
+
+def swept_elsewhere(one: Sweep, machine: str, placements: Sequence[str]) -> Path:
+    """Sweep a workload on another machine, unless the result exists.
+
+    Args:
+        one: the workload, recorded.
+        machine: the machine.
+        placements: the arguments of the sweep that name its placements.
+    """
+    data = one.data.with_name(f"{one.data.stem}-{machine}.parquet")
+    if not data.exists():
+        made = data.with_suffix(".made")
+        _sweep(one.recording, made, machine, placements)
+        made.rename(data)
+    return data
+
+
+def _sweep(recording: Path, data: Path, machine: str, placements: Sequence[str]) -> None:
+    words = ["sweep", "--quiet", "--force", "--machine", machine, *placements, "-o", str(data), str(recording)]
+    output([str(PINFOLD), *words])
 
 
 def concatenated(files: Sequence[Path]) -> pyarrow.Table:

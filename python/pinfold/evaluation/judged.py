@@ -36,10 +36,10 @@ UNPINNED, PACKED, DISTRIBUTED = "unpinned", "packed", "distributed"
 BASELINE = "packed and distributed measured, the faster kept"
 ONE_SAMPLE, VERIFIED = "hints, one sample", "hints, verified"
 PAIR, TWO_SAMPLES = "hints, the best pair without counters", "hints, two learned samples"
-AUTOPIN, ORACLE = "autopin", "oracle"
+AUTOPIN, SAM, ORACLE = "autopin", "sam", "oracle"
 
 POLICIES = (UNPINNED, PACKED, DISTRIBUTED, BASELINE, ONE_SAMPLE, VERIFIED, PAIR, TWO_SAMPLES, AUTOPIN)
-"""In the order of tables. Those before ``BASELINE`` decide nothing."""
+"""In the order of tables. Those before ``BASELINE`` decide nothing. SAM is judged on another machine."""
 
 STATIC = (PACKED, DISTRIBUTED)
 RESAMPLES = 2000
@@ -150,7 +150,7 @@ def arguments(policy: str, subject: Subject, rules: Mapping[str, Rules]) -> list
     """Return the arguments of ``pinfold run`` that select a policy for a subject.
 
     Args:
-        policy: one of ``POLICIES``, or the oracle.
+        policy: one of ``POLICIES``, SAM, or the oracle.
         subject: what is run.
         rules: the learned policies by name.
     """
@@ -165,6 +165,7 @@ def arguments(policy: str, subject: Subject, rules: Mapping[str, Rules]) -> list
         DISTRIBUTED: ["--policy", "fixed", "--schedule", "distributed", *threads],
         BASELINE: ["--policy", "autopin", "--schedule", "distributed", "--schedule", "packed", *threads],
         AUTOPIN: ["--policy", "autopin"],
+        SAM: ["--policy", "sam"],
         ORACLE: ["--policy", "fixed", "--schedule", subject.oracle],
     }[policy]
 
@@ -174,14 +175,16 @@ def judge(
     rules: Callable[[Subject], Mapping[str, Rules]],
     times: Sequence[Time],
     progress: Callable[[str], None],
+    policies: Sequence[str] = POLICIES,
 ) -> list[Outcome]:
-    """Run all policies on all subjects.
+    """Run policies on all subjects.
 
     Args:
         subjects: what is run.
         rules: the learned policies by name, for a subject: not learned from its program.
         times: the judged times.
         progress: receives progress messages.
+        policies: the policies.
 
     Returns:
         The outcomes in the order of subjects, times, policies and seeds.
@@ -191,13 +194,13 @@ def judge(
     def of_subject(number: int) -> list[Outcome]:
         subject = subjects[number]
         progress(f"subject {number + 1} of {len(subjects)}: {subject.label}, {subject.threads} threads")
-        return [one for time in times for one in _outcomes(subject, learned[number], time)]
+        return [one for time in times for one in _outcomes(subject, learned[number], time, policies)]
 
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
         return [one for outcomes in pool.map(of_subject, range(len(subjects))) for one in outcomes]
 
 
-def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time) -> list[Outcome]:
+def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time, policies: Sequence[str]) -> list[Outcome]:
     repeat = max(1, round(time.seconds / subject.seconds))
 
     def run(policy: str, seed: int) -> tuple[float, str | None]:
@@ -209,7 +212,7 @@ def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time) -> list[
     fixed = {policy: run(policy, 0) for policy in (*STATIC, ORACLE)}
     oracle = min(seconds for seconds, _ in fixed.values())
     outcomes = []
-    for policy in POLICIES:
+    for policy in policies:
         for seed in range(1 if policy in STATIC else time.seeds):
             seconds, chosen = fixed[policy] if policy in STATIC else run(policy, seed)
             outcomes.append(Outcome(subject, policy, time, seed, seconds, oracle, chosen))

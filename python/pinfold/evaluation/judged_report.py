@@ -121,23 +121,28 @@ def data(groups: Groups) -> dict[str, Any]:
                     for policy in (*POLICIES[4:], UNPINNED)
                     if (ratio := gain(of(outcomes, time, count), policy, BASELINE)) is not None
                 ],
-                "runs": [
-                    {
-                        "program": one.subject.label,
-                        "machine": one.subject.machine,
-                        "threads": one.subject.threads,
-                        "footprint_over_caches": one.subject.footprint_over_caches,
-                        "policy": one.policy,
-                        "judged_s": one.time.seconds,
-                        "seed": one.seed,
-                        "seconds": one.seconds,
-                        "oracle_s": one.oracle,
-                        "oracle": one.subject.oracle,
-                        "chosen": one.chosen,
-                    }
-                    for one in outcomes
-                ],
+                "runs": runs(outcomes),
             }
             for group, outcomes in groups.items()
         },
     }
+
+
+def runs(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return the runs for the JSON file."""
+    return [
+        {
+            "program": one.subject.label,
+            "machine": one.subject.machine,
+            "threads": one.subject.threads,
+            "footprint_over_caches": one.subject.footprint_over_caches,
+            "policy": one.policy,
+            "judged_s": one.time.seconds,
+            "seed": one.seed,
+            "seconds": one.seconds,
+            "oracle_s": one.oracle,
+            "oracle": one.subject.oracle,
+            "chosen": one.chosen,
+        }
+        for one in outcomes
+    ]

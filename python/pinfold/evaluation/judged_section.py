@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from pinfold.evaluation import judged_report
-from pinfold.evaluation.affinity_sweep import MACHINE, data_set, sweeps
+from pinfold.evaluation import judged_report, judged_sam
+from pinfold.evaluation.affinity_sweep import MACHINE, Sweep, data_set, sweeps
 from pinfold.evaluation.judged import BASELINE, NOISE, PAIR, TIMES, TWO_SAMPLES, Outcome, Subject, judge
 from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
 from pinfold.evaluation.judged_subjects import Learned, of_applications, of_sweeps
@@ -49,12 +50,16 @@ def judged(quick: bool) -> Section:
     groups: dict[str, list[Outcome]] = {
         group: judge(of_group, learned.rules, times, progress) for group, of_group in subjects.items()
     }
+    sam = judged_sam.judge_sam(_alone(swept, quick), () if quick else (DEVELOPMENT, JUDGED), progress)
     recorded = [group for group in (DEVELOPMENT, JUDGED) if not groups[group]]
     missing = f" Not recorded here: {' and '.join(recorded)} (`make applications`)." if recorded else ""
     reduced = "A reduced set (`make evaluation-quick`).\n\n" if quick else ""
-    text = f"**Simulated** on `{MACHINE}`. {reduced}{ABOUT} {judged_report.inside_caches(groups)}{missing}"
+    inside = judged_report.inside_caches(groups)
+    without = " The reduced set has no applications under SAM." if quick else ""
+    text = f"**Simulated** on `{MACHINE}`. {reduced}{ABOUT} {inside}{missing}\n\n{judged_sam.ABOUT}{without}"
     promises: list[Promise] = [
-        one for group, outcomes in groups.items() for one in judged_report.promises(group, outcomes)
+        *(one for group, outcomes in groups.items() for one in judged_report.promises(group, outcomes)),
+        *judged_sam.promises(sam),
     ]
     command = f"pinfold run --machine {MACHINE} --noise {NOISE} --seed 0 --repeat N"
     return Section(
@@ -64,12 +69,25 @@ def judged(quick: bool) -> Section:
         [
             f"{command} --threads 8 --schedule distributed --schedule packed FILE.pft",
             f"{command} --policy hints --rules RULES.json --observe sLP FILE.pft",
+            f"pinfold run --machine {judged_sam.MACHINE} --noise {NOISE} --seed 0 --policy sam ONE.pft OTHER.pft",
         ],
-        judged_report.tables(groups),
-        {"simulated": True, "machine_model": MACHINE, **judged_report.data(groups)},
+        [*judged_report.tables(groups), *judged_sam.tables(sam)],
+        {"simulated": True, "machine_model": MACHINE, **judged_report.data(groups), "sam": judged_sam.data(sam)},
         promises=promises,
     )
 
 
 def _is_quick(subject: Subject) -> bool:
     return subject.program in QUICK_PROGRAMS and subject.threads in QUICK_THREADS
+
+
+def _alone(swept: Sequence[Sweep], quick: bool) -> dict[str, list[Subject]]:
+    """Return what SAM runs alone, by group; in the reduced set own workloads only."""
+    if quick:
+        return {OWN: judged_sam.of_own([one for one in swept if one.workload.program in QUICK_PROGRAMS])}
+    applications = of_applications(judged_sam.MACHINE)
+    return {
+        OWN: judged_sam.of_own(swept),
+        DEVELOPMENT: judged_sam.one_of_each(applications["development"]),
+        JUDGED: judged_sam.one_of_each(applications["judged"]),
+    }
