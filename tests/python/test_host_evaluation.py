@@ -1,6 +1,7 @@
 """Native runs that count in the comparison of a machine with its model."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -42,3 +43,17 @@ def test_if_all_are_disturbed_the_least_disturbed_counts_and_is_marked(steal: Ca
 def test_the_stolen_time_is_that_of_the_kernel() -> None:
     before = stolen()
     assert 0 <= before <= stolen()
+
+
+def machine(last: int) -> dict[str, Any]:
+    """Return what the evaluation reads of a machine with a last-level cache of this size."""
+    return {"cache": [{"size": {"value": size}} for size in (48 << 10, 2 << 20, last)]}
+
+
+def test_sizes_are_inside_the_caches_and_beyond_them() -> None:
+    """A size beyond a last-level cache that is too large is left out, and the text says so."""
+    assert host.sizes_of("stream", machine(16 << 20)) == ["256k", "6144k", "36864k"]
+    assert host.sizes_of("stream", machine(170 << 20)) == ["256k", "10240k"]
+    assert host.sizes_of("compute", machine(170 << 20)) == ["64k", "256k", "1M"]
+    assert host._left_out(machine(16 << 20)) == ""
+    assert "170 MiB" in host._left_out(machine(170 << 20))

@@ -72,6 +72,7 @@ TRIES = 5  # The most runs for one without stolen time.
 LASTS = 0.05  # The least duration of a native run in seconds, without set-up.
 REPEAT = 1000  # Simulated repetitions; only the first has cold caches.
 DIFFERENT = 0.1  # Measured times with a smaller difference are not ordered.
+LARGEST = 128 << 20  # The largest size in bytes: recordings of larger ones take hours.
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,13 @@ def settings() -> list[Setting]:
 
 
 def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
-    """Return a workload's three sizes, as in its command line."""
+    """Return a workload's sizes, as in its command line; not the one beyond a last-level cache that is too large."""
     caches = [cache["size"]["value"] for cache in model["cache"]]
     private, last = caches[-2], caches[-1]
-    named = {"private": private // 8, "shared": private + last // 4, "beyond": 2 * (private + last)}
-    return [f"{named[size] // KIBI}k" if size in named else size for size in SIZES[workload]]
+    shared = private + min(last // 4, 4 * private)
+    named = {"private": private // 8, "shared": shared, "beyond": 2 * (private + last)}
+    sizes = [(named[size], f"{named[size] // KIBI}k") if size in named else (0, size) for size in SIZES[workload]]
+    return [words for size, words in sizes if size <= LARGEST]
 
 
 def run_once(workload: str, size: str, setting: Setting, iterations: int) -> float:
@@ -292,6 +295,17 @@ def table(rows: Sequence[Row]) -> Table:
     return Table(columns, cells, caption)
 
 
+def _left_out(model: dict[str, Any]) -> str:
+    """Return what to say of sizes beyond the last-level cache; nothing if they were run."""
+    last = model["cache"][-1]["size"]["value"]
+    if len(sizes_of("stream", model)) == len(BYTES):
+        return ""
+    return (
+        f" The last-level cache of this machine has {last >> 20} MiB for pinfold. Sizes beyond it are left out: "
+        f"a recording of more than {LARGEST >> 20} MiB takes hours."
+    )
+
+
 def host(quick: bool) -> Part:
     """Compare this machine with its own model."""
     workloads = list(SIZES)[:: 4 if quick else 1]
@@ -319,7 +333,7 @@ def host(quick: bool) -> Part:
         f"{found['host_median_error_percent']:.1f} %, and of the time itself "
         f"{found['host_median_time_error_percent']:.0f} %. In {off} of {2 * len(rows)} cells the relative time is off "
         f"by more than 15 %. In {sum(row.disturbed for row in rows)} of {counted} measurements a hypervisor took "
-        f"processor time in each of {TRIES} tries; the others had none."
+        f"processor time in each of {TRIES} tries; the others had none.{_left_out(model)}"
     )
     data = {
         **found,
