@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinfold.evaluation import __main__ as evaluation
+from pinfold.evaluation import changes
 from pinfold.evaluation.provenance import Provenance
 from pinfold.evaluation.sam_mixes import mixes_checks
 from pinfold.evaluation.section import Check, Promise, Section, promises_of
@@ -101,3 +102,14 @@ def test_the_gain_of_the_papers_own_programs_is_bounded_on_both_sides(gains: Seq
     checks = mixes_checks({"mixes": rows, "fairness": {"linux": [1, 1], "sam": [1, 1]}})
     (check,) = [check for check in checks if "own microbenchmarks" in check.what]
     assert check.holds is held
+
+
+def test_changes_of_headlines_say_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A headline whose section was not made has no figure now; the others have theirs, beside the one before."""
+    monkeypatch.setattr(changes, "FOLDER", tmp_path)
+    (tmp_path / "sam.json").write_text(json.dumps({"mixes": [{"geomean_gain": 0.0}, {"geomean_gain": 0.21}]}))
+    section = changes.changes(quick=False)
+    rows = {row[0]: row[1:3] for row in section.tables[0].rows}
+    assert rows["SAM over Linux's best order, geometric mean of 26 mixes"] == ["+71.3%", "+10.0%"]
+    assert rows["pairs of placements in the order of this machine"] == ["92%", "-"]
+    assert section.data["headlines"][-1]["now"] is None

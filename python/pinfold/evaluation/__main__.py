@@ -26,6 +26,7 @@ from pathlib import Path
 
 from pinfold.evaluation.autofinity import autofinity
 from pinfold.evaluation.autopin import autopin
+from pinfold.evaluation.changes import changes
 from pinfold.evaluation.costs import costs
 from pinfold.evaluation.judged_section import judged
 from pinfold.evaluation.live import live
@@ -40,7 +41,8 @@ Make = Callable[[bool], Section]
 """Makes a section, whole or reduced."""
 
 SECTIONS: dict[str, Make] = {
-    make.__name__: make for make in (placements, live, autopin, autofinity, judged, sam, searches, validation, costs)
+    make.__name__: make
+    for make in (placements, live, autopin, autofinity, judged, sam, searches, validation, costs, changes)
 }
 PAGE = Path("docs/evaluation.md")
 FOLDER = Path("evaluation")

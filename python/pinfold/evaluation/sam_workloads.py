@@ -46,13 +46,13 @@ OURS = {
     "stream": Workload("stream", 1, "--size 64M --iterations 1"),
 }
 
-# SPEC CPU2006: one task each, with data larger than a cache, or without data.
+# SPEC CPU2006: one task each, with data larger than all caches of the machine, or without data.
 SEQUENTIAL = {
     "libq": Workload("membench", 1, "--mode row --size 64M --iterations 1"),
-    "soplex": Workload("spmv", 1, "--size 96M --iterations 1"),
-    "mcf": Workload("graph_chase", 1, "--mode read --size 128M --iterations 1"),
-    "milc": Workload("stream", 1, "--size 96M --iterations 1"),
-    "omnetpp": Workload("random_access", 1, "--mode dependent --size 128M --iterations 1"),
+    "soplex": Workload("spmv", 1, "--size 64M --iterations 1"),
+    "mcf": Workload("graph_chase", 1, "--mode read --size 64M --iterations 1"),
+    "milc": Workload("stream", 1, "--size 64M --iterations 1"),
+    "omnetpp": Workload("random_access", 1, "--mode dependent --size 64M --iterations 1"),
     "bzip2": Workload("compute", 0, "--size 512k --iterations 2"),
     "sjeng": Workload("mandelbrot", 0, "--size 32k --iterations 2"),
     "gobmk": Workload("monte_carlo", 0, "--size 512k --iterations 1"),
