@@ -30,6 +30,7 @@ COLUMNS = {
     "footprint_bytes": "double",
     "llc_bytes": "double",
     "window_covers": "bool",
+    "unrecorded_wait_share": "double",
     "time_error": "double",
     "simulated_share": "double",
 }
@@ -40,7 +41,7 @@ LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 #: The columns whose values may be missing.
 NULLABLE = {
     *("region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
-    *("time_error", "simulated_share"),
+    *("unrecorded_wait_share", "time_error", "simulated_share"),
 }
 
 

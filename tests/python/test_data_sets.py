@@ -50,6 +50,7 @@ def rows() -> list[Row]:
                         "prefetch": "0000",
                         "pinning": pinning,
                         "time_s": random.uniform(1, 2),
+                        "unrecorded_wait_share": random.uniform(),
                         "ipc": random.uniform(),
                         "event:common": common,
                         # Equal to `common` on one machine only: a file of that machine alone cannot tell them apart.

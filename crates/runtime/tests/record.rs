@@ -59,6 +59,7 @@ fn simulation() -> Simulation {
         repetitions: 0.1 + 0.2,
         speed: None,
         paused: 0.0,
+        unrecorded_wait_share: Some(0.1 + 0.2),
         events: [("cycles".to_owned(), 1.0 / 3.0)].into(),
     };
     Simulation {

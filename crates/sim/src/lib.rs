@@ -25,7 +25,9 @@ mod timeline;
 pub mod window;
 
 pub use events::{EventDefinition, EventSet, MetricDefinition};
-pub use machine::{EndSwitch, NamedProgram, ProgramProgress, Repeat, Run, SimulatedMachine};
+pub use machine::{
+    EndSwitch, MUCH_UNRECORDED_WAIT, NamedProgram, ProgramProgress, RECORD_REGIONS, Repeat, Run, SimulatedMachine,
+};
 pub use recorded::{Coverage, ProgramCode, RecordedProgram};
 pub use script::{Script, ScriptError};
 pub use scripted::Scripted;

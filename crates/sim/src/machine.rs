@@ -45,6 +45,12 @@ const LONGEST: f64 = 86_400.0;
 /// which all others wait: an upper bound.
 const READING: f64 = 2.1e-6;
 
+/// The share of the threads' time for which they wait for what is not in the recording, above which the user is told.
+pub const MUCH_UNRECORDED_WAIT: f64 = 0.1;
+
+/// What the user can do about such waits.
+pub const RECORD_REGIONS: &str = "Record whole regions with `pinfold record --region`, or a longer window.";
+
 /// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -81,6 +87,9 @@ pub struct ProgramProgress {
     pub repetitions: f64,
     /// How long it stood still because its pages were moved.
     pub paused: Duration,
+    /// The share of its threads' time, in the present configuration, for which they wait for what is not in the recording;
+    /// `None` where that is not known.
+    pub unrecorded_wait_share: Option<f64>,
     /// The name of each event that tasks count, with the count of all tasks of the program.
     pub events: Vec<(String, f64)>,
 }
@@ -184,7 +193,8 @@ pub struct SimulatedMachine {
     /// By program: the repetition with which it ends, once it has been asked to end.
     last: Option<Vec<f64>>,
     notes: Vec<String>,
-    reported_released: bool,
+    /// By program: whether the user was told that it waits for what is not in the recording.
+    reported_waits: Vec<bool>,
     readings: Readings,
     /// The clock of the run, in whole nanoseconds as policies see it.
     now: Duration,
@@ -207,11 +217,11 @@ impl SimulatedMachine {
             metrics,
             tasks,
             readings: Readings::new(Noise::new(run.noise, run.seed)),
+            reported_waits: vec![false; programs.len()],
             programs,
             run,
             last: None,
             notes,
-            reported_released: false,
             now: Duration::ZERO,
             ended: false,
         }
@@ -229,6 +239,7 @@ impl SimulatedMachine {
                     pus: tasks.clone().map(|task| self.timeline.place(task)).collect(),
                     repetitions: self.timeline.repetitions(program),
                     paused: Duration::from_secs_f64(self.timeline.paused(program)),
+                    unrecorded_wait_share: self.timeline.unrecorded_wait_share(program),
                     events: self
                         .metrics
                         .events
@@ -258,6 +269,22 @@ impl SimulatedMachine {
                     self.last = Some(present.collect());
                 }
                 self.last.clone().unwrap_or_else(|| vec![f64::INFINITY; programs.len()])
+            }
+        }
+    }
+
+    /// Tells the user once of each program whose threads wait for what is not in the recording.
+    fn report_waits(&mut self) {
+        for (program, reported) in self.reported_waits.iter_mut().enumerate() {
+            let share = self.timeline.unrecorded_wait_share(program);
+            if !*reported && let Some(share) = share.filter(|&share| share > MUCH_UNRECORDED_WAIT) {
+                *reported = true;
+                self.notes.push(format!(
+                    "In {:.0} % of the time of its threads, {} waits for what is not in the recording: the window begins and \
+                     ends at another place of each thread, and its times are not those of the program. {RECORD_REGIONS}",
+                    share * 100.0,
+                    self.programs[program].name,
+                ));
             }
         }
     }
@@ -439,14 +466,7 @@ impl Machine for SimulatedMachine {
                 return Err(MachineError(error));
             }
             self.ended = ran.map_err(|error| MachineError(error.to_string()))?;
-            let released = self.timeline.released();
-            if released > 0 && !self.reported_released {
-                self.reported_released = true;
-                self.notes.push(format!(
-                    "{released} times a thread waited for what the recording does not contain, and went on when no other \
-                     could: the order of threads is not that of the program there."
-                ));
-            }
+            self.report_waits();
             self.now = if self.ended {
                 Duration::from_secs_f64(self.timeline.clock())
             } else {

@@ -11,6 +11,7 @@
 //! In a recording with windows, the parts between the windows take no time.
 
 mod code;
+mod cuts;
 mod footprint;
 mod order;
 mod owners;
@@ -23,9 +24,10 @@ use crate::model::{LINE_BYTES, Model};
 use crate::timeline::Program;
 use crate::window::{Batch, Event, StepTable, Stream};
 use code::{Learning, Stepper};
+use cuts::Work;
 use order::Orders;
 use owners::{Touched, touched};
-use pinfold_trace::{EventKind as RecordedKind, Recording, ThreadReader, TraceError};
+use pinfold_trace::{EventKind as RecordedKind, Recording, ThreadReader, TraceError, Window};
 use std::sync::{Arc, Mutex, PoisonError};
 use synchronisation::ThreadEvents;
 
@@ -59,22 +61,30 @@ impl RecordedProgram {
             return Err(RecordedError::Empty);
         }
         let mut events = vec![];
+        let mut worked = vec![];
         let mut learning = Learning::new(&recording);
         for thread in recording.threads() {
             let mut mine = ThreadEvents {
                 number: thread.number,
                 events: vec![],
             };
+            let mut work = Work::default();
             let mut reader = recording.read(thread);
             let mut batch: pinfold_trace::Batch = pinfold_trace::Batch::default();
             while reader.next_batch(&mut batch)? {
                 learning.batch(&batch);
+                work.batch(&batch);
                 mine.events.extend(batch.events.iter().map(|&(_, event)| event));
             }
             learning.end_thread();
             events.push(mine);
+            worked.push(work.before);
         }
-        let orders = order::orders(&events, recording.header().window.is_some());
+        let mut orders = order::orders(&events, recording.header().window.is_some());
+        // Another window ends where the program has finished something: all its waiting is its own.
+        if matches!(recording.header().window, Some(Window::Instructions { .. })) {
+            cuts::mark(&mut orders, &events, &worked);
+        }
         let regions = events
             .iter()
             .flat_map(|thread| &thread.events)
@@ -164,6 +174,10 @@ impl Program for RecordedProgram {
 
     fn code(&self) -> Option<Arc<ProgramCode>> {
         Some(Arc::clone(&self.code))
+    }
+
+    fn knows_cuts(&self) -> bool {
+        self.recording.is_complete()
     }
 
     fn page_owners(&self) -> &[(u64, u32)] {

@@ -313,6 +313,45 @@ fn a_thread_that_waits_for_a_missing_event_is_released_and_counted() {
 }
 
 #[test]
+fn waits_for_what_is_not_recorded_are_a_share_of_the_time_of_all_threads() {
+    let threads = |cut: bool| {
+        let mut first = vec![Event::instructions(9000), Event::barrier(1, 2)];
+        if cut {
+            first.insert(1, Event::mark(EventKind::RecordedEnd, 0));
+        }
+        let waits = [
+            Event::instructions(18_000),
+            Event::mark(EventKind::Wait, 7),
+            Event::instructions(18_000),
+        ];
+        vec![
+            recorded(first),
+            recorded(vec![Event::instructions(90_000), Event::barrier(1, 2)]),
+            recorded(waits.to_vec()),
+        ]
+    };
+    let configuration = configuration(&[0, 1, 12], PageMapping::FirstTouch, Prefetchers::ALL);
+    let simulated = |cut| run(&opteron(), &configuration, threads(cut));
+    let (cut, whole) = (simulated(true), simulated(false));
+    // Two instructions take a cycle. Thread 1 works for 45,000 cycles; thread 0 is cut after 4500, and the others have gone
+    // on for 36,000 when thread 2 is released.
+    let unrecorded: Vec<f64> = cut.threads.iter().map(|thread| thread.unrecorded_cycles).collect();
+    assert!(within(unrecorded[0], 40_500.0, 1e-6), "{unrecorded:?}");
+    assert!(
+        unrecorded[1] == 0.0 && within(unrecorded[2], 36_000.0, 1e-6),
+        "{unrecorded:?}"
+    );
+    assert!(within(cut.unrecorded_wait_share().unwrap(), 76_500.0 / 135_000.0, 1e-6));
+    // A thread that is not cut waits for its partner, as the program does.
+    assert!(within(
+        whole.unrecorded_wait_share().unwrap(),
+        36_000.0 / 135_000.0,
+        1e-6
+    ));
+    assert_eq!(cut.ends, whole.ends);
+}
+
+#[test]
 fn a_ping_pong_costs_more_with_the_distance_of_the_partners() {
     let model = opteron();
     let time = |other: u32| {

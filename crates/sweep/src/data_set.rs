@@ -48,7 +48,7 @@ pub struct Row {
     pub metrics: Vec<Option<f64>>,
 }
 
-/// How much of the program's memory the simulated window accesses, in bytes.
+/// How much of the program the simulated window represents: the memory that it accesses, in bytes, and its waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowColumns {
     /// The cache lines that the window accesses.
@@ -59,15 +59,18 @@ pub struct WindowColumns {
     pub llc_bytes: Option<u64>,
     /// Whether the window represents the program ([`pinfold_sim::Coverage::is_enough`]); `None` where it is not known.
     pub covers: Option<bool>,
+    /// The share of the threads' time for which they waited for what is not in the recording; `None` where it is not known.
+    pub unrecorded_wait_share: Option<f64>,
 }
 
 impl WindowColumns {
-    fn of(coverage: Coverage, machine: &Machine) -> Self {
+    fn of(coverage: Coverage, machine: &Machine, outcome: &Outcome) -> Self {
         Self {
             window_bytes: Some(coverage.window_bytes),
             footprint_bytes: coverage.footprint_bytes,
             llc_bytes: Some(machine.model.llc_bytes()),
             covers: coverage.is_enough(&machine.model),
+            unrecorded_wait_share: outcome.unrecorded_wait_share.map(|share| share.0),
         }
     }
 }
@@ -120,11 +123,10 @@ impl DataSet {
             .iter()
             .zip(outcomes)
             .flat_map(|(job, outcome)| {
-                let share = outcome.simulated_share.0;
                 let rows = outcome.rows.iter();
-                rows.map(move |row| (job, row, share))
+                rows.map(move |row| (job, row, outcome))
             })
-            .map(|(job, row, share)| swept(plan, job, row, share, &places[job.machine]))
+            .map(|(job, row, outcome)| swept(plan, job, row, outcome, &places[job.machine]))
             .collect();
         Self {
             schema: "sweep",
@@ -202,6 +204,10 @@ impl DataSet {
                 Values::OptionalFlag(rows.iter().map(|row| row.window.covers).collect()),
             ),
             (
+                "unrecorded_wait_share",
+                Values::OptionalFloat(rows.iter().map(|row| row.window.unrecorded_wait_share).collect()),
+            ),
+            (
                 "time_error",
                 Values::OptionalFloat(rows.iter().map(|row| row.sampling.time_error).collect()),
             ),
@@ -223,7 +229,7 @@ impl DataSet {
 }
 
 /// A row of a sweep. `places` has the position of each metric of the data set among those of the machine.
-fn swept(plan: &Plan, job: &Job, row: &SweptRow, share: f64, places: &[Option<usize>]) -> Row {
+fn swept(plan: &Plan, job: &Job, row: &SweptRow, outcome: &Outcome, places: &[Option<usize>]) -> Row {
     let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
     let configuration = &job.point.configuration;
     Row {
@@ -242,10 +248,10 @@ fn swept(plan: &Plan, job: &Job, row: &SweptRow, share: f64, places: &[Option<us
         simulated: true,
         command: program.command.clone(),
         recording: format!("{:032x}", program.content),
-        window: WindowColumns::of(program.coverage(), machine),
+        window: WindowColumns::of(program.coverage(), machine, outcome),
         sampling: SamplingColumns {
             time_error: row.time_error.map(|error| error.0),
-            simulated_share: Some(share),
+            simulated_share: Some(outcome.simulated_share.0),
         },
         metrics: places
             .iter()

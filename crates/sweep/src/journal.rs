@@ -39,6 +39,8 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Waits for events that are not in the recording.
     pub released: u64,
+    /// The share of the threads' time for which they waited for what is not in the recording; `None` where it is not known.
+    pub unrecorded_wait_share: Option<Exact>,
     /// The share of the accesses that was simulated.
     pub simulated_share: Exact,
 }
@@ -257,6 +259,7 @@ mod tests {
                 .map(|number| row((number > 0).then_some(number)))
                 .collect(),
             released: seed,
+            unrecorded_wait_share: seed.is_multiple_of(2).then_some(Exact(0.1)),
             simulated_share: Exact(0.3),
         }
     }

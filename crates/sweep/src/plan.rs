@@ -8,7 +8,7 @@ use pinfold_sim::model::Model;
 use pinfold_sim::sampled::Samples;
 use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, evaluate_sampled};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
-use pinfold_sim::{Coverage, Program as _, RecordedProgram};
+use pinfold_sim::{Coverage, MUCH_UNRECORDED_WAIT, Program as _, RECORD_REGIONS, RecordedProgram};
 use pinfold_trace::Recording;
 use std::fs::File;
 use std::io::Read;
@@ -239,6 +239,7 @@ impl Plan {
         Ok(Outcome {
             rows: rows.collect(),
             released: evaluation.released,
+            unrecorded_wait_share: evaluation.unrecorded_wait_share.map(Exact),
             simulated_share: Exact(evaluation.simulated_share),
         })
     }
@@ -269,22 +270,40 @@ impl Plan {
     pub fn notes_on(&self, outcomes: &[Outcome]) -> Vec<String> {
         let mut notes = vec![];
         for (number, program) in self.programs.iter().enumerate() {
-            let released = self
-                .jobs
-                .iter()
-                .zip(outcomes)
-                .filter(|(job, outcome)| job.program == number && outcome.released > 0)
-                .count();
-            if released > 0 {
-                notes.push(format!(
-                    "{}: in {released} configurations threads waited for what the recording does not hold, and went on when \
-                     nobody else could: the order of threads is not that of the program there",
-                    program.file.display()
-                ));
-            }
+            notes.extend(self.waits(number, program, outcomes));
             notes.extend(self.uncertain(number, program, outcomes));
         }
         notes
+    }
+
+    /// A note on the configurations in which a program's threads wait long for what is not in the recording. Where the share is
+    /// not known, as of a sample, the note counts those in which a thread waited for what never came.
+    fn waits(&self, number: usize, program: &Program, outcomes: &[Outcome]) -> Option<String> {
+        let of_program = || self.jobs.iter().zip(outcomes).filter(|(job, _)| job.program == number);
+        let shares = of_program().filter_map(|(_, outcome)| outcome.unrecorded_wait_share);
+        let long: Vec<f64> = shares
+            .map(|share| share.0)
+            .filter(|&share| share > MUCH_UNRECORDED_WAIT)
+            .collect();
+        if !long.is_empty() {
+            let most = long.iter().copied().fold(0.0, f64::max);
+            return Some(format!(
+                "{}: in {} configurations threads wait for what is not in the recording, in up to {:.0} % of their time (column \
+                 unrecorded_wait_share): the times are not those of the program. {RECORD_REGIONS}",
+                program.file.display(),
+                long.len(),
+                most * 100.0,
+            ));
+        }
+        let released = |outcome: &Outcome| outcome.unrecorded_wait_share.is_none() && outcome.released > 0;
+        let unordered = of_program().filter(|(_, outcome)| released(outcome)).count();
+        (unordered > 0).then(|| {
+            format!(
+                "{}: in {unordered} configurations threads waited for what is not in the recording, and went on when no other \
+                 could: the order of threads is not that of the program there",
+                program.file.display()
+            )
+        })
     }
 
     /// A note on the configurations of a program whose time is uncertain.

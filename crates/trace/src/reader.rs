@@ -31,6 +31,7 @@ pub struct Recording {
     mapped_files: Vec<MappedFile>,
     code: Vec<CodeBlock>,
     file_size: u64,
+    complete: bool,
 }
 
 /// One thread of a recording.
@@ -113,6 +114,7 @@ impl Recording {
             path: path.to_owned(),
             header: beginning.header,
             file_size,
+            complete: damage.is_none(),
         };
         Ok((recording, damage))
     }
@@ -151,6 +153,11 @@ impl Recording {
             });
         }
         Ok(())
+    }
+
+    /// Whether it is all that was recorded, and not the part before some damage.
+    pub fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// Whether the first touch of each page is known. It is not in a recording with a window of a version that does not have

@@ -312,6 +312,7 @@ fn simulated_programs(machine: &SimulatedMachine, files: &[(Option<PathBuf>, Str
             repetitions: program.repetitions,
             speed: (ran > 0.0).then(|| program.repetitions / ran),
             paused: program.paused.as_secs_f64(),
+            unrecorded_wait_share: program.unrecorded_wait_share,
             events: program.events.into_iter().collect(),
         })
         .collect()

@@ -139,6 +139,10 @@ pub struct SimulatedProgram {
     pub speed: Option<f64>,
     /// The seconds for which it was stopped because its pages moved.
     pub paused: f64,
+    /// The share of its threads' time, in the last configuration, for which they waited for what is not in the recording; `None`
+    /// where it is not known, and in an older file.
+    #[serde(default)]
+    pub unrecorded_wait_share: Option<f64>,
     /// The counts of all its tasks, by event.
     pub events: BTreeMap<String, f64>,
 }

@@ -54,6 +54,22 @@ impl Orders {
         &self.events[self.begins[place] as usize..self.begins[place + 1] as usize]
     }
 
+    /// Puts events before those in the places of some events. `added` is in the order of its places.
+    pub(super) fn put_before(&mut self, added: &[(usize, Event)]) {
+        let mut events = Vec::with_capacity(self.events.len() + added.len());
+        let mut added = added.iter().peekable();
+        let mut begins = Vec::with_capacity(self.begins.len());
+        for place in 0..self.begins.len() - 1 {
+            begins.push(u32::try_from(events.len()).unwrap_or(u32::MAX));
+            while let Some((_, event)) = added.next_if(|(at, _)| *at == place) {
+                events.push(*event);
+            }
+            events.extend_from_slice(self.in_place_of(place));
+        }
+        begins.push(u32::try_from(events.len()).unwrap_or(u32::MAX));
+        (self.events, self.begins) = (events, begins);
+    }
+
     /// Whether the part between the previous event and the event `place` of the thread is left out.
     pub(super) fn silent(&self, place: usize) -> bool {
         self.silent[place]

@@ -181,15 +181,22 @@ impl<'a> Logical<'a> {
 }
 
 impl Runner<'_> {
-    /// Whether there is a next event.
+    /// Whether there is a next event that does something.
     fn fetch(&mut self) -> bool {
-        while self.next >= self.batch.events.len() {
-            if !self.stream.next_batch(&mut self.batch) {
-                return false;
+        loop {
+            match self.batch.events.get(self.next) {
+                Some(event) if matches!(event.kind, EventKind::RecordedBegin | EventKind::RecordedEnd) => {
+                    self.next += 1;
+                }
+                Some(_) => return true,
+                None => {
+                    if !self.stream.next_batch(&mut self.batch) {
+                        return false;
+                    }
+                    self.next = 0;
+                }
             }
-            self.next = 0;
         }
-        true
     }
 }
 

@@ -16,7 +16,7 @@ use crate::sampled::{SampledPart, Samples};
 use crate::timeline::Program;
 use crate::window::{
     Mapping, Options, PageMapping, PageProfile, RegionTotals, Stream, WindowConfiguration, WindowError,
-    simulate_with_pages,
+    simulate_with_pages, unrecorded_share,
 };
 use std::collections::BTreeSet;
 
@@ -41,6 +41,9 @@ pub struct Evaluation {
     pub parts: Vec<Part>,
     /// Waits for events that are not in the recording, in both repetitions.
     pub released: u64,
+    /// The share of the threads' time, in the warm repetition, for which they waited for what is not in the recording; `None`
+    /// where that is not known: of a sample, and of a recording that is damaged.
+    pub unrecorded_wait_share: Option<f64>,
     /// The share of the accesses that was simulated.
     pub simulated_share: f64,
 }
@@ -73,6 +76,7 @@ pub fn evaluate_sampled(
     Ok(Evaluation {
         parts: std::iter::once(part(None, sampled.whole)).chain(regions).collect(),
         released: sampled.released,
+        unrecorded_wait_share: None,
         simulated_share: sampled.share,
     })
 }
@@ -111,10 +115,15 @@ pub fn evaluate(
     let mut result = simulate_with_pages(model, &configuration, None, &placed, streams, &options)?;
     let totals = &mut result.region_totals;
     let cold = totals.remove(&COLD).unwrap_or_default();
+    let warm = totals.remove(&WARM).unwrap_or_default();
+    let unrecorded_wait_share = program.knows_cuts().then(|| {
+        let cycles = warm.seconds * model.frequency().0;
+        unrecorded_share(warm.counters.unrecorded_cycles, program.threads(), cycles)
+    });
     let mut parts = vec![Part {
         region: None,
         cold_seconds: Some(cold.seconds),
-        totals: totals.remove(&WARM).unwrap_or_default(),
+        totals: warm,
         time_error: Some(0.0),
     }];
     let cold = totals.split_off(&IN_COLD);
@@ -127,6 +136,7 @@ pub fn evaluate(
     Ok(Evaluation {
         parts,
         released: result.released,
+        unrecorded_wait_share: unrecorded_wait_share.flatten(),
         simulated_share: 1.0,
     })
 }
@@ -185,6 +195,54 @@ mod tests {
         fn error(&self) -> Option<String> {
             None
         }
+    }
+
+    /// Two threads, the first of which is cut after a tenth of the other's time.
+    struct Cut {
+        known: bool,
+    }
+
+    impl Program for Cut {
+        fn threads(&self) -> usize {
+            2
+        }
+
+        fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+            let cut = [Event::instructions(100_000), Event::mark(EventKind::RecordedEnd, 0)];
+            Box::new(Recorded::new(match thread {
+                0 => cut.to_vec(),
+                _ => vec![Event::instructions(1_000_000)],
+            }))
+        }
+
+        fn regions(&self) -> Option<u64> {
+            None
+        }
+
+        fn knows_cuts(&self) -> bool {
+            self.known
+        }
+
+        fn page_owners(&self) -> &[(u64, u32)] {
+            &[]
+        }
+
+        fn error(&self) -> Option<String> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_cut_thread_waits_until_the_window_begins_again_and_an_unknown_wait_is_not_zero() {
+        let model = builtin("opteron-6164x4").unwrap();
+        let point = &space::numa(&model, 2)[0];
+        let share = |program: &dyn Program| {
+            let evaluation = evaluate(&model, program, point, None).unwrap();
+            evaluation.unrecorded_wait_share
+        };
+        assert_eq!(share(&Reading::new()), Some(0.0));
+        assert!((share(&Cut { known: true }).unwrap() - 0.45).abs() < 1e-3);
+        assert_eq!(share(&Cut { known: false }), None);
     }
 
     fn evaluated() -> Evaluation {

@@ -47,11 +47,12 @@ impl<'a> Repetitions<'a> {
         }
     }
 
-    /// All threads meet, the first one emits `marks`, and all meet again.
+    /// All threads meet, the first one emits `marks`, and all meet again. What a repetition lacks ends where they meet.
     fn meet(&self, meeting: u64, marks: &[(EventKind, u64)], batch: &mut Batch) {
         let members = u16::try_from(self.program.threads()).unwrap_or(u16::MAX);
         batch.events.clear();
         batch.events.push(Event::barrier(MEETINGS + 2 * meeting, members));
+        batch.events.push(Event::mark(EventKind::RecordedBegin, 0));
         if self.thread == 0 {
             batch
                 .events

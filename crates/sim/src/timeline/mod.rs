@@ -146,9 +146,9 @@ impl Timeline {
         self.windows.len()
     }
 
-    /// Waits in a repetition that nothing in the program ended; 0 before the first window was simulated.
-    pub(crate) fn released(&self) -> u64 {
-        self.rates.as_ref().map_or(0, |rates| rates.released)
+    /// The share of a program's time, in the present setting, for which its threads wait for what is not in the recording.
+    pub(crate) fn unrecorded_wait_share(&self, program: usize) -> Option<f64> {
+        self.rates.as_ref()?.programs[program].unrecorded_wait_share
     }
 
     /// The count of a task.

@@ -27,6 +27,11 @@ pub trait Program: Send + Sync {
         None
     }
 
+    /// Whether it is known which threads the recording cuts in their work (`EventKind::RecordedEnd`).
+    fn knows_cuts(&self) -> bool {
+        true
+    }
+
     /// Each page and the thread that touches it first.
     fn page_owners(&self) -> &[(u64, u32)];
 

@@ -12,6 +12,7 @@ use super::pages::{Homes, Pages};
 use crate::model::Model;
 use crate::window::{
     Counters, Mark, Options, PageMapping, Prefetchers, TeamMarks, WindowConfiguration, WindowError, simulate_teams,
+    unrecorded_share,
 };
 use pinfold_core::{Pinning, PuId};
 use std::collections::HashMap;
@@ -42,6 +43,9 @@ pub(crate) struct ProgramRates {
     pub(crate) cold: Repetition,
     /// After another repetition.
     pub(crate) warm: Repetition,
+    /// The share of the threads' time in a warm repetition for which they waited for what is not in the recording; `None`
+    /// where it is not known.
+    pub(crate) unrecorded_wait_share: Option<f64>,
 }
 
 /// The power of the machine, in watts.
@@ -56,8 +60,6 @@ pub(crate) struct Rates {
     pub(crate) cold: Watts,
     /// Power afterwards.
     pub(crate) warm: Watts,
-    /// Waits in a repetition of all programs that nothing ended.
-    pub(crate) released: u64,
 }
 
 /// All configurations that have been simulated.
@@ -131,10 +133,13 @@ fn simulated(
     let cold_ends = latest(|program| &program.first).unwrap_or(&nothing);
     let warm_ends = latest(|program| &program.last).unwrap_or(&nothing);
     Ok(Rates {
-        programs: measured.iter().map(|program| program.rates(model)).collect(),
+        programs: measured
+            .iter()
+            .zip(mix.programs())
+            .map(|(measured, program)| measured.rates(model, program.knows_cuts()))
+            .collect(),
         cold: watts(&nothing, cold_ends),
         warm: watts(cold_ends, warm_ends),
-        released: measured.iter().map(|program| program.first.released).sum(),
     })
 }
 
@@ -163,7 +168,7 @@ impl MeasuredProgram {
         }
     }
 
-    fn rates(&self, model: &Model) -> ProgramRates {
+    fn rates(&self, model: &Model, knows_cuts: bool) -> ProgramRates {
         let levels = model.caches.len();
         let counts = |counters: &Counters| Counter::all(counters, levels);
         let cold = Repetition {
@@ -177,7 +182,17 @@ impl MeasuredProgram {
                 .map(|(all, cold)| std::array::from_fn(|counter| (all[counter] - cold[counter]).max(0.0) / self.warm))
                 .collect(),
         };
-        ProgramRates { cold, warm }
+        ProgramRates {
+            cold,
+            warm,
+            unrecorded_wait_share: if knows_cuts { self.unrecorded(model) } else { None },
+        }
+    }
+
+    fn unrecorded(&self, model: &Model) -> Option<f64> {
+        let until = |mark: &Mark| mark.threads.iter().map(|thread| thread.unrecorded_cycles).sum::<f64>();
+        let cycles = (self.last.seconds - self.first.seconds) * model.frequency().0;
+        unrecorded_share(until(&self.last) - until(&self.first), self.last.threads.len(), cycles)
     }
 }
 

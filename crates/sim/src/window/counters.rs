@@ -144,6 +144,9 @@ pub struct Counters {
     pub wait_cycles: f64,
     /// Cycles for which it waited for its PU, which ran another thread.
     pub queue_cycles: f64,
+    /// Cycles for which it waited for what is not in the recording: after its last recorded instruction, and for events that
+    /// never came. Counts until the end of the window.
+    pub unrecorded_cycles: f64,
     /// How often its PU switched to it from another thread.
     pub switches: u64,
 }
@@ -182,6 +185,7 @@ impl Counters {
         cycles(&mut self.busy_cycles, other.busy_cycles);
         cycles(&mut self.wait_cycles, other.wait_cycles);
         cycles(&mut self.queue_cycles, other.queue_cycles);
+        cycles(&mut self.unrecorded_cycles, other.unrecorded_cycles);
     }
 }
 

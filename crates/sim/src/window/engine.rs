@@ -308,8 +308,15 @@ impl<'a, const W: usize> Engine<'a, W> {
             stuck = std::mem::take(&mut team.at_mark);
         }
         team.released += stuck.len() as u64;
+        let last = self.threads[team.threads.clone()]
+            .iter()
+            .map(|thread| thread.clock)
+            .max();
         for thread in stuck {
-            self.release(thread, self.threads[thread].clock);
+            let state = &mut self.threads[thread];
+            state.unrecorded.release(state.clock, last.unwrap_or(state.clock));
+            let clock = state.clock;
+            self.release(thread, clock);
         }
     }
 
@@ -402,7 +409,12 @@ impl<'a, const W: usize> Engine<'a, W> {
     fn order(&mut self, thread: usize, event: Event) -> bool {
         let now = self.threads[thread].clock;
         match event.kind {
-            EventKind::Read | EventKind::Write | EventKind::Locked | EventKind::Instructions => true,
+            EventKind::Read
+            | EventKind::Write
+            | EventKind::Locked
+            | EventKind::Instructions
+            | EventKind::RecordedBegin
+            | EventKind::RecordedEnd => true,
             EventKind::Count => {
                 self.count(thread);
                 true
@@ -480,6 +492,9 @@ impl<'a, const W: usize> Engine<'a, W> {
         team.waiting = Waiting::default();
         let clocks = self.threads[team.threads.clone()].iter().map(|thread| thread.clock);
         let last = clocks.max().unwrap_or(0);
+        for &member in &members {
+            self.threads[member].unrecorded.end(last);
+        }
         let mark = self.mark(self.team_of[thread], last);
         self.teams[self.team_of[thread]].marks.add(mark);
         for member in members {

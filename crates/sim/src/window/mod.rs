@@ -38,6 +38,7 @@ mod thread;
 mod time;
 mod totals;
 mod trainer;
+mod unrecorded;
 
 pub use configuration::WindowConfiguration;
 pub use counters::{
@@ -61,3 +62,4 @@ pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Str
 pub(crate) use system::Touch;
 pub use totals::RegionTotals;
 pub(crate) use totals::{memory_joules, package_joules};
+pub(crate) use unrecorded::share as unrecorded_share;

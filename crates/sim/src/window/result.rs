@@ -2,6 +2,7 @@
 
 use super::counters::{Counters, LinkTraffic, RegionSpan};
 use super::totals::RegionTotals;
+use super::unrecorded;
 use std::collections::BTreeMap;
 
 /// The result of a window's simulation. All values are simulated, none is measured.
@@ -42,6 +43,12 @@ impl WindowResult {
             total += thread;
         }
         total
+    }
+
+    /// The share of the time of all threads for which they waited for what is not in the recording; `None` for a window
+    /// without time.
+    pub fn unrecorded_wait_share(&self) -> Option<f64> {
+        unrecorded::share(self.total().unrecorded_cycles, self.threads.len(), self.cycles)
     }
 
     /// Mean power of all packages, in watts.

@@ -126,12 +126,22 @@ impl<const W: usize> Runner<'_, '_, W> {
             let Some(&event) = events.get(next) else {
                 break None;
             };
-            look_up = false;
             // Events that are no accesses have other meanings of `step`, and no instructions of known code.
             let row = match event.kind {
                 EventKind::Read | EventKind::Write | EventKind::Locked => steps.row(event.step),
+                EventKind::RecordedBegin => {
+                    self.thread.unrecorded.end(self.thread.clock);
+                    next += 1;
+                    continue;
+                }
+                EventKind::RecordedEnd => {
+                    self.thread.unrecorded.begin(self.thread.clock);
+                    next += 1;
+                    continue;
+                }
                 _ => steps.row(0),
             };
+            look_up = false;
             if !std::mem::take(&mut self.thread.at_event) {
                 self.thread.pass_instructions(event.instructions, row, shared);
                 if self.thread.clock >= limit {

@@ -39,6 +39,10 @@ pub enum EventKind {
     /// Continues when all threads of its program have reached this event. The counts until then are a separate result,
     /// and identities of tokens may be used again.
     Mark,
+    /// The recording has instructions of the thread again.
+    RecordedBegin,
+    /// The thread has executed its last recorded instruction. What it did then is not in the recording.
+    RecordedEnd,
 }
 
 /// One event, of 16 bytes.

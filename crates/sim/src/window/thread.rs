@@ -8,6 +8,7 @@ use super::stream::{Batch, Stream};
 use super::system::Coming;
 use super::time::Ticks;
 use super::trainer::{Streamer, Strides};
+use super::unrecorded::Unrecorded;
 use crate::model::Model;
 use std::sync::Arc;
 
@@ -92,6 +93,7 @@ pub(crate) struct Thread<'a> {
     pub(crate) busy: Ticks,
     pub(crate) waited: Ticks,
     pub(crate) queued: Ticks,
+    pub(crate) unrecorded: Unrecorded,
     /// Regions that it has entered, with the times.
     pub(crate) open_regions: Vec<(u64, Ticks)>,
     pub(crate) ahead: Ahead,
@@ -136,6 +138,7 @@ impl<'a> Thread<'a> {
             busy: 0,
             waited: 0,
             queued: 0,
+            unrecorded: Unrecorded::default(),
             open_regions: vec![],
             ahead: Ahead::default(),
         }

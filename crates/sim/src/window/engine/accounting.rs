@@ -34,6 +34,7 @@ impl<const W: usize> Engine<'_, W> {
         counters.busy_cycles = cycles(thread.busy);
         counters.wait_cycles = cycles(thread.waited);
         counters.queue_cycles = cycles(thread.queued);
+        counters.unrecorded_cycles = cycles(thread.unrecorded.until(thread.clock));
         counters
     }
 
@@ -70,6 +71,7 @@ impl<const W: usize> Engine<'_, W> {
             counters.busy_cycles += cycles(thread.busy);
             counters.wait_cycles += cycles(thread.waited);
             counters.queue_cycles += cycles(thread.queued);
+            counters.unrecorded_cycles += cycles(thread.unrecorded.until(thread.clock));
         }
         Snapshot {
             counters,
@@ -88,7 +90,10 @@ impl<const W: usize> Engine<'_, W> {
         let model = self.model;
         let end = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
         let seconds = cycles(end) / model.frequency().0;
-        let counters: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
+        let mut counters: Vec<Counters> = (0..self.threads.len()).map(|thread| self.counters(thread)).collect();
+        for (counters, thread) in counters.iter_mut().zip(&self.threads) {
+            counters.unrecorded_cycles = cycles(thread.unrecorded.until(end));
+        }
         let (package, memory) = self.joules(seconds, &counters);
         let bytes = |servers: &[Server]| servers.iter().map(|server| server.served() * LINE_BYTES).collect();
         WindowResult {
