@@ -285,10 +285,14 @@ impl Model {
         self.caches[self.caches.len() - 1].cores.value().0 as usize
     }
 
+    /// The capacity of one last-level cache, in bytes.
+    pub fn domain_llc_bytes(&self) -> u64 {
+        self.caches[self.caches.len() - 1].size.value().0
+    }
+
     /// The capacity of all last-level caches together, in bytes.
     pub fn llc_bytes(&self) -> u64 {
-        let last = &self.caches[self.caches.len() - 1];
-        (self.cores() / self.cores_per_domain()) as u64 * last.size.value().0
+        (self.cores() / self.cores_per_domain()) as u64 * self.domain_llc_bytes()
     }
 
     /// The package of core `core`; cores are numbered package by package, node by node, domain by domain.

@@ -5,7 +5,11 @@
 //! unmapped and discarded: the footprint is the most pages that were touched and mapped at one time, and pages that only the
 //! window accesses.
 //!
-//! Known limit: what the program touches after its last window is not recorded, and not counted.
+//! A program whose whole memory fits one last-level cache is covered by any window: it fits that cache wherever its threads
+//! are, as the repeated window does.
+//!
+//! Known limits: what the program touches after its last window is not recorded, and not counted. A window of a small program
+//! may still access less than the private caches hold while the program accesses more.
 
 use super::synchronisation::ThreadEvents;
 use crate::model::{Model, PAGE_BYTES};
@@ -50,7 +54,7 @@ impl Coverage {
         }
         let runtime = RUNTIME_BYTES + self.threads * THREAD_BYTES;
         let used = self.footprint_bytes?.saturating_sub(runtime);
-        Some(window >= SHARE * used as f64)
+        Some(used <= model.domain_llc_bytes() || window >= SHARE * used as f64)
     }
 }
 
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_covers_half_of_the_memory_or_twice_the_caches() {
+    fn a_window_covers_half_of_the_memory_or_twice_the_caches_or_a_program_that_fits_one() {
         let model = builtin("e5-4650x4").unwrap();
         let caches = model.llc_bytes();
         assert_eq!(caches, 80 << 20);
@@ -155,6 +159,7 @@ mod tests {
         };
         assert_eq!(coverage(16 << 20, Some(256 << 20)).is_enough(&model), Some(false));
         assert_eq!(coverage(16 << 20, Some(32 << 20)).is_enough(&model), Some(true));
+        assert_eq!(coverage(8 << 20, Some(32 << 20)).is_enough(&model), Some(false));
         assert_eq!(coverage(2 * caches, Some(100 * caches)).is_enough(&model), Some(true));
         assert_eq!(coverage(16 << 20, None).is_enough(&model), None);
         // A program without data of its own is covered by what it accesses.
@@ -164,6 +169,15 @@ mod tests {
             ..coverage(32 << 10, Some(622_592))
         };
         assert_eq!(of_24.is_enough(&model), Some(true));
+        // All that a small program uses fits one of the caches.
+        let one = model.domain_llc_bytes();
+        assert_eq!(one, 20 << 20);
+        let runtime = RUNTIME_BYTES + 8 * THREAD_BYTES;
+        assert_eq!(coverage(1 << 20, Some(one + runtime)).is_enough(&model), Some(true));
+        assert_eq!(
+            coverage(1 << 20, Some(one + runtime + PAGE_BYTES)).is_enough(&model),
+            Some(false)
+        );
         let whole = Coverage {
             whole: true,
             ..coverage(1, None)
