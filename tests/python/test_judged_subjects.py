@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pinfold.evaluation import judged_subjects
+from pinfold.evaluation import judged_subjects, windows
 from pinfold.evaluation.affinity_sweep import MACHINE
 from pinfold.evaluation.judged_subjects import of_applications, of_sweep
 from pinfold.split import APPLICATIONS, part
@@ -70,3 +70,18 @@ def test_applications_are_judged_by_their_part_of_the_split(tmp_path: Path, monk
     names = {subject.program: subject.label for subjects in found.values() for subject in subjects}
     assert names == {name: f"{name} run-2-whole" for name in APPLICATIONS[:12]}
     assert of_applications("another-machine") == {"development": [], "judged": []}
+
+
+def test_windows_are_counted_by_group_and_machine(tmp_path: Path) -> None:
+    """What is not known is neither covered nor waiting."""
+
+    def window(name: str, covers: bool | None, waits: float | None) -> windows.Window:
+        rows = [
+            row("0,1", 1.0, window_covers=covers, window_bytes=1.0, footprint_bytes=4.0, unrecorded_wait_share=waits),
+            row("0,1", 1.0, window_bytes=1.0, region="0x1", unrecorded_wait_share=0.9),
+        ]
+        (found,) = windows.read("some", write(tmp_path / f"{name}.parquet", *rows))
+        return found
+
+    found = [window("a", True, 0.0), window("b", False, 0.4), window("c", None, None)]
+    assert windows.table(found).rows == [["some", MACHINE, "3", "1", "1", "25%", "20%", "1 of 2"]]

@@ -1,7 +1,8 @@
 """Makes data sets of the recordings: one for development and one for judging.
 
-1. Sweep each recording on its own, in a few placements on machines of four nodes, unless that was done before with the
-   same recording and the same binary.
+1. Sweep each recording on its own on machines of four nodes, unless that was done before with the same recording and
+   the same binary: first in one placement, and then in a few on those machines on which its window covers the program.
+   The rows of other machines are flagged, and nothing is learned from them or judged with them.
 2. Give the rows the names of application, run and phase instead of a file and a command line.
 3. Write the rows of each part of the split to one file, with the versions of everything in it.
 """
@@ -12,12 +13,13 @@ import hashlib
 import json
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 from pinfold.applications.description import Application, Phase, Run
@@ -28,7 +30,7 @@ from pinfold.split import Part
 MACHINES = ("opteron-6164x4", "e5-4650x4")
 """Two machines of four packages, of different makers and generations."""
 
-LIMIT = 8
+LIMIT = 6
 """Placements of the threads, the most different ones."""
 
 SWEEP_SECONDS = 1800
@@ -54,20 +56,38 @@ def sweep(application: Application, run: Run, phase: Phase, places: Places) -> b
     key = _key(recording, places)
     if rows.exists() and key_file.exists() and key_file.read_text() == key:
         return False
-    words = [str(places.pinfold), "sweep", "--machine", ",".join(MACHINES), "--space", "threads", "--quiet"]
-    words += ["--limit", str(LIMIT), "--force", "-o", str(rows), str(recording)]
     started = time.monotonic()
+    title = run.title(phase)
+    one = rows.with_suffix(".one")
+    output = ["-o", str(one), str(recording)]
+    _sweep(title, places, "--machine", ",".join(MACHINES), "--limit", "1", *output)
+    table = pyarrow.parquet.read_table(one)
+    covering = set(table.filter(pyarrow.compute.field("window_covers"))["machine"].to_pylist())
+    if covering:
+        some = rows.with_suffix(".some")
+        machines = [machine for machine in MACHINES if machine in covering]
+        output = ["-o", str(some), str(recording)]
+        _sweep(title, places, "--machine", ",".join(machines), "--limit", str(LIMIT), *output)
+        flagged = table.filter(~pyarrow.compute.field("machine").isin(machines))
+        pyarrow.parquet.write_table(_concatenated([pyarrow.parquet.read_table(some), flagged]), some)
+        one.unlink()
+        one = some
+    one.rename(rows)
+    key_file.write_text(key)
+    rows.with_suffix(".seconds").write_text(f"{time.monotonic() - started:.1f}\n")
+    return True
+
+
+def _sweep(title: str, places: Places, *options: str) -> None:
+    words = [str(places.pinfold), "sweep", "--space", "threads", "--quiet", "--force", *options]
     try:
         done = subprocess.run(
             ["nice", "-n", "10", *words], check=False, capture_output=True, text=True, timeout=SWEEP_SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise FailedError(f"{run.title(phase)}: the sweep has not ended after {SWEEP_SECONDS} s") from error
+        raise FailedError(f"{title}: the sweep has not ended after {SWEEP_SECONDS} s") from error
     if done.returncode != 0:
-        raise FailedError(f"{run.title(phase)}: {done.stderr.strip()}")
-    key_file.write_text(key)
-    rows.with_suffix(".seconds").write_text(f"{time.monotonic() - started:.1f}\n")
-    return True
+        raise FailedError(f"{title}: {done.stderr.strip()}")
 
 
 def _key(recording: Path, places: Places) -> str:
@@ -106,16 +126,20 @@ def write(found: Iterable[Rows], places: Places) -> list[Path]:
 
 
 def _joined(found: list[Rows], places: Places) -> pyarrow.Table:
-    table = pyarrow.concat_tables([rows.table for rows in found], promote_options="permissive")
-    metadata = dict(found[0].table.schema.metadata)
+    table = _concatenated([rows.table for rows in found])
+    provenance = json.dumps(_provenance(found, places), sort_keys=True).encode()
+    return table.replace_schema_metadata(table.schema.metadata | {b"pinfold.applications": provenance})
+
+
+def _concatenated(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
+    """Concatenate data sets, and the lists of their metrics, which differ by machine."""
+    metrics = b"pinfold.metrics"
     units = {
-        metric["name"]: metric["unit"]
-        for rows in found
-        for metric in json.loads(rows.table.schema.metadata[b"pinfold.metrics"])
+        metric["name"]: metric["unit"] for table in tables for metric in json.loads(table.schema.metadata[metrics])
     }
-    metadata[b"pinfold.metrics"] = json.dumps([{"name": name, "unit": unit} for name, unit in units.items()]).encode()
-    metadata[b"pinfold.applications"] = json.dumps(_provenance(found, places), sort_keys=True).encode()
-    return table.replace_schema_metadata(metadata)
+    named = json.dumps([{"name": name, "unit": unit} for name, unit in units.items()]).encode()
+    table = pyarrow.concat_tables(tables, promote_options="permissive")
+    return table.replace_schema_metadata(tables[0].schema.metadata | {metrics: named})
 
 
 def _provenance(found: list[Rows], places: Places) -> dict[str, Any]:

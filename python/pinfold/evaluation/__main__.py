@@ -36,13 +36,14 @@ from pinfold.evaluation.sam import sam
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
 from pinfold.evaluation.validation import validation
+from pinfold.evaluation.windows import windows
 
 Make = Callable[[bool], Section]
 """Makes a section, whole or reduced."""
 
 SECTIONS: dict[str, Make] = {
     make.__name__: make
-    for make in (placements, live, autopin, autofinity, judged, sam, searches, validation, costs, changes)
+    for make in (placements, live, windows, autopin, autofinity, judged, sam, searches, validation, costs, changes)
 }
 PAGE = Path("docs/evaluation.md")
 FOLDER = Path("evaluation")

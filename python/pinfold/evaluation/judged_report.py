@@ -37,9 +37,19 @@ def shown(found: Share | None) -> str:
     return f"{found.mean:.1%} ({found.low:.1%} to {found.high:.1%}), {found.worst:.0%}"
 
 
-def threads_of(outcomes: Sequence[Outcome]) -> list[int]:
-    """Return the numbers of threads of the subjects."""
-    return sorted({one.subject.threads for one in outcomes})
+MOST_COLUMNS = 4
+"""With more numbers of threads than this, the subjects of a group are shown together."""
+
+
+def threads_of(outcomes: Sequence[Outcome]) -> list[int | None]:
+    """Return the numbers of threads by which the subjects are shown; only None where they are shown together."""
+    found = sorted({one.subject.threads for one in outcomes})
+    return list(found) if len(found) <= MOST_COLUMNS else [None]
+
+
+def named(count: int | None) -> str:
+    """Return the name of a number of threads, or of any."""
+    return "any number of threads" if count is None else f"{count} threads"
 
 
 def of(outcomes: Sequence[Outcome], time: Time, threads: int | None, policy: str | None = None) -> list[Outcome]:
@@ -58,7 +68,7 @@ def table(groups: Groups, time: Time) -> Table:
         timed = of(outcomes, time, None)
         for count in threads_of(timed):
             number = len({one.subject for one in of(timed, time, count)})
-            columns.append(f"{group}, {count} threads ({number})")
+            columns.append(f"{group}, {named(count)} ({number})")
             cells.append([shown(share(of(timed, time, count, policy))) for policy in POLICIES])
     rows = [[policy, *(column[row] for column in cells)] for row, policy in enumerate(POLICIES)]
     caption = (
@@ -90,7 +100,7 @@ def promises(group: str, outcomes: Sequence[Outcome]) -> list[Promise]:
     time = next((time for time in TIMES if of(outcomes, time, None)), TIMES[0])
     for count in threads_of(outcomes):
         ratio = gain(of(outcomes, time, count), TWO_SAMPLES, BASELINE)
-        name = f"speed of {TWO_SAMPLES}, over {BASELINE}: {group}, {count} threads"
+        name = f"speed of {TWO_SAMPLES}, over {BASELINE}: {group}, {named(count)}"
         value = None if ratio is None else round(ratio[0], 4)
         found.append(Promise(name, value, "", "> 1", None if ratio is None else ratio[0] > 1))
     return found
