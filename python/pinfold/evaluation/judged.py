@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import sched_getaffinity
 from pathlib import Path
 
@@ -62,10 +62,14 @@ class Time:
 
     seconds: int
     probe: str
-    seeds: int
+    seeds: int = field(compare=False)
 
 
 TIMES = (Time(600, "30s", 3), Time(60, "3s", 1), Time(10, "500ms", 1))
+"""Of own workloads."""
+
+APPLICATION_TIMES = (Time(600, "30s", 1),)
+"""Of applications, whose recordings are longer."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 
 from pinfold.evaluation import judged_report, judged_sam
 from pinfold.evaluation.affinity_sweep import MACHINE, Sweep, data_set, sweeps
-from pinfold.evaluation.judged import BASELINE, NOISE, PAIR, TIMES, TWO_SAMPLES, Outcome, Subject, judge
+from pinfold.evaluation.judged import (
+    APPLICATION_TIMES,
+    BASELINE,
+    NOISE,
+    PAIR,
+    TIMES,
+    TWO_SAMPLES,
+    Outcome,
+    Subject,
+    judge,
+)
 from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
 from pinfold.evaluation.judged_subjects import Learned, of_applications, of_sweeps
 from pinfold.evaluation.section import PINFOLD, Promise, Section
@@ -22,7 +32,8 @@ about: with its samples, its moves of threads and pages, cold caches after a mov
 of {NOISE} % on what it reads in a tenth of a second. The share is the time of the oracle, which is the fastest of all
 swept placements and orders of ranks, over that of the policy. The oracle is fixed from the start and samples nothing,
 so 100 % cannot be reached by a policy that has to look. The noise has a part that lasts for ten seconds, and a probe
-of 30 s does not average it away.
+of 30 s does not average it away. Own workloads run with three seeds of noise and scheduler where they run for ten
+minutes; all other runs are single.
 
 The baselines decide nothing (unpinned threads, on the simulated Linux-like scheduler; packed; distributed), or need no
 learning: `{BASELINE}` has two samples of every program, and autopin nine. `hints` are learned. With one sample they are
@@ -46,9 +57,9 @@ def judged(quick: bool) -> Section:
     subjects = {OWN: of_sweeps(swept), DEVELOPMENT: applications["development"], JUDGED: applications["judged"]}
     if quick:
         subjects = {group: list(filter(_is_quick, of_group)) for group, of_group in subjects.items()}
-    times = TIMES[1:2] if quick else TIMES
+    times = {group: TIMES[1:2] if quick else TIMES if group == OWN else APPLICATION_TIMES for group in subjects}
     groups: dict[str, list[Outcome]] = {
-        group: judge(of_group, learned.rules, times, progress) for group, of_group in subjects.items()
+        group: judge(of_group, learned.rules, times[group], progress) for group, of_group in subjects.items()
     }
     sam = judged_sam.judge_sam(_alone(swept, quick), () if quick else (DEVELOPMENT, JUDGED), progress)
     recorded = [group for group in (DEVELOPMENT, JUDGED) if not groups[group]]
