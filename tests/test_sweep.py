@@ -154,6 +154,40 @@ def test_a_sampled_row_says_how_uncertain_it_is_and_a_whole_one_is_exact(
         assert row["simulated_share"] < 0.5
 
 
+def test_a_window_that_cuts_threads_in_their_work_says_how_long_they_wait_for_what_is_not_recorded(
+    binary: Path, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    program = [workload("imbalance"), "--threads", "4", "--size", "4M", "--iterations", "3"]
+
+    def record(name: str, *window: str) -> Path:
+        file = tmp_path / f"{name}.pft"
+        command = [binary, "record", "-o", file, *window, "--", *program]
+        subprocess.run(list(map(str, command)), env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+        return file
+
+    whole, region = record("whole"), record("region", "--region", "0")
+    info = subprocess.run([binary, "trace", "info", "--json", whole], check=True, capture_output=True, timeout=PATIENCE)
+    instructions = sum(thread["instructions"] for thread in json.loads(info.stdout)["threads"])
+    cut = record("cut", "--from", str(instructions // 3), "--for", str(instructions // 20))
+    sweep = Sweep(binary, whole, tmp_path)
+    said = sweep("--machine", "opteron-6164x4", "--space", "threads", "--limit", "1", whole, region, cut)
+    shares = [row["unrecorded_wait_share"] for row in sweep.table().to_pylist() if row["region"] is None]
+    assert shares[0] < 0.01
+    assert shares[1] < 0.01
+    assert 0.1 < shares[2] <= 1
+    assert f"{cut}: in 1 configurations threads wait for what is not in the recording" in said
+    assert "--region" in said
+    assert f"{whole}: in" not in said
+
+    told = tmp_path / "run.json"
+    run = [binary, "run", "--machine", "opteron-6164x4", "--repeat", "3", "--json", told, cut]
+    words = list(map(str, run))
+    ran = subprocess.run(words, env=environment(), check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert "waits for what is not in the recording" in ran.stderr
+    (simulated,) = json.loads(told.read_text())["simulation"]["programs"]
+    assert 0.1 < simulated["unrecorded_wait_share"] <= 1
+
+
 def test_a_window_that_accesses_little_of_the_memory_is_flagged(
     binary: Path, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:
