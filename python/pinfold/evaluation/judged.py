@@ -65,7 +65,7 @@ class Time:
     seeds: int = field(compare=False)
 
 
-TIMES = (Time(600, "30s", 3), Time(60, "3s", 1), Time(10, "500ms", 1))
+TIMES = (Time(600, "30s", 2), Time(60, "3s", 1), Time(10, "500ms", 1))
 """Of own workloads."""
 
 APPLICATION_TIMES = (Time(600, "30s", 1),)

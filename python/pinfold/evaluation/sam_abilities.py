@@ -25,7 +25,7 @@ ABILITIES = {
 """The names for ``--without``, and the effect of each."""
 
 STANDALONE = {"HuBench": 8, "TunkRank": 8, "Canneal": 8, "stencil": 10, "false_sharing": 10}
-TOGETHER = (7, 9, 12, 20)
+TOGETHER = (9, 12, 20)
 UNBALANCED = "8 HuBench, 4 omnetpp"
 """When SAM has gathered the sharers, Linux balances the packages and moves other tasks away from their memory."""
 
