@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinfold.evaluation.sam_mixes import MICROBENCHMARK_MIXES
 from pinfold.evaluation.section import Section, Table
 from pinfold.learn.judging import geometric_mean
 
@@ -23,7 +24,10 @@ Data = Mapping[str, Any]
 
 DECODED = "times of instructions come from the decoded code, not from a constant for all programs"
 COVERED = "windows that do not cover their program are left out, and pages keep their first touch"
-SCHEDULED = "the simulated scheduler places new tasks as Linux does since 5.18, as compared with a real kernel"
+SCHEDULED = (
+    "the simulated scheduler keeps new tasks on their parent's node as Linux does since 5.18, as seen on a real kernel: "
+    "its best order already places sharers on one package"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,12 @@ def _mixes(data: Data) -> list[float]:
     return [1 + mix["geomean_gain"] for mix in data["mixes"]]
 
 
-def _host(key: str) -> Callable[[Data], float | None]:
+def _microbenchmarks(data: Data) -> float:
+    gains = [1 + mix["geomean_gain"] for mix in data["mixes"] if mix["mix"] in MICROBENCHMARK_MIXES]
+    return geometric_mean(gains) - 1
+
+
+def _value(key: str) -> Callable[[Data], float | None]:
     return lambda data: None if data.get(key) is None else float(data[key])
 
 
@@ -70,6 +79,14 @@ HEADLINES = (
         0.713,
         "+.1%",
         f"{SCHEDULED}; {DECODED}",
+    ),
+    Headline(
+        "SAM over Linux's best order, geometric mean of the mixes of the paper's own microbenchmarks",
+        "sam",
+        _microbenchmarks,
+        0.569,
+        "+.1%",
+        SCHEDULED,
     ),
     Headline(
         "SAM over Linux's best order, largest gain of a mix",
@@ -90,7 +107,7 @@ HEADLINES = (
     Headline(
         "hints, verified, of the oracle's performance on known times",
         "autofinity",
-        _host("oracle_ratio"),
+        _value("oracle_ratio"),
         0.987,
         ".1%",
         f"{COVERED}; {DECODED}",
@@ -122,7 +139,7 @@ HEADLINES = (
     Headline(
         "time of workloads on this machine, median error in percent",
         "validation",
-        _host("host_median_time_error_percent"),
+        _value("host_median_time_error_percent"),
         27.4,
         ".0f",
         f"{DECODED}; another machine",
@@ -130,7 +147,7 @@ HEADLINES = (
     Headline(
         "relative time of workloads on this machine, median error in percent",
         "validation",
-        _host("host_median_error_percent"),
+        _value("host_median_error_percent"),
         9.5,
         ".1f",
         f"{DECODED}; runs with stolen time are thrown away; another machine",
@@ -138,7 +155,7 @@ HEADLINES = (
     Headline(
         "pairs of placements in the order of this machine",
         "validation",
-        _host("host_order_agreement"),
+        _value("host_order_agreement"),
         0.925,
         ".0%",
         f"{DECODED}; runs with stolen time are thrown away; another machine",
