@@ -107,9 +107,8 @@ def test_the_gain_of_the_papers_own_programs_is_bounded_on_both_sides(gains: Seq
 def test_changes_of_headlines_say_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A headline whose section was not made has no figure now; the others have theirs, beside the one before."""
     monkeypatch.setattr(changes, "FOLDER", tmp_path)
-    (tmp_path / "sam.json").write_text(
-        json.dumps({"mixes": [{"mix": 1, "geomean_gain": 0.0}, {"mix": 9, "geomean_gain": 0.21}]})
-    )
+    mixes = [{"mix": 1, "geomean_gain": 0.0}, {"mix": 9, "geomean_gain": 0.21}]
+    (tmp_path / "sam.json").write_text(json.dumps({"mixes": mixes}))
     section = changes.changes(quick=False)
     rows = {row[0]: row[1:3] for row in section.tables[0].rows}
     assert rows["SAM over Linux's best order, geometric mean of 26 mixes"] == ["+71.3%", "+10.0%"]

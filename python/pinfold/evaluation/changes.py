@@ -25,8 +25,8 @@ Data = Mapping[str, Any]
 DECODED = "times of instructions come from the decoded code, not from a constant for all programs"
 COVERED = "windows that do not cover their program are left out, and pages keep their first touch"
 SCHEDULED = (
-    "the simulated scheduler keeps new tasks on their parent's node as Linux does since 5.18, as seen on a real kernel: "
-    "its best order already places sharers on one package"
+    "the simulated scheduler keeps new tasks on their parent's node as Linux does since 5.18 and as a real kernel was "
+    "seen to do: its best order already places sharers on one package"
 )
 
 
