@@ -45,7 +45,7 @@ TIME = TIMES[1]
 THREADS = 8
 """Of own workloads."""
 
-PAIRS = 6
+PAIRS = 4
 """The number of pairs of each part of the split."""
 
 SPACE = ("--space", "threads", "--limit", str(data_sets.LIMIT))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from pinfold.evaluation import judged_report, judged_sam
-from pinfold.evaluation.affinity_sweep import MACHINE, Sweep, data_set, sweeps
+from pinfold.evaluation.affinity_sweep import MACHINE, TRAINING_THREADS, Sweep, data_set, sweeps
 from pinfold.evaluation.judged import (
     APPLICATION_TIMES,
     BASELINE,
@@ -33,7 +33,7 @@ of {NOISE} % on what it reads in a tenth of a second. The share is the time of t
 swept placements and orders of ranks, over that of the policy. The oracle is fixed from the start and samples nothing,
 so 100 % cannot be reached by a policy that has to look. The noise has a part that lasts for ten seconds, and a probe
 of 30 s does not average it away. Own workloads run with two seeds of noise and scheduler where they run for ten
-minutes; all other runs are single.
+minutes; all other runs are single, and those of a minute and of ten seconds have {TRAINING_THREADS} threads.
 
 The baselines decide nothing (unpinned threads, on the simulated Linux-like scheduler; packed; distributed), or need no
 learning: `{BASELINE}` has two samples of every program, and autopin nine. `hints` are learned. With one sample they are
@@ -57,10 +57,15 @@ def judged(quick: bool) -> Section:
     subjects = {OWN: of_sweeps(swept), DEVELOPMENT: applications["development"], JUDGED: applications["judged"]}
     if quick:
         subjects = {group: list(filter(_is_quick, of_group)) for group, of_group in subjects.items()}
-    times = {group: TIMES[1:2] if quick else TIMES if group == OWN else APPLICATION_TIMES for group in subjects}
-    groups: dict[str, list[Outcome]] = {
-        group: judge(of_group, learned.rules, times[group], progress) for group, of_group in subjects.items()
-    }
+    if quick:
+        wanted = [(group, of_group, TIMES[1:2]) for group, of_group in subjects.items()]
+    else:
+        shorter = [subject for subject in subjects[OWN] if subject.threads == TRAINING_THREADS]
+        wanted = [(OWN, subjects[OWN], TIMES[:1]), (OWN, shorter, TIMES[1:])]
+        wanted += [(group, subjects[group], APPLICATION_TIMES) for group in (DEVELOPMENT, JUDGED)]
+    groups: dict[str, list[Outcome]] = {group: [] for group in subjects}
+    for group, of_group, times in wanted:
+        groups[group] += judge(of_group, learned.rules, times, progress)
     sam = judged_sam.judge_sam(_alone(swept, quick), () if quick else (DEVELOPMENT, JUDGED), progress)
     recorded = [group for group in (DEVELOPMENT, JUDGED) if not groups[group]]
     missing = f" Not recorded here: {' and '.join(recorded)} (`make applications`)." if recorded else ""
