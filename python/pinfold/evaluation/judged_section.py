@@ -16,6 +16,7 @@ from pinfold.evaluation.judged import (
     TWO_SAMPLES,
     Outcome,
     Subject,
+    Time,
     judge,
 )
 from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
@@ -57,6 +58,7 @@ def judged(quick: bool) -> Section:
     subjects = {OWN: of_sweeps(swept), DEVELOPMENT: applications["development"], JUDGED: applications["judged"]}
     if quick:
         subjects = {group: list(filter(_is_quick, of_group)) for group, of_group in subjects.items()}
+    wanted: list[tuple[str, list[Subject], Sequence[Time]]]
     if quick:
         wanted = [(group, of_group, TIMES[1:2]) for group, of_group in subjects.items()]
     else:
