@@ -34,7 +34,7 @@ def test_pairs_are_of_different_programs_and_the_names_alone_decide_them() -> No
     each = judged_sam.one_of_each(subjects)
     assert [one.label for one in each] == ["a early", "b early", "c early", "d early"]
     found = ["".join(one.program for one in pair) for pair in judged_sam.pairs(each)]
-    assert found == ["ab", "bc", "cd", "ac", "bd", "ad"]
+    assert found == ["ab", "bc", "cd", "ac", "bd", "ad"][:PAIRS]
     assert judged_sam.pairs(judged_sam.one_of_each(subjects[::-1])) == judged_sam.pairs(each)
     many = [subject(name) for name in "abcdefgh"]
     assert judged_sam.pairs(many) == list(pairwise(many))[:PAIRS]
