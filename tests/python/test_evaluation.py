@@ -11,7 +11,7 @@ from pinfold.evaluation import changes
 from pinfold.evaluation.provenance import Provenance
 from pinfold.evaluation.sam_mixes import mixes_checks
 from pinfold.evaluation.section import Check, Promise, Section, promises_of
-from pinfold.evaluation.validation import promises
+from pinfold.evaluation.validation import ASKED_FOR, ASKED_OF_HOST, promises
 
 ONE = Provenance("c1", "b1", "this machine", reduced=False)
 OTHER = Provenance("c2", "b2", "this machine", reduced=False)
@@ -84,10 +84,10 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
 
 
 def test_a_figure_that_was_not_measured_is_not_held() -> None:
-    (misses, *others) = promises({"cachegrind_worst_percent": 1.5})
+    (misses, *others) = promises({"cachegrind_worst_percent": 1.5}, ASKED_FOR)
     assert (misses.value, misses.held) == (1.5, True)
     assert all(one.value is None and one.held is None for one in others)
-    measured = [one for one in promises({"host_order_agreement": 0.9}) if one.value is not None]
+    measured = [one for one in promises({"host_order_agreement": 0.9}, ASKED_OF_HOST) if one.value is not None]
     assert [one.held for one in measured] == [False]
 
 

@@ -35,7 +35,7 @@ from pinfold.evaluation.provenance import Provenance
 from pinfold.evaluation.sam import sam
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
-from pinfold.evaluation.validation import validation
+from pinfold.evaluation.validation import host, validation
 from pinfold.evaluation.windows import windows
 
 Make = Callable[[bool], Section]
@@ -43,7 +43,10 @@ Make = Callable[[bool], Section]
 
 SECTIONS: dict[str, Make] = {
     make.__name__: make
-    for make in (placements, live, windows, autopin, autofinity, judged, sam, searches, validation, costs, changes)
+    for make in (
+        *(placements, live, host, windows, autopin, autofinity, judged, sam, searches, validation, costs),
+        changes,
+    )
 }
 PAGE = Path("docs/evaluation.md")
 FOLDER = Path("evaluation")

@@ -138,7 +138,7 @@ HEADLINES = (
     ),
     Headline(
         "time of workloads on this machine, median error in percent",
-        "validation",
+        "host",
         _value("host_median_time_error_percent"),
         27.4,
         ".0f",
@@ -146,7 +146,7 @@ HEADLINES = (
     ),
     Headline(
         "relative time of workloads on this machine, median error in percent",
-        "validation",
+        "host",
         _value("host_median_error_percent"),
         9.5,
         ".1f",
@@ -154,7 +154,7 @@ HEADLINES = (
     ),
     Headline(
         "pairs of placements in the order of this machine",
-        "validation",
+        "host",
         _value("host_order_agreement"),
         0.925,
         ".0%",
