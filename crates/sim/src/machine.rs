@@ -45,7 +45,7 @@ const LONGEST: f64 = 86_400.0;
 /// which all others wait: an upper bound.
 const READING: f64 = 2.1e-6;
 
-/// The share of the threads' time for which they wait for what is not in the recording, above which the user is told.
+/// The share of the threads' time for which they wait for what is not in the recording, above which `sweep` and `run` warn.
 pub const MUCH_UNRECORDED_WAIT: f64 = 0.1;
 
 /// What the user can do about such waits.
@@ -193,7 +193,7 @@ pub struct SimulatedMachine {
     /// By program: the repetition with which it ends, once it has been asked to end.
     last: Option<Vec<f64>>,
     notes: Vec<String>,
-    /// By program: whether the user was told that it waits for what is not in the recording.
+    /// By program: whether it was reported that it waits for what is not in the recording.
     reported_waits: Vec<bool>,
     readings: Readings,
     /// The clock of the run, in whole nanoseconds as policies see it.
@@ -273,7 +273,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// Tells the user once of each program whose threads wait for what is not in the recording.
+    /// Reports once each program whose threads wait for what is not in the recording.
     fn report_waits(&mut self) {
         for (program, reported) in self.reported_waits.iter_mut().enumerate() {
             let share = self.timeline.unrecorded_wait_share(program);
