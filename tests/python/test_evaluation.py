@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pinfold.evaluation import __main__ as evaluation
-from pinfold.evaluation import changes
+from pinfold.evaluation import changes, validation
 from pinfold.evaluation.provenance import Provenance
 from pinfold.evaluation.sam_mixes import mixes_checks
-from pinfold.evaluation.section import Check, Promise, Section, promises_of
+from pinfold.evaluation.section import Check, Part, Promise, Section, Table, promises_of
 from pinfold.evaluation.validation import ASKED_FOR, ASKED_OF_HOST, promises
 
 ONE = Provenance("c1", "b1", "this machine", reduced=False)
@@ -114,3 +114,24 @@ def test_changes_of_headlines_say_what_is_missing(tmp_path: Path, monkeypatch: p
     assert rows["SAM over Linux's best order, geometric mean of 26 mixes"] == ["+71.3%", "+10.0%"]
     assert rows["pairs of placements in the order of this machine"] == ["92%", "-"]
     assert section.data["headlines"][-1]["now"] is None
+
+
+def test_a_part_of_the_validation_is_kept_for_the_same_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted validation goes on with the part that was interrupted; another binary makes all parts again."""
+    binary = tmp_path / "pinfold"
+    binary.write_bytes(b"one")
+    monkeypatch.setattr(validation, "PINFOLD", binary)
+    monkeypatch.setattr(validation, "FOLDER", tmp_path / "parts")
+    calls = []
+
+    def part(quick: bool) -> Part:
+        calls.append(quick)
+        table = Table(["figure"], [["1"]], "Figures:")
+        return Part({"figure": 1.5}, table, "Text.", ["pinfold topo"], [Promise("figure", 1.5, "s", "> 1", True)])
+
+    assert validation.kept(part, False) == validation.kept(part, False) == part(True)
+    assert calls == [False, True]
+    validation.kept(part, True)
+    binary.write_bytes(b"another")
+    validation.kept(part, False)
+    assert calls == [False, True, True, False]

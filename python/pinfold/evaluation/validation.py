@@ -5,8 +5,14 @@ The comparison with this machine is a section of its own: it measures, and must 
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import json
 import operator
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation.determinism import determinism
@@ -15,7 +21,7 @@ from pinfold.evaluation.misses import misses
 from pinfold.evaluation.published import published
 from pinfold.evaluation.sampling import sampling
 from pinfold.evaluation.scheduler import scheduler
-from pinfold.evaluation.section import Part, Promise, Section
+from pinfold.evaluation.section import PINFOLD, Part, Promise, Section, Table
 
 Asked = tuple[tuple[str, str, str, str, float], ...]
 """Figures that are asked for: the key in the data, the name, the unit, and the largest or the least value."""
@@ -31,6 +37,9 @@ ASKED_OF_HOST: Asked = (
     ("host_median_error_percent", "relative time of workloads on this machine, median error", "%", "<=", 7.0),
     ("host_order_agreement", "share of pairs of placements in the order of this machine", "", ">=", 0.97),
 )
+FOLDER = Path("target/evaluation/parts")
+"""What was found, part by part, so that an interruption loses one of them."""
+
 HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
 PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, sampling, scheduler)
@@ -38,7 +47,7 @@ PARTS: tuple[Callable[[bool], Part], ...] = (misses, published, determinism, sam
 
 def validation(quick: bool) -> Section:
     """Run all checks."""
-    parts = [make(quick) for make in PARTS]
+    parts = [kept(make, quick) for make in PARTS]
     data: dict[str, Any] = {}
     for part in parts:
         data |= part.data
@@ -51,6 +60,25 @@ def validation(quick: bool) -> Section:
         data,
         promises=promises(data, ASKED_FOR),
     )
+
+
+def kept(make: Callable[[bool], Part], quick: bool) -> Part:
+    """Make a part unless it is there, of this binary and of this text of its module.
+
+    The parts take minutes each, and nothing else keeps what they find.
+    """
+    digest = hashlib.sha256(PINFOLD.read_bytes())
+    digest.update(inspect.getsource(sys.modules[make.__module__]).encode())
+    file = FOLDER / f"{make.__name__}-{'quick' if quick else 'whole'}-{digest.hexdigest()[:16]}.json"
+    if not file.exists():
+        print(f"validation: {make.__name__}", file=sys.stderr)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_suffix(".new")
+        unfinished.write_text(json.dumps(asdict(make(quick))) + "\n")
+        unfinished.rename(file)
+    found = json.loads(file.read_text())
+    promised = [Promise(**one) for one in found["promises"]]
+    return Part(found["data"], Table(**found["table"]), found["text"], found["commands"], promised)
 
 
 def host(quick: bool) -> Section:
