@@ -62,7 +62,10 @@ def test_each_file_begins_with_what_made_it_and_has_its_promises(
 def test_what_is_there_of_this_build_is_not_made_again_unless_it_is_named(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run(monkeypatch, ONE, "one")
+    assert "Not made by this build yet: `two`." in Path("docs/evaluation.md").read_text()
     run(monkeypatch, ONE)
+    assert "Not made" not in Path("docs/evaluation.md").read_text()
     run(monkeypatch, ONE)
     assert made == ["one", "two"]
     run(monkeypatch, ONE, "two")
