@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinfold.evaluation import __main__ as evaluation
-from pinfold.evaluation import changes, validation
+from pinfold.evaluation import changes, provenance, validation
 from pinfold.evaluation.provenance import Provenance
 from pinfold.evaluation.sam_mixes import mixes_checks
 from pinfold.evaluation.section import Check, Part, Promise, Section, Table, promises_of
@@ -121,9 +121,10 @@ def test_changes_of_headlines_say_what_is_missing(tmp_path: Path, monkeypatch: p
 
 def test_a_part_of_the_validation_is_kept_for_the_same_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted validation goes on with the part that was interrupted; another binary makes all parts again."""
-    binary = tmp_path / "pinfold"
+    monkeypatch.chdir(tmp_path)
+    binary = Path("pinfold")
     binary.write_bytes(b"one")
-    monkeypatch.setattr(validation, "PINFOLD", binary)
+    monkeypatch.setattr(provenance, "PINFOLD", binary)
     monkeypatch.setattr(validation, "FOLDER", tmp_path / "parts")
     calls = []
 

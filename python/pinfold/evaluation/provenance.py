@@ -38,7 +38,7 @@ class Provenance:
     @classmethod
     def current(cls, root: Path, *, reduced: bool) -> Provenance:
         """Return what figures that are made now come from. ``root`` is the project's folder."""
-        return cls(_commit(root), _build(root), here(), reduced)
+        return cls(_commit(root), build(root), here(), reduced)
 
     def sentence(self) -> str:
         """Return it as a sentence."""
@@ -60,7 +60,8 @@ def _commit(root: Path) -> str:
     return f"{commit}+changes" if changed else commit
 
 
-def _build(root: Path) -> str:
+def build(root: Path) -> str:
+    """Return a hash of all files of the project on which figures depend."""
     digest = hashlib.sha256()
     files = sorted(file for pattern in SOURCES for file in root.glob(pattern))
     for file in (root / PINFOLD, *files):

@@ -5,8 +5,6 @@ The comparison with this machine is a section of its own: it measures, and must 
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import json
 import operator
 import sys
@@ -18,10 +16,11 @@ from typing import Any
 from pinfold.evaluation.determinism import determinism
 from pinfold.evaluation.host import host as compared
 from pinfold.evaluation.misses import misses
+from pinfold.evaluation.provenance import build
 from pinfold.evaluation.published import published
 from pinfold.evaluation.sampling import sampling
 from pinfold.evaluation.scheduler import scheduler
-from pinfold.evaluation.section import PINFOLD, Part, Promise, Section, Table
+from pinfold.evaluation.section import Part, Promise, Section, Table
 
 Asked = tuple[tuple[str, str, str, str, float], ...]
 """Figures that are asked for: the key in the data, the name, the unit, and the largest or the least value."""
@@ -63,13 +62,11 @@ def validation(quick: bool) -> Section:
 
 
 def kept(make: Callable[[bool], Part], quick: bool) -> Part:
-    """Make a part unless it is there, of this binary and of this text of its module.
+    """Make a part unless it is there, of this build.
 
     The parts take minutes each, and nothing else keeps what they find.
     """
-    digest = hashlib.sha256(PINFOLD.read_bytes())
-    digest.update(inspect.getsource(sys.modules[make.__module__]).encode())
-    file = FOLDER / f"{make.__name__}-{'quick' if quick else 'whole'}-{digest.hexdigest()[:16]}.json"
+    file = FOLDER / f"{make.__name__}-{'quick' if quick else 'whole'}-{build(Path())}.json"
     if not file.exists():
         print(f"validation: {make.__name__}", file=sys.stderr)
         FOLDER.mkdir(parents=True, exist_ok=True)
