@@ -29,6 +29,8 @@ codes! {
         Bandwidth = "bandwidth",
         /// It was moved for coherence, and that did not help.
         RollBack = "undo",
+        /// It stays where it is, and is pinned there: others were brought to it, and all make more progress.
+        Keep = "keep",
     }
 }
 
@@ -49,7 +51,7 @@ pub struct TaskMove {
     pub task: TaskId,
     /// Where it runs.
     pub from: PuId,
-    /// Where it is to run.
+    /// Where it is to run; the same as `from` for `Keep`.
     pub to: PuId,
     /// Why.
     pub reason: MoveReason,
@@ -75,6 +77,7 @@ impl fmt::Display for MoveReason {
             Self::RemoteMemory => "remote memory",
             Self::Bandwidth => "memory bandwidth",
             Self::RollBack => "rolled back",
+            Self::Keep => "kept",
         })
     }
 }

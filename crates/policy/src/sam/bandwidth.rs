@@ -5,13 +5,7 @@
 //! tasks to accommodate distribution of the memory-intensive tasks"). This stops when the demand of `i` is no longer
 //! above the bandwidth, or when that of `j` would be ("we track the increase in bandwidth utilization after every
 //! migration", section 3.1), or when `j` would be the busier of the two. Then the next `j` follows. Sharers stay.
-//!
-//! Memory slows down before it is saturated. With `faint_contention`, a memory-intensive task of the busiest memory is
-//! moved to the least busy one on trial, if that one stays the less busy of the two. The task stays if the
-//! memory-intensive tasks of both then progress faster. After a trial that does not help, the wait for the next one doubles.
-//! After several of these there is no trial until the number of memory-intensive tasks changes (`BalanceTrials`).
 
-use super::coherence::Gathering;
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
 use super::{Activity, Reason};
@@ -28,67 +22,6 @@ pub(super) fn balance(round: &mut Round<'_>) {
                 relieve(round, from, to);
             }
         }
-    }
-}
-
-/// The share of its bandwidth from which on a memory is busy enough for a trial. Assumed: below it, its latency hardly
-/// rises with its load.
-const BUSY: f64 = 0.5;
-
-/// Intervals until the next trial; they double after each trial that does not help. Assumed: a second of the paper's
-/// 100 ms.
-const FIRST_WAIT: u64 = 10;
-
-/// After this many trials in a row that do not help, none starts until the number of memory-intensive tasks changes.
-/// Assumed.
-const MOST_FAILURES: u32 = 3;
-
-/// Trials that balance the demand of two memories: when the next may start.
-#[derive(Debug, Default)]
-pub(super) struct BalanceTrials {
-    not_before: u64,
-    failures: u32,
-    /// How many memory-intensive tasks there were.
-    tasks: usize,
-}
-
-impl BalanceTrials {
-    /// Records the outcome of a trial.
-    pub(super) fn note(&mut self, now: u64, helped: bool) {
-        self.failures = if helped { 0 } else { self.failures + 1 };
-        self.not_before = now + (FIRST_WAIT << self.failures);
-    }
-
-    /// Moves one task from the busiest memory to the least busy one, if that balances them better and a trial may start.
-    pub(super) fn start(&mut self, round: &mut Round<'_>) -> Option<Gathering> {
-        let states = round.sets.states.iter();
-        let tasks = states.filter(|state| state.class == Class::Memory).count();
-        if self.tasks != tasks {
-            *self = Self {
-                tasks,
-                ..Self::default()
-            };
-        }
-        if round.now < self.not_before || self.failures >= MOST_FAILURES {
-            return None;
-        }
-        let load = |memory: &usize| round.sets.demand[*memory] / round.bandwidth(*memory);
-        let by_load = |one: &usize, other: &usize| load(one).total_cmp(&load(other)).then(other.cmp(one));
-        let from = (0..round.shape.memories.len()).max_by(by_load)?;
-        let to = (0..round.shape.memories.len()).min_by(by_load)?;
-        if load(&from) <= BUSY {
-            return None;
-        }
-        let shape = round.shape;
-        let tasks = round.sets.memory_tasks(&shape.memories[from].cells);
-        tasks.into_iter().find_map(|task| {
-            let after = round.sets.demand[to] + round.sets.states[task].demand;
-            let better_balanced = after / round.bandwidth(to) < round.sets.demand[from] / round.bandwidth(from);
-            (better_balanced && send(round, task, from, to)).then(|| Gathering {
-                sharers: vec![],
-                movers: vec![task],
-            })
-        })
     }
 }
 

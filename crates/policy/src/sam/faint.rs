@@ -5,14 +5,17 @@
 //! one has lost, and a program may lose twice as much with half the traffic. No counter shows that in advance, so it is
 //! tried. All tasks of the process, with traffic or without, are gathered where there is room for all of them. They
 //! stay if they make more progress than before, by the same trial as other moves (`trial`). One group is tried at a
-//! time, and only while nothing else is moved. A group that gained nothing is not tried again until its traffic
-//! changes.
+//! time, and only while nothing else is moved. A group that gained nothing is not tried again until most of its traffic is
+//! of tasks whose traffic has changed since: one task whose traffic stays must not keep all others apart.
 
 use super::coherence::{self, Gathering};
 use super::groups::{self, Groups};
 use super::options::FAINT;
 use super::placement_sets::Class;
 use super::round::Round;
+
+/// A group has failed when tasks with this share of its traffic have. Assumed: most of it.
+const MOST: f64 = 0.5;
 
 /// Gathers one group, the largest that can be moved.
 pub(super) fn gather(round: &mut Round<'_>, groups: &mut Groups) -> Option<Gathering> {
@@ -32,14 +35,22 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         }
     }
     let mut out = vec![false; groups.list.len()];
+    // By group: the traffic of all its tasks, and of those for which it has failed.
+    let mut traffic = vec![(0.0, 0.0); groups.list.len()];
     for task in 0..round.sets.states.len() {
         let state = round.sets.states[task];
         if let (true, Some(place)) = (state.class != Class::Idle, round.place(task))
             && let Some(number) = groups.enter(round, task, place.domain)
         {
             groups.list[number].inter[place.domain].push(task);
-            let has_failed = has_traffic(round, task) && groups::failures(round, task) > 0;
-            out[number] |= !state.movable || has_failed;
+            out[number] |= !state.movable;
+            if has_traffic(round, task) {
+                let (all, failed) = &mut traffic[number];
+                *all += state.inter;
+                if groups::failures(round, task) > 0 {
+                    *failed += state.inter;
+                }
+            }
         }
     }
     groups::choose_homes(round, groups);
@@ -49,7 +60,8 @@ fn find(round: &Round<'_>, groups: &mut Groups) -> bool {
         let fits = group
             .home
             .is_some_and(|home| group.size <= round.sets.capacity(round.shape, home));
-        fits && !out[number]
+        let (all, failed) = traffic[number];
+        fits && !out[number] && failed < MOST * all
     });
     !groups.order.is_empty()
 }

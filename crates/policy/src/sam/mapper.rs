@@ -1,8 +1,8 @@
 //! The mapper: its state between decisions, and the order of the steps.
 
 use super::Move;
-use super::bandwidth::{self, BalanceTrials};
-use super::coherence::{self, Gathering};
+use super::bandwidth;
+use super::coherence;
 use super::faint;
 use super::groups::Groups;
 use super::memory::{HOLD, Memory};
@@ -13,7 +13,7 @@ use super::remote;
 use super::round::Round;
 use super::shape::Shape;
 use super::trial::{Purpose, Trial};
-use pinfold_core::Topology;
+use pinfold_core::{TaskId, Topology};
 use std::collections::HashMap;
 
 /// Nothing must have moved for this number of intervals before a trial starts that no counter suggests.
@@ -34,12 +34,12 @@ pub struct Mapper {
     sets: PlacementSets,
     groups: Groups,
     trials: Vec<Trial>,
-    balance_trials: BalanceTrials,
     order: Vec<usize>,
     held: Vec<bool>,
     /// By process: its busy tasks.
     busy: HashMap<i32, usize>,
     moves: Vec<Move>,
+    released: Vec<TaskId>,
 }
 
 impl Mapper {
@@ -55,11 +55,11 @@ impl Mapper {
             sets: PlacementSets::default(),
             groups: Groups::default(),
             trials: vec![],
-            balance_trials: BalanceTrials::default(),
             order: vec![],
             held: vec![],
             busy: HashMap::new(),
             moves: vec![],
+            released: vec![],
         }
     }
 
@@ -78,6 +78,13 @@ impl Mapper {
         self.order.sort_by_key(|&position| tasks[position].id);
         self.order.dedup_by_key(|&mut position| tasks[position].id);
         self.memory.update(self.now, tasks, &self.order);
+        self.released.clear();
+        for task in 0..self.memory.tasks().len() {
+            let remembered = self.memory.task_mut(task);
+            if remembered.take_let_go() {
+                self.released.push(remembered.id);
+            }
+        }
         self.hold();
         self.sets.set(
             &self.shape,
@@ -99,7 +106,7 @@ impl Mapper {
         };
         count_others(&mut round, &mut self.busy);
         learn(&mut round);
-        conclude(&mut round, &mut self.trials, &mut self.balance_trials);
+        conclude(&mut round, &mut self.trials);
         let calm = self.trials.is_empty() && round.now >= self.moved + CALM;
         let waiting = self.moved > 0 && !calm;
         for gathering in coherence::gather(&mut round, &mut self.groups, waiting) {
@@ -113,14 +120,27 @@ impl Mapper {
         // A guess is judged by progress, so nothing else may move meanwhile.
         if calm
             && round.moves.is_empty()
-            && let Some((gathering, purpose)) = guess(&mut round, &mut self.groups, &mut self.balance_trials)
+            && self.options.tries_faint_sharers()
+            && let Some(gathering) = faint::gather(&mut round, &mut self.groups)
         {
-            self.trials.push(Trial::new(&round, &gathering, round.moves, purpose));
+            let trial = Trial::new(&round, &gathering, round.moves, Purpose::FaintSharing);
+            self.trials.push(trial);
         }
         if !self.moves.is_empty() {
             self.moved = self.now;
         }
         &self.moves
+    }
+
+    /// The moves of the last decision.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// The tasks that are no longer to be pinned where moves have put them, as of the last decision; before its moves.
+    /// Their moves were rolled back in the decision before, so they are where the operating system had put them.
+    pub fn released(&self) -> &[TaskId] {
+        &self.released
     }
 
     /// Finds the tasks that no step may move: those that were moved recently, and those of trials. A trial that ends
@@ -178,35 +198,12 @@ fn count_others(round: &mut Round<'_>, of_process: &mut HashMap<i32, usize>) {
     }
 }
 
-/// Moves something that no counter suggests, if there is something to try.
-fn guess(
-    round: &mut Round<'_>,
-    groups: &mut Groups,
-    balance_trials: &mut BalanceTrials,
-) -> Option<(Gathering, Purpose)> {
-    if round.options.tries_faint_sharers()
-        && let Some(gathering) = faint::gather(round, groups)
-    {
-        return Some((gathering, Purpose::FaintSharing));
-    }
-    if round.options.tries_faint_contention()
-        && let Some(gathering) = balance_trials.start(round)
-    {
-        return Some((gathering, Purpose::Memory));
-    }
-    None
-}
-
 /// Ends the trials that have seen enough intervals.
-fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>, balance_trials: &mut BalanceTrials) {
+fn conclude(round: &mut Round<'_>, trials: &mut Vec<Trial>) {
     let mut index = 0;
     while index < trials.len() {
         if trials[index].observe(round) {
-            let trial = trials.remove(index);
-            let helped = trial.conclude(round);
-            if trial.purpose() == Purpose::Memory {
-                balance_trials.note(round.now, helped);
-            }
+            trials.remove(index).conclude(round);
         } else {
             index += 1;
         }

@@ -60,6 +60,26 @@ struct Failure {
     others: usize,
 }
 
+/// Who places a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placing {
+    /// The operating system.
+    System,
+    /// The mapper. `was_free`: the operating system did before the last move that was not rolled back.
+    Mapper { was_free: bool },
+    /// The mapper no longer: that move was rolled back.
+    LetGo,
+}
+
+impl Placing {
+    /// Who places it after a move.
+    fn then_by_mapper(self) -> Self {
+        Self::Mapper {
+            was_free: !matches!(self, Self::Mapper { .. }),
+        }
+    }
+}
+
 /// One task.
 #[derive(Clone, Debug)]
 pub(super) struct Remembered {
@@ -71,6 +91,7 @@ pub(super) struct Remembered {
     moved: Option<u64>,
     /// The coherence domain that it left.
     moved_from: Option<usize>,
+    placing: Placing,
     /// It is not moved before this interval.
     held_until: u64,
     /// How often it returned, or moved on, soon.
@@ -98,6 +119,7 @@ impl Remembered {
             throughput: Recent::default(),
             moved: None,
             moved_from: None,
+            placing: Placing::System,
             held_until: 0,
             strikes: 0,
             original: None,
@@ -176,6 +198,30 @@ impl Remembered {
         }
         self.moved = Some(now);
         self.moved_from = Some(from);
+        self.placing = match (back, self.placing) {
+            (true, Placing::Mapper { was_free: true }) => Placing::LetGo,
+            (true, _) => Placing::Mapper { was_free: false },
+            (false, before) => before.then_by_mapper(),
+        };
+    }
+
+    /// It is pinned where it is.
+    pub(super) fn note_kept(&mut self) {
+        self.placing = self.placing.then_by_mapper();
+    }
+
+    /// Whether the mapper has placed it, so that the operating system does not.
+    pub(super) fn is_placed(&self) -> bool {
+        self.placing != Placing::System
+    }
+
+    /// Whether the operating system is to place it again, after a move that was rolled back.
+    pub(super) fn take_let_go(&mut self) -> bool {
+        let let_go = self.placing == Placing::LetGo;
+        if let_go {
+            self.placing = Placing::System;
+        }
+        let_go
     }
 }
 

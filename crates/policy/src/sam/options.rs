@@ -86,9 +86,6 @@ pub struct MapperOptions {
     /// Tasks of a process with a little less coherence traffic than the threshold are gathered for a trial, where there
     /// is room for all of them. They stay if they make more progress. Needs `validation` and `learn_groups`.
     pub faint_sharers: bool,
-    /// Memory-intensive tasks are spread over memories that are busy and not yet saturated, for a trial, and stay if
-    /// they make more progress. Needs `validation`.
-    pub faint_contention: bool,
     /// A task with remote accesses goes back to where its memory was seen to be local, also if Linux moved it.
     pub learn_homes: bool,
 }
@@ -100,7 +97,6 @@ impl MapperOptions {
         validation: false,
         learn_groups: false,
         faint_sharers: false,
-        faint_contention: false,
         learn_homes: false,
     };
 }
@@ -109,11 +105,6 @@ impl MapperOptions {
     /// Whether the abilities that faint sharers need are on.
     pub(super) fn tries_faint_sharers(self) -> bool {
         self.faint_sharers && self.validation && self.learn_groups
-    }
-
-    /// Whether the abilities that spreading memory-intensive tasks needs are on.
-    pub(super) fn tries_faint_contention(self) -> bool {
-        self.faint_contention && self.validation
     }
 }
 
@@ -124,7 +115,6 @@ impl Default for MapperOptions {
             validation: true,
             learn_groups: true,
             faint_sharers: true,
-            faint_contention: true,
             learn_homes: true,
         }
     }

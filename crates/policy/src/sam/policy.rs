@@ -8,11 +8,11 @@
 //! The policy also reports the rate of progress by the same rules as the other policies (`opening`, `meter`), so that
 //! rate lines can be compared. The mapper does not use it.
 
+use super::Activity;
 use super::mapper::Mapper;
 use super::observe::{MapperEvents, Observer};
 use super::options::{MapperOptions, Thresholds};
 use super::rates::TaskRates;
-use super::{Activity, Move};
 use crate::Policy;
 use crate::meter::Meter;
 use crate::metric_choice::MetricRequest;
@@ -115,12 +115,15 @@ impl Sam {
             self.told_missing = true;
             findings.extend(missing(&rates));
         }
-        let moves: &[Move] = mapper.decide(&rates);
-        for made in moves {
+        mapper.decide(&rates);
+        for task in mapper.released() {
+            self.places.remove(task);
+        }
+        for made in mapper.moves() {
             self.places.insert(made.task, made.to);
             findings.push(Finding::Moved(*made));
         }
-        !moves.is_empty()
+        !mapper.moves().is_empty() || !mapper.released().is_empty()
     }
 
     fn configuration(&self) -> Configuration {

@@ -70,6 +70,18 @@ impl Round<'_> {
         }
     }
 
+    /// The task is pinned where it is, if it may run there.
+    pub(super) fn keep(&mut self, task: usize, cause: Cause) {
+        let state = self.sets.states[task];
+        let (Some(place), Some(position)) = (self.place(task), state.position) else {
+            return;
+        };
+        if state.free && self.tasks[state.input].allowed.contains(place.pu) {
+            self.sets.put(self.shape, task, position);
+            self.note(task, place, place, cause, None, false);
+        }
+    }
+
     /// `swap` of figure 4: the task and the one that makes room for it exchange their PUs. `reluctant`: the other one
     /// leaves its memory.
     pub(super) fn swap(&mut self, task: usize, other: usize, cause: Cause, reluctant: bool) {
@@ -105,8 +117,12 @@ impl Round<'_> {
             swapped_with: swap.map(|(other, _)| id(other)),
         });
         let remembered = self.memory.task_mut(task);
-        let back = cause.reason == Reason::RollBack;
-        remembered.note_move(self.now, [from.domain, to.domain], back, self.options.hysteresis);
+        if cause.reason == Reason::Keep {
+            remembered.note_kept();
+        } else {
+            let back = cause.reason == Reason::RollBack;
+            remembered.note_move(self.now, [from.domain, to.domain], back, self.options.hysteresis);
+        }
         if remembered.original == Some(to.memory) {
             remembered.original = None;
         } else if reluctant && remembered.original.is_none() {

@@ -9,15 +9,20 @@
 //! 3. A task that went back is not moved by this method again until its traffic is twice as high, or was below the
 //!    threshold for a while, or half of the other processes' busy tasks have gone. If no move of a group helped, that
 //!    holds for all of the group.
-//! 4. What was moved on a guess (`faint`, and a busy memory's tasks) goes back unless progress is higher than before.
-//! 5. If moves helped and the tasks of the group are now in several domains without traffic between these, each part is
+//! 4. What was moved on a guess (`faint`) goes back unless progress is higher than before.
+//! 5. Where a sharer went to another domain meanwhile, since the operating system places those that were not moved,
+//!    nothing is learned of moves that did not help: they are tried again.
+//! 6. Where moves helped, the sharers that were there are pinned there, too: otherwise the operating system parts them
+//!    again, and those that were moved stay behind.
+//! 7. A task that went back is placed by the operating system again, if it was before.
+//! 8. If moves helped and the tasks of the group are now in several domains without traffic between these, each part is
 //!    a group of its own from then on.
 
 use super::coherence::Gathering;
 use super::memory::{HOLD, throughput};
 use super::placement_sets::Class;
 use super::round::{Cause, Round};
-use super::{Move, Reason};
+use super::{Activity, Move, Reason};
 use pinfold_core::{PuId, TaskId};
 
 /// The share by which mean progress may fall before the moves are rolled back: readings of 100 ms scatter. Assumed, as
@@ -41,14 +46,14 @@ pub(super) enum Purpose {
     Sharing,
     /// Traffic below it: only if progress is higher.
     FaintSharing,
-    /// A busy memory: only if the tasks that use memory make more progress.
-    Memory,
 }
 
 /// What is observed of one task.
 #[derive(Debug)]
 struct Watched {
     id: TaskId,
+    /// The domain in which it is observed.
+    domain: Option<usize>,
     /// Whether it has traffic between domains in the group that is gathered.
     shares: bool,
     /// The move for its own sake; `None` for other tasks.
@@ -116,17 +121,14 @@ impl Trial {
         }
         let states = round.sets.states.iter().enumerate();
         let watched = states.filter(|&(task, state)| {
-            let looked_at = match purpose {
-                Purpose::Memory => state.class == Class::Memory,
-                Purpose::Sharing | Purpose::FaintSharing => state.class != Class::Idle,
-            };
-            looked_at && round.place(task).is_some_and(|place| concerned[place.domain])
+            state.class != Class::Idle && round.place(task).is_some_and(|place| concerned[place.domain])
         });
         let mut watched: Vec<Watched> = watched
             .map(|(task, state)| {
                 let remembered = &round.memory.tasks()[task];
                 Watched {
                     id: remembered.id,
+                    domain: round.place(task).map(|place| place.domain),
                     shares: false,
                     moved: None,
                     inter_before: remembered.inter.value().unwrap_or(state.inter),
@@ -177,34 +179,64 @@ impl Trial {
         round.now >= self.began + HOLD
     }
 
-    /// Ends the trial: rolls back what did not help, and learns from what did. Whether any move has helped.
-    pub(super) fn conclude(&self, round: &mut Round<'_>) -> bool {
+    /// Ends the trial: rolls back what did not help, and learns from what did.
+    pub(super) fn conclude(&self, round: &mut Round<'_>) {
+        // Its sharers were not together as intended, so that the trial shows nothing of what that is worth.
+        let disturbed = self.is_disturbed(round);
         let worse = self.is_worse();
         let mut helped = false;
         for one in &self.watched {
             let Some(made) = one.moved else { continue };
-            let helps = !worse && (self.purpose == Purpose::Memory || one.has_helped(round));
+            let helps = !worse && one.has_helped(round);
             helped |= helps;
             if !helps {
-                self.give_up(round, one);
-                self.roll_back(round, one, &made);
+                if !disturbed {
+                    Self::give_up(round, one);
+                }
+                Self::roll_back(round, one, &made);
             }
         }
         if helped {
+            self.keep_together(round);
             if round.options.learn_groups {
                 self.split(round);
             }
-        } else {
+        } else if !disturbed {
             for one in self.watched.iter().filter(|one| one.shares && one.moved.is_none()) {
-                self.give_up(round, one);
+                Self::give_up(round, one);
             }
         }
-        helped
     }
 
-    /// The purpose of the moves.
-    pub(super) fn purpose(&self) -> Purpose {
-        self.purpose
+    /// Pins the sharers that were not moved where they are, so that the operating system does not part them from those
+    /// that were.
+    fn keep_together(&self, round: &mut Round<'_>) {
+        let movers = || self.watched.iter().filter(|one| one.moved.is_some());
+        for one in self.watched.iter().filter(|one| one.shares && one.moved.is_none()) {
+            let Some(task) = round.memory.index_of(one.id) else {
+                continue;
+            };
+            let with_movers = movers().any(|mover| mover.domain == one.domain);
+            let there = round.place(task).is_some_and(|place| Some(place.domain) == one.domain);
+            if with_movers && there && !round.memory.tasks()[task].is_placed() {
+                let cause = Cause {
+                    reason: Reason::Keep,
+                    activity: Activity::InterPackageCoherence,
+                    value: one.inter_before,
+                    threshold: round.thresholds.coherence,
+                };
+                round.keep(task, cause);
+            }
+        }
+    }
+
+    /// Whether the operating system, or another program, has moved a sharer to another domain meanwhile.
+    fn is_disturbed(&self, round: &Round<'_>) -> bool {
+        self.watched.iter().filter(|one| one.shares).any(|one| {
+            let task = round.memory.index_of(one.id);
+            let place = task.and_then(|task| round.place(task));
+            place.is_some_and(|place| Some(place.domain) != one.domain)
+        })
     }
 
     /// Whether progress is too low for the moves to stay.
@@ -212,7 +244,7 @@ impl Trial {
         let change = self.change();
         match self.purpose {
             Purpose::Sharing => change.is_some_and(|change| change < 1.0 - FALL),
-            Purpose::FaintSharing | Purpose::Memory => change.is_none_or(|change| change < 1.0 + RISE),
+            Purpose::FaintSharing => change.is_none_or(|change| change < 1.0 + RISE),
         }
     }
 
@@ -251,10 +283,7 @@ impl Trial {
     }
 
     /// The task is not moved by this method again until its traffic changes.
-    fn give_up(&self, round: &mut Round<'_>, one: &Watched) {
-        if self.purpose == Purpose::Memory {
-            return;
-        }
+    fn give_up(round: &mut Round<'_>, one: &Watched) {
         if let Some(task) = round.memory.index_of(one.id) {
             let inter = one.inter.value().unwrap_or(0.0).max(one.inter_before);
             round.memory.task_mut(task).note_failure(inter);
@@ -263,7 +292,7 @@ impl Trial {
 
     /// The task goes back: to its PU if that is idle or if the one that made room for it is still there, else to an
     /// idle PU beside it. A task that has moved since, or whose rates are unknown, stays.
-    fn roll_back(&self, round: &mut Round<'_>, one: &Watched, made: &Move) {
+    fn roll_back(round: &mut Round<'_>, one: &Watched, made: &Move) {
         let known = |round: &Round<'_>, task: usize| {
             let state = round.sets.states[task];
             state.free && state.class != Class::Unknown
@@ -276,18 +305,11 @@ impl Trial {
         if !known(round, task) || !there || !allowed.contains(made.from) {
             return;
         }
-        let (value, threshold) = match self.purpose {
-            Purpose::Sharing | Purpose::FaintSharing => (
-                one.inter.value().unwrap_or(0.0),
-                round.thresholds.coherence.max(LEFT * one.inter_before),
-            ),
-            Purpose::Memory => (made.value, made.threshold),
-        };
         let cause = Cause {
             reason: Reason::RollBack,
             activity: made.activity,
-            value,
-            threshold,
+            value: one.inter.value().unwrap_or(0.0),
+            threshold: round.thresholds.coherence.max(LEFT * one.inter_before),
         };
         if round.sets.tasks_on(back) == 0 {
             return round.move_to(task, back, cause);

@@ -14,13 +14,12 @@ fn topologies() -> impl Strategy<Value = Topology> {
 }
 
 fn options() -> impl Strategy<Value = MapperOptions> {
-    any::<[bool; 6]>().prop_map(|on| MapperOptions {
+    any::<[bool; 5]>().prop_map(|on| MapperOptions {
         hysteresis: on[0],
         validation: on[1],
         learn_groups: on[2],
         faint_sharers: on[3],
-        faint_contention: on[4],
-        learn_homes: on[5],
+        learn_homes: on[4],
     })
 }
 

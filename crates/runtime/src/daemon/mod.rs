@@ -135,6 +135,12 @@ pub fn watch<H: Host>(
         } else {
             vec![]
         };
+        if usual.is_some() && !pace.dry_run {
+            for &task in mapper.released() {
+                // A task that cannot be released has ended, or another program has changed its mask.
+                let _ = host.release(task);
+            }
+        }
         make(host, report, &sample, &moves, pace.dry_run);
         for note in host.take_notes() {
             report.note(&note);

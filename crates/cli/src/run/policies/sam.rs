@@ -44,8 +44,6 @@ enum Ability {
     LearnGroups,
     /// Threads that share less than the threshold are brought together on trial.
     FaintSharers,
-    /// Threads that use a busy memory are spread on trial before it is saturated.
-    FaintContention,
     /// A thread returns to where its memory was local.
     LearnHomes,
     /// The pages of a thread that moves to another node move with it.
@@ -156,7 +154,6 @@ impl Flags {
             validation: self.with(Ability::Validation),
             learn_groups: self.with(Ability::LearnGroups),
             faint_sharers: self.with(Ability::FaintSharers),
-            faint_contention: self.with(Ability::FaintContention),
             learn_homes: self.with(Ability::LearnHomes),
         }
     }
@@ -186,13 +183,12 @@ impl Listener for Moves {
 
 /// One move of a task, as a line.
 fn line(at: Duration, moved: &TaskMove) -> String {
-    let mut text = format!(
-        "at {}: thread {} from CPU {} to CPU {}",
-        findings::duration(at),
-        moved.task.thread,
-        moved.from,
-        moved.to
-    );
+    let (at, thread) = (findings::duration(at), moved.task.thread);
+    let mut text = if moved.reason == MoveReason::Keep {
+        format!("at {at}: thread {thread} stays on CPU {}", moved.to)
+    } else {
+        format!("at {at}: thread {thread} from CPU {} to CPU {}", moved.from, moved.to)
+    };
     let _ = match (moved.makes_room, moved.swapped_with) {
         (true, Some(other)) => write!(text, ", to make room for thread {}", other.thread),
         (_, other) => {

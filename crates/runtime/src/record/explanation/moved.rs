@@ -48,18 +48,24 @@ impl TimedMove {
             MoveReason::RemoteMemory => "memory of another node",
             MoveReason::Bandwidth => "memory that was saturated",
             MoveReason::RollBack => "moves that did not help",
+            MoveReason::Keep => "threads that were brought to them",
         }
     }
 
     fn explain(&self, text: &mut String) {
-        let _ = write!(
-            text,
-            "  At {} s thread {} moved from CPU {} to CPU {}",
-            number(self.at),
-            self.moved.task.thread,
-            self.moved.from,
-            self.moved.to
-        );
+        let (at, thread, to) = (number(self.at), self.moved.task.thread, self.moved.to);
+        let _ = if self.moved.reason == MoveReason::Keep {
+            write!(
+                text,
+                "  At {at} s thread {thread} was pinned to CPU {to}, where it ran,"
+            )
+        } else {
+            write!(
+                text,
+                "  At {at} s thread {thread} moved from CPU {} to CPU {to}",
+                self.moved.from
+            )
+        };
         let with = self.moved.swapped_with.as_ref().map(|task| task.thread);
         let comparison = format!(
             "{} was {:.2e} per cycle, the threshold {:.2e}",
