@@ -4,10 +4,8 @@
 //! data access, and before and after each system call. It also calls it when a block is translated, when a thread is
 //! created, and at the end. A thread is identified by its vcpu index. QEMU reuses an index after its thread has ended,
 //! so a thread's state is created again when QEMU reports that a vcpu begins; that call comes in the thread that
-//! creates it. QEMU 7.2 does not report the end of a thread: the system call `exit` shows it.
-//! a thread ends: the system call `exit` does.
-//! Threads share no state on the path of an access, and take no lock there.
-//! No state is shared between threads on the path of an access, and no lock is taken there.
+//! creates it. QEMU 7.2 does not report the end of a thread: the system call `exit` shows it (`calls`). Threads share no
+//! state on the path of an access, and take no lock there.
 //!
 //! Known limits: memory that the kernel reads and writes for a system call is not recorded, except for the pages that
 //! `read`, `pread64` and `recvfrom` touch first. Child processes of the program are not recorded, nor is a program that
@@ -18,6 +16,7 @@
     reason = "this is for x86-64, and a site's number has 32 bits in the datum"
 )]
 
+mod calls;
 mod code;
 mod mapping;
 mod memory_call;
@@ -27,11 +26,10 @@ mod recorder;
 mod thread;
 mod touches;
 
-use memory_call::MemoryCall;
+use calls::{CREATING, Creating, on_syscall, on_syscall_return};
 use pinfold_trace::shared::{self, Status};
 use pinfold_trace::{EventKind, NO_PARENT, Output, Writer};
 use recorder::WINDOW;
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -51,43 +49,6 @@ static BUSY: [AtomicBool; shared::SLOTS] = [const { AtomicBool::new(false) }; sh
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
 /// Whether the instrumentation of translated code was removed, or is about to be.
 static REMOVED: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    /// The thread that this one creates, during the system call.
-    static CREATING: Cell<Option<Creating>> = const { Cell::new(None) };
-}
-
-/// A thread that is being created.
-#[derive(Clone, Copy)]
-struct Creating {
-    parent: u32,
-    /// The word that the kernel clears when it ends.
-    clear_at_end: u64,
-    /// Its number, once QEMU has reported it.
-    child: Option<u32>,
-}
-
-/// The system calls of x86-64 that order threads or change mappings.
-mod syscall {
-    pub(super) const READ: i64 = 0;
-    pub(super) const MMAP: i64 = 9;
-    pub(super) const MPROTECT: i64 = 10;
-    pub(super) const MUNMAP: i64 = 11;
-    pub(super) const BRK: i64 = 12;
-    pub(super) const PREAD64: i64 = 17;
-    pub(super) const MREMAP: i64 = 25;
-    pub(super) const MADVISE: i64 = 28;
-    pub(super) const RECVFROM: i64 = 45;
-    pub(super) const CLONE: i64 = 56;
-    pub(super) const FORK: i64 = 57;
-    pub(super) const VFORK: i64 = 58;
-    pub(super) const EXECVE: i64 = 59;
-    pub(super) const EXIT: i64 = 60;
-    pub(super) const FUTEX: i64 = 202;
-    pub(super) const SET_TID_ADDRESS: i64 = 218;
-    pub(super) const EXECVEAT: i64 = 322;
-    pub(super) const PKEY_MPROTECT: i64 = 329;
-}
 
 /// QEMU calls this once, with the arguments from the command line: `memory=FILE`.
 ///
@@ -376,175 +337,6 @@ fn outside_code(vcpu: c_uint, act: impl FnOnce(&mut Thread)) {
         act(thread);
     }
     busy.store(false, Ordering::Release);
-}
-
-const FUTEX_COMMAND: u64 = 0x7f;
-const FUTEX_WAIT: u64 = 0;
-const FUTEX_WAKE: u64 = 1;
-const FUTEX_REQUEUE: u64 = 3;
-const FUTEX_CMP_REQUEUE: u64 = 4;
-const FUTEX_WAKE_OP: u64 = 5;
-const FUTEX_LOCK_PI: u64 = 6;
-const FUTEX_UNLOCK_PI: u64 = 7;
-const FUTEX_WAIT_BITSET: u64 = 9;
-const FUTEX_WAKE_BITSET: u64 = 10;
-const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
-const FUTEX_LOCK_PI2: u64 = 13;
-
-const CLONE_VM: u64 = 0x100;
-const CLONE_VFORK: u64 = 0x4000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-const MADV_DONTNEED: u64 = 4;
-const MAP_FIXED: u64 = 0x10;
-
-/// Whether a call of `clone` creates a thread. QEMU treats `vfork` as `fork`.
-fn makes_thread(flags: u64) -> bool {
-    flags & CLONE_VM != 0 && flags & CLONE_VFORK == 0
-}
-
-extern "C" fn on_syscall(
-    _: qemu::Id,
-    vcpu: c_uint,
-    number: i64,
-    a1: u64,
-    a2: u64,
-    a3: u64,
-    a4: u64,
-    a5: u64,
-    a6: u64,
-    _: u64,
-    _: u64,
-) {
-    outside_code(vcpu, |thread| {
-        mapping::tell_stack(thread);
-        thread.waits_for = None;
-        thread.memory_call = MemoryCall::of(number, [a1, a2, a3, a4, a5, a6]);
-        match number {
-            syscall::CLONE if makes_thread(a1) => {
-                CREATING.set(Some(Creating {
-                    parent: thread.number,
-                    clear_at_end: if a1 & CLONE_CHILD_CLEARTID != 0 { a4 } else { 0 },
-                    child: None,
-                }));
-            }
-            syscall::FUTEX => futex(thread, a1, a2 & FUTEX_COMMAND, a3),
-            syscall::EXIT => end(thread),
-            syscall::SET_TID_ADDRESS => thread.clear_at_end = a1,
-            syscall::MUNMAP => unmap(thread, a1, a2),
-            syscall::MMAP if a4 & MAP_FIXED != 0 => unmap(thread, a1, a2),
-            syscall::MADVISE if a3 == MADV_DONTNEED => {
-                thread.event(EventKind::Discard {
-                    address: a1,
-                    length: a2,
-                });
-                touches::forget(a1, a2);
-            }
-            syscall::EXECVE | syscall::EXECVEAT => {
-                thread.flush();
-                code::flush();
-                recorder::set_status(Status::Exec, 1);
-            }
-            shared::MARK_SYSCALL if a1 == shared::MARK_MAGIC => mark(thread, a2, a3, a4),
-            _ => {}
-        }
-    });
-}
-
-/// A thread waits for a futex, or wakes waiting threads.
-fn futex(thread: &mut Thread, address: u64, command: u64, limit: u64) {
-    match command {
-        FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI => {
-            thread.waits_for = Some(address);
-            thread.event(EventKind::FutexWait { address });
-        }
-        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP => {
-            thread.event(EventKind::FutexWake {
-                address,
-                limit: limit & 0xffff_ffff,
-            });
-        }
-        FUTEX_UNLOCK_PI => thread.event(EventKind::FutexWake { address, limit: 1 }),
-        _ => {}
-    }
-}
-
-/// A thread calls `exit`.
-fn end(thread: &mut Thread) {
-    if !thread.ended {
-        thread.ended = true;
-        let futex = thread.clear_at_end;
-        thread.event(EventKind::ThreadEnd { futex });
-    }
-    thread.flush();
-}
-
-fn unmap(thread: &mut Thread, address: u64, length: u64) {
-    thread.event(EventKind::Unmap { address, length });
-    touches::forget(address, length);
-}
-
-/// The agent has made a mark. The kinds are in agent/marks.h.
-fn mark(thread: &mut Thread, kind: u64, identity: u64, threads: u64) {
-    match kind {
-        1 => {
-            thread.event(EventKind::RegionBegin {
-                region: identity,
-                threads,
-            });
-            recorder::region(identity, true);
-        }
-        2 => {
-            thread.event(EventKind::RegionEnd { region: identity });
-            recorder::region(identity, false);
-        }
-        3 => thread.event(EventKind::BarrierBegin {}),
-        4 => thread.event(EventKind::BarrierEnd {}),
-        5 => thread.event(EventKind::WorkBegin { region: identity }),
-        6 => thread.event(EventKind::WorkEnd { region: identity }),
-        _ => {}
-    }
-}
-
-extern "C" fn on_syscall_return(_: qemu::Id, vcpu: c_uint, number: i64, result: i64) {
-    let creating = CREATING.take();
-    let forks = matches!(number, syscall::FORK | syscall::VFORK) || (number == syscall::CLONE && creating.is_none());
-    if forks && result == 0 {
-        // This is the new process. Its threads' states are copies, but its blocks are in the shared memory.
-        recorder::stop();
-        for state in &STATES {
-            state.store(std::ptr::null_mut(), Ordering::Relaxed);
-        }
-        return;
-    }
-    outside_code(vcpu, |thread| {
-        if forks && result > 0 {
-            recorder::add_to_status(Status::Forks);
-        }
-        if let Some(Creating {
-            parent,
-            child: Some(child),
-            ..
-        }) = creating
-            && let Ok(kernel_id @ 1..) = u32::try_from(result)
-        {
-            thread.event(EventKind::ThreadCreate {
-                thread: u64::from(child),
-            });
-            recorder::append(Ok(Writer::thread(child, kernel_id, parent)));
-        }
-        if let Some(call) = thread.memory_call.take() {
-            mapping::tell_result(thread, call, result);
-        }
-        if let Some(address) = thread.waits_for.take() {
-            thread.event(EventKind::FutexWaitEnd {
-                address,
-                error: if result < 0 { result.unsigned_abs() } else { 0 },
-            });
-        }
-        if matches!(number, syscall::EXECVE | syscall::EXECVEAT) {
-            recorder::set_status(Status::Exec, 0);
-        }
-    });
 }
 
 /// The process ends normally. QEMU has stopped translated code and removed all callbacks.

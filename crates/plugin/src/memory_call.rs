@@ -1,6 +1,6 @@
 //! System calls that change mappings or memory, while the kernel works on them.
 
-use crate::syscall;
+use crate::calls::syscall;
 
 /// A system call that changes mappings, until it returns.
 #[derive(Clone, Copy)]
