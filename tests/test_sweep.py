@@ -33,6 +33,8 @@ COLUMNS = {
     "unrecorded_wait_share": "double",
     "time_error": "double",
     "simulated_share": "double",
+    "node_bytes": "list<element: double not null>",
+    "link_bytes": "list<element: double not null>",
 }
 
 #: A sweep that is long enough to be interrupted.
@@ -41,7 +43,7 @@ LONG = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 #: The columns whose values may be missing.
 NULLABLE = {
     *("region", "thread_map", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
-    *("unrecorded_wait_share", "time_error", "simulated_share"),
+    *("unrecorded_wait_share", "time_error", "simulated_share", "node_bytes", "link_bytes"),
 }
 
 
@@ -110,6 +112,43 @@ def test_the_data_set_has_the_schema_of_the_documentation(sweep: Sweep) -> None:
     assert all(str(schema.field(metric["name"]).type) == "double" for metric in metrics)
     assert {"ipc", "package_power_w", "dram_power_w", "event:instructions"} <= set(schema.names)
     assert schema.metadata[b"pinfold.simulated"] == b"true"
+
+
+def test_the_space_placement_has_the_four_strategies_of_its_paper(sweep: Sweep) -> None:
+    sweep("--machine", "platinum-8168x2", "--space", "placement", sweep.recording)
+    rows = [row for row in sweep.table().to_pylist() if row["region"] is None]
+    strategies = [(row["thread_map"], row["page_map"]) for row in rows]
+    assert strategies == [
+        ("compact", "first_touch"),
+        ("compact", "interleave"),
+        ("scatter", "first_touch"),
+        ("scatter", "interleave"),
+    ]
+    assert {row["num_nodes"] for row in rows} == {2}
+
+
+def test_a_row_has_the_counters_of_table_1_and_the_bytes_of_each_node_and_link(
+    sweep: Sweep, workload: Callable[[str], Path]
+) -> None:
+    # More than the caches hold, so that memory is used when they are warm.
+    program: list[str | Path] = [workload("stream"), "--threads", "4", "--size", "24M", "--iterations", "1"]
+    sweep("--machine", "opteron-6164x4", "--space", "placement", "--", *program)
+    rows = sweep.table().to_pylist()
+    for row in rows:
+        accesses = row["loads"] + row["stores"]
+        assert row["LD_INSTANT"] / row["SR_INSTANT"] == pytest.approx(row["loads"] / row["stores"])
+        assert 0 <= row["NODE_MISS_REL"] * accesses <= row["L3_MISS_REL"] * accesses + 1
+        assert row["L3_MISS_REL"] <= row["L2_MISS_REL"] <= row["L1_MISS_REL"] <= 1
+        assert row["stall_cycles"] >= 0
+        # Eight nodes; the memory of all of them is the memory of the machine.
+        assert len(row["node_bytes"]) == 8
+        assert sum(row["node_bytes"]) == pytest.approx(row["memory_bytes_per_s"] * row["time_s"])
+        assert row["link_bytes"]
+    whole = {row["page_map"]: row for row in rows if row["region"] is None}
+    used = {pages: sum(count > 0 for count in row["node_bytes"]) for pages, row in whole.items()}
+    # Four threads on four nodes.
+    assert used == {"first_touch": 4, "interleave": 8}
+    assert sum(whole["interleave"]["link_bytes"]) > 2 * sum(whole["first_touch"]["link_bytes"])
 
 
 def test_a_configuration_has_a_row_for_the_program_and_one_for_each_region(sweep: Sweep) -> None:

@@ -2,7 +2,7 @@
 
 use crate::{Program, SampleRow};
 use pinfold_sim::sweep::MetricColumn;
-use pinfold_sweep::data_set::{DataSet, Row, SamplingColumns, WindowColumns};
+use pinfold_sweep::data_set::{DataSet, Row, SamplingColumns, TrafficColumns, WindowColumns};
 use std::collections::BTreeMap;
 
 /// The comparable samples of programs as a data set, in which a row is a sample.
@@ -50,6 +50,7 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
         recording: key.identity.clone(),
         window: WindowColumns::default(),
         sampling: SamplingColumns::default(),
+        traffic: TrafficColumns::default(),
         metrics: metrics.keys().map(value).collect(),
     })
 }

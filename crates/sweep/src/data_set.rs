@@ -44,6 +44,8 @@ pub struct Row {
     pub window: WindowColumns,
     /// How much of it was simulated, and how certain the time is.
     pub sampling: SamplingColumns,
+    /// The bytes by node and by link.
+    pub traffic: TrafficColumns,
     /// By metric of the data set; `None` where it is not available.
     pub metrics: Vec<Option<f64>>,
 }
@@ -82,6 +84,15 @@ pub struct SamplingColumns {
     pub time_error: Option<f64>,
     /// The share of the accesses that was simulated.
     pub simulated_share: Option<f64>,
+}
+
+/// The bytes that single memories and links carried; `None` where they were not counted.
+#[derive(Clone, Debug, Default)]
+pub struct TrafficColumns {
+    /// By node: the bytes that its memory read and wrote.
+    pub node_bytes: Option<Vec<u64>>,
+    /// By link, in the order of the machine's: the bytes that crossed it.
+    pub link_bytes: Option<Vec<u64>>,
 }
 
 /// The layout of threads on nodes.
@@ -171,6 +182,14 @@ impl DataSet {
                     .collect(),
             )
         };
+        let counts = |value: fn(&TrafficColumns) -> &Option<Vec<u64>>| {
+            let floats = |counts: &Vec<u64>| counts.iter().map(|&count| count as f64).collect();
+            Values::OptionalFloats(
+                rows.iter()
+                    .map(|row| value(&row.traffic).as_ref().map(floats))
+                    .collect(),
+            )
+        };
         let region = rows.iter().map(|row| row.region.clone()).collect();
         let threads = rows.iter().map(|row| row.num_threads as i32).collect();
         let mut columns = vec![
@@ -215,6 +234,8 @@ impl DataSet {
                 "simulated_share",
                 Values::OptionalFloat(rows.iter().map(|row| row.sampling.simulated_share).collect()),
             ),
+            ("node_bytes", counts(|traffic| &traffic.node_bytes)),
+            ("link_bytes", counts(|traffic| &traffic.link_bytes)),
         ]);
         let mut columns: Vec<_> = columns
             .into_iter()
@@ -252,6 +273,10 @@ fn swept(plan: &Plan, job: &Job, row: &SweptRow, outcome: &Outcome, places: &[Op
         sampling: SamplingColumns {
             time_error: row.time_error.map(|error| error.0),
             simulated_share: Some(outcome.simulated_share.0),
+        },
+        traffic: TrafficColumns {
+            node_bytes: row.node_bytes.clone(),
+            link_bytes: row.link_bytes.clone(),
         },
         metrics: places
             .iter()

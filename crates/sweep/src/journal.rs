@@ -54,6 +54,10 @@ pub struct Row {
     pub time: Exact,
     /// Half of the width of the 95 % interval of the time, over the time; `None` where a sample does not say it.
     pub time_error: Option<Exact>,
+    /// By node: the bytes that its memory read and wrote; `None` where they were not counted.
+    pub node_bytes: Option<Vec<u64>>,
+    /// By link: the bytes that crossed it.
+    pub link_bytes: Option<Vec<u64>>,
     /// The metrics of the machine, in the order of its columns.
     pub metrics: Vec<Option<Exact>>,
 }
@@ -252,6 +256,8 @@ mod tests {
             region,
             time: Exact(1.0 / (seed + 3) as f64),
             time_error: region.map(|region: u64| Exact(1.0 / (region + 7) as f64)),
+            node_bytes: region.map(|region| vec![region, u64::MAX]),
+            link_bytes: region.map(|_| vec![]),
             metrics: vec![None, Some(Exact(seed as f64 * 0.1)), Some(Exact(f64::MIN_POSITIVE))],
         };
         Outcome {

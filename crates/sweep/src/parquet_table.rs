@@ -22,6 +22,8 @@ pub(crate) enum Values {
     Float(Vec<f64>),
     /// Some may be missing.
     OptionalFloat(Vec<Option<f64>>),
+    /// Lists, of which some may be missing.
+    OptionalFloats(Vec<Option<Vec<f64>>>),
 }
 
 /// Writes a table. The keys of the metadata get `pinfold.` before them.
@@ -53,6 +55,9 @@ pub(crate) fn write(
 }
 
 fn field(name: &str, values: &Values) -> Result<TypePtr> {
+    if matches!(values, Values::OptionalFloats(_)) {
+        return list(name);
+    }
     let (physical, repetition) = match values {
         Values::Text(_) => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
         Values::OptionalText(_) => (PhysicalType::BYTE_ARRAY, Repetition::OPTIONAL),
@@ -60,7 +65,7 @@ fn field(name: &str, values: &Values) -> Result<TypePtr> {
         Values::Flag(_) => (PhysicalType::BOOLEAN, Repetition::REQUIRED),
         Values::OptionalFlag(_) => (PhysicalType::BOOLEAN, Repetition::OPTIONAL),
         Values::Float(_) => (PhysicalType::DOUBLE, Repetition::REQUIRED),
-        Values::OptionalFloat(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL),
+        Values::OptionalFloat(_) | Values::OptionalFloats(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL),
     };
     let mut builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
     if physical == PhysicalType::BYTE_ARRAY {
@@ -69,6 +74,24 @@ fn field(name: &str, values: &Values) -> Result<TypePtr> {
             .with_converted_type(ConvertedType::UTF8);
     }
     Ok(Arc::new(builder.build()?))
+}
+
+/// A column of lists of numbers, in the three levels that the format asks for.
+fn list(name: &str) -> Result<TypePtr> {
+    let element = Type::primitive_type_builder("element", PhysicalType::DOUBLE)
+        .with_repetition(Repetition::REQUIRED)
+        .build()?;
+    let entries = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![Arc::new(element)])
+        .build()?;
+    let list = Type::group_type_builder(name)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(Some(LogicalType::List))
+        .with_converted_type(ConvertedType::LIST)
+        .with_fields(vec![Arc::new(entries)])
+        .build()?;
+    Ok(Arc::new(list))
 }
 
 fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, values: &Values) -> Result<()> {
@@ -106,9 +129,27 @@ fn write_column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, va
                 .typed::<DoubleType>()
                 .write_batch(&present, Some(&levels), None)?;
         }
+        Values::OptionalFloats(values) => {
+            let present: Vec<f64> = values.iter().flatten().flatten().copied().collect();
+            let (definitions, repetitions): (Vec<i16>, Vec<i16>) =
+                values.iter().flat_map(|list| list_levels(list.as_deref())).unzip();
+            column
+                .typed::<DoubleType>()
+                .write_batch(&present, Some(&definitions), Some(&repetitions))?;
+        }
     }
     column.close()?;
     Ok(())
+}
+
+/// Parquet's definition and repetition levels of a list: 0 where there is none, 1 where it is empty, 2 for a number; 1 for
+/// all but the first.
+fn list_levels(list: Option<&[f64]>) -> Vec<(i16, i16)> {
+    match list {
+        None => vec![(0, 0)],
+        Some([]) => vec![(1, 0)],
+        Some(numbers) => (0..numbers.len()).map(|at| (2, i16::from(at > 0))).collect(),
+    }
 }
 
 /// Parquet's definition levels: 1 where there is a value.

@@ -229,6 +229,8 @@ impl Plan {
             region: part.region,
             time: Exact(part.totals.seconds),
             time_error: part.time_error.map(Exact),
+            node_bytes: part.totals.traffic.as_ref().map(|traffic| traffic.nodes.clone()),
+            link_bytes: part.totals.traffic.as_ref().map(|traffic| traffic.links.clone()),
             metrics: machine
                 .metrics
                 .values(&machine.model, program.threads, part)

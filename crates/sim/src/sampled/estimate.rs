@@ -134,6 +134,7 @@ fn part(model: &Model, cut: &Cut, pieces: &Pieces, phases: &Phases, region: Opti
             executions: 1,
             seconds,
             memory_bytes: memory_lines(&counters) * LINE_BYTES,
+            traffic: None,
             package_joules: package_joules(model, seconds, [&counters], crossings),
             memory_joules: memory_joules(model, seconds, lines),
             counters,

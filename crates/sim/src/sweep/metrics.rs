@@ -27,7 +27,10 @@ pub struct Metrics {
 type Formula = fn(&Part, levels: usize) -> Option<f64>;
 
 /// The metrics that all machines have.
-const COMMON: [(&str, &str, Formula); 11] = [
+///
+/// The six in capitals are those of table 1 of Denoyelle, Goglin, Jeannot and Ropars (ICPP 2019), with the paper's
+/// names; "memory (load or store) instruction" is an access here.
+const COMMON: [(&str, &str, Formula); 22] = [
     ("cold_time_s", "s", |part, _| part.cold_seconds),
     ("executions", "execution", |part, _| Some(part.totals.executions as f64)),
     ("ipc", "instruction per cycle", |part, _| {
@@ -60,6 +63,45 @@ const COMMON: [(&str, &str, Formula); 11] = [
     ("dram_power_w", "watt", |part, _| {
         ratio(part.totals.memory_joules, part.totals.seconds)
     }),
+    ("loads", "access", |part, _| Some(part.totals.counters.reads as f64)),
+    ("stores", "access", |part, _| Some(part.totals.counters.writes as f64)),
+    ("stall_cycles", "cycle", |part, _| {
+        Some(part.totals.counters.stall_cycles)
+    }),
+    ("intra_package_coherence", "transfer per access", |part, _| {
+        per_access(
+            part,
+            served(
+                part,
+                &[
+                    Served::SameDomainClean,
+                    Served::SameDomainModified,
+                    Served::SamePackageClean,
+                    Served::SamePackageModified,
+                ],
+            ),
+        )
+    }),
+    ("inter_package_coherence", "transfer per access", |part, _| {
+        per_access(
+            part,
+            served(part, &[Served::OtherPackageClean, Served::OtherPackageModified]),
+        )
+    }),
+    ("LD_INSTANT", "load per cycle", |part, _| {
+        per_cycle(part, part.totals.counters.reads)
+    }),
+    ("SR_INSTANT", "store per cycle", |part, _| {
+        per_cycle(part, part.totals.counters.writes)
+    }),
+    ("L1_MISS_REL", "miss per access", |part, _| misses_per_access(part, 0)),
+    ("L2_MISS_REL", "miss per access", |part, _| misses_per_access(part, 1)),
+    ("L3_MISS_REL", "miss per access", |part, levels| {
+        (levels > 2).then(|| misses_per_access(part, 2)).flatten()
+    }),
+    ("NODE_MISS_REL", "remote access per access", |part, _| {
+        per_access(part, part.totals.counters.served[Served::RemoteMemory])
+    }),
 ];
 
 fn ratio(count: f64, of: f64) -> Option<f64> {
@@ -68,6 +110,23 @@ fn ratio(count: f64, of: f64) -> Option<f64> {
 
 fn missed(level: &LevelCounters) -> Option<f64> {
     ratio(level.misses as f64, (level.hits + level.misses) as f64)
+}
+
+fn served(part: &Part, by: &[Served]) -> u64 {
+    by.iter().map(|&by| part.totals.counters.served[by]).sum()
+}
+
+fn per_cycle(part: &Part, count: u64) -> Option<f64> {
+    ratio(count as f64, part.totals.counters.busy_cycles)
+}
+
+fn per_access(part: &Part, count: u64) -> Option<f64> {
+    let counters = &part.totals.counters;
+    ratio(count as f64, (counters.reads + counters.writes) as f64)
+}
+
+fn misses_per_access(part: &Part, level: usize) -> Option<f64> {
+    per_access(part, part.totals.counters.levels[level].misses)
 }
 
 /// Bytes per second that demand misses brought from this memory.

@@ -5,6 +5,9 @@
 //! `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's Sandy Bridge
 //! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288.
 //!
+//! `placement` is that of Denoyelle, Goglin, Jeannot and Ropars (ICPP 2019, sections 2.1 and 3.1): two thread maps over
+//! all nodes, each with first touch and interleave. Their programs have a thread for each core.
+//!
 //! Two names of the same pinning are one configuration, under the first name: one thread per node is `compact`.
 
 use super::point::Point;
@@ -18,6 +21,19 @@ use pinfold_core::{NodeId, Pinning};
 pub fn pinned(model: &Model, threads: usize, pinnings: impl IntoIterator<Item = Pinning>) -> Vec<Point> {
     let point = |pinning| Point::new(model, threads, pinning, PageMapping::FirstTouch, Prefetchers::ALL);
     distinct(pinnings.into_iter().map(point))
+}
+
+/// The space `placement`. The first configuration is the paper's default: compact, with first touch.
+pub fn placement(model: &Model, threads: usize) -> Vec<Point> {
+    let nodes = model.nodes().min(threads);
+    let strategies = ThreadMap::ALL.into_iter().flat_map(|map| {
+        let pages = [PageMapping::FirstTouch, PageMapping::Interleave];
+        pages.into_iter().map(move |pages| (map, pages))
+    });
+    distinct(strategies.filter_map(|(map, pages)| {
+        let pinning = map_threads(model, threads, nodes, map)?;
+        Some(Point::new(model, threads, pinning, pages, Prefetchers::ALL))
+    }))
 }
 
 /// The space `numa`.
@@ -134,6 +150,42 @@ mod tests {
         let model = builtin("e5-4650x4").unwrap();
         assert_eq!(numa(&model, 8).len(), 18);
         assert_eq!(numa_and_prefetch(&model, 8).len(), 288);
+    }
+
+    #[test]
+    fn a_thread_for_each_core_has_the_four_strategies_and_the_default_first() {
+        for machine in [
+            "e5-2680v3x2",
+            "e5-2650lv4x2",
+            "gold-6140x2",
+            "epyc-7763x2",
+            "xeon-8480x2",
+        ] {
+            let model = builtin(machine).unwrap();
+            let points = placement(&model, model.cores());
+            let strategies: Vec<(Option<ThreadMap>, PageMapping)> = points
+                .iter()
+                .map(|point| (point.thread_map, point.configuration.pages))
+                .collect();
+            let (compact, scatter) = (Some(ThreadMap::Compact), Some(ThreadMap::Scatter));
+            let (first_touch, interleave) = (PageMapping::FirstTouch, PageMapping::Interleave);
+            assert_eq!(
+                strategies,
+                [
+                    (compact, first_touch),
+                    (compact, interleave),
+                    (scatter, first_touch),
+                    (scatter, interleave)
+                ],
+                "{machine}"
+            );
+            assert!(points.iter().all(|point| point.num_nodes == model.nodes()), "{machine}");
+            let cores: BTreeSet<usize> = (0..model.cores())
+                .filter_map(|rank| model.core_of_pu(points[0].configuration.pinning.pu(rank).0))
+                .map(|(core, _)| core)
+                .collect();
+            assert_eq!(cores.len(), model.cores(), "{machine}");
+        }
     }
 
     #[test]

@@ -60,6 +60,6 @@ pub use steps::StepTable;
 pub(crate) use steps::UNKNOWN;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};
 pub(crate) use system::Touch;
-pub use totals::RegionTotals;
+pub use totals::{RegionTotals, TrafficBytes};
 pub(crate) use totals::{memory_joules, package_joules};
 pub(crate) use unrecorded::share as unrecorded_share;

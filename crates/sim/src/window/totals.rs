@@ -19,6 +19,8 @@ pub struct RegionTotals {
     pub counters: Counters,
     /// Bytes that all memory read and wrote.
     pub memory_bytes: u64,
+    /// The bytes by memory and by link; `None` where they were not counted, as of a sample.
+    pub traffic: Option<TrafficBytes>,
     /// Energy of all packages, in joules.
     pub package_joules: f64,
     /// Energy of all memory, in joules.
@@ -27,12 +29,38 @@ pub struct RegionTotals {
 
 impl AddAssign<&Self> for RegionTotals {
     fn add_assign(&mut self, other: &Self) {
+        let executions = self.executions;
         self.executions += other.executions;
         self.seconds += other.seconds;
         self.counters += &other.counters;
         self.memory_bytes += other.memory_bytes;
+        match (&mut self.traffic, &other.traffic) {
+            (Some(mine), Some(theirs)) => *mine += theirs,
+            // Totals without an execution have no traffic yet.
+            (mine, theirs) => *mine = if executions == 0 { theirs.clone() } else { None },
+        }
         self.package_joules += other.package_joules;
         self.memory_joules += other.memory_joules;
+    }
+}
+
+/// Bytes that single memories and links carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrafficBytes {
+    /// By node: bytes that its memory read and wrote.
+    pub nodes: Vec<u64>,
+    /// By link, in the order of the model's: bytes that crossed it. A line that crosses several links counts at each.
+    pub links: Vec<u64>,
+}
+
+impl AddAssign<&Self> for TrafficBytes {
+    fn add_assign(&mut self, other: &Self) {
+        for (mine, theirs) in [(&mut self.nodes, &other.nodes), (&mut self.links, &other.links)] {
+            mine.resize(mine.len().max(theirs.len()), 0);
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                *mine += theirs;
+            }
+        }
     }
 }
 
@@ -41,24 +69,37 @@ impl AddAssign<&Self> for RegionTotals {
 pub(crate) struct Snapshot {
     /// The sum over all threads.
     pub(crate) counters: Counters,
-    /// Lines that all memory served.
-    pub(crate) memory_lines: u64,
-    /// Lines that crossed a link or a bus.
-    pub(crate) crossings: u64,
+    /// By node: lines that its memory served.
+    pub(crate) nodes: Vec<u64>,
+    /// By link: lines that crossed it.
+    pub(crate) links: Vec<u64>,
+    /// Lines that crossed a bus.
+    pub(crate) buses: u64,
 }
 
 impl Snapshot {
     /// The totals from `begin` to this point, in a time of `seconds`.
     pub(crate) fn since(mut self, begin: &Self, seconds: f64, model: &Model) -> RegionTotals {
         self.counters -= &begin.counters;
-        let lines = self.memory_lines - begin.memory_lines;
-        let crossings = (self.crossings - begin.crossings) as f64;
+        let since = |now: &[u64], then: &[u64]| -> Vec<u64> {
+            now.iter()
+                .zip(then)
+                .map(|(now, then)| (now - then) * LINE_BYTES)
+                .collect()
+        };
+        let traffic = TrafficBytes {
+            nodes: since(&self.nodes, &begin.nodes),
+            links: since(&self.links, &begin.links),
+        };
+        let memory_bytes: u64 = traffic.nodes.iter().sum();
+        let crossed = traffic.links.iter().sum::<u64>() / LINE_BYTES + self.buses - begin.buses;
         RegionTotals {
             executions: 1,
             seconds,
-            memory_bytes: lines * LINE_BYTES,
-            package_joules: package_joules(model, seconds, [&self.counters], crossings),
-            memory_joules: memory_joules(model, seconds, lines as f64),
+            memory_bytes,
+            traffic: Some(traffic),
+            package_joules: package_joules(model, seconds, [&self.counters], crossed as f64),
+            memory_joules: memory_joules(model, seconds, (memory_bytes / LINE_BYTES) as f64),
             counters: self.counters,
         }
     }

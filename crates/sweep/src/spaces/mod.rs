@@ -4,6 +4,7 @@
 
 mod hints;
 mod numa;
+mod placement;
 mod threads;
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +15,13 @@ use std::fs;
 use std::path::Path;
 
 /// The named spaces.
-pub const SPACES: [Space; 4] = [threads::SPACE, hints::SPACE, numa::NUMA, numa::NUMA_AND_PREFETCH];
+pub const SPACES: [Space; 5] = [
+    threads::SPACE,
+    hints::SPACE,
+    placement::SPACE,
+    numa::NUMA,
+    numa::NUMA_AND_PREFETCH,
+];
 
 /// A named space of configurations.
 #[derive(Clone, Copy)]

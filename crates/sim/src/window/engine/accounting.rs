@@ -75,8 +75,9 @@ impl<const W: usize> Engine<'_, W> {
         }
         Snapshot {
             counters,
-            memory_lines: served(&self.system.traffic.memory),
-            crossings: self.crossings(),
+            nodes: lines(&self.system.traffic.memory),
+            links: lines(&self.system.traffic.links),
+            buses: served(&self.system.traffic.buses),
         }
     }
 
@@ -121,6 +122,11 @@ impl<const W: usize> Engine<'_, W> {
             released: self.teams.iter().map(|team| team.released).sum(),
         }
     }
+}
+
+/// The number of lines that each of these servers carried.
+fn lines(servers: &[Server]) -> Vec<u64> {
+    servers.iter().map(Server::served).collect()
 }
 
 /// The number of lines that these servers carried.
