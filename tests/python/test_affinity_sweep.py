@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
-
-from pinfold.evaluation.affinity_sweep import TRAINING_THREADS, WORKLOADS, commands, concatenated
+from pinfold.evaluation.affinity_sweep import TRAINING_THREADS, WORKLOADS, commands
 
 #: Moore and Childers (2012), section 3.
 PROGRAMS_OF_THE_PAPER = 18
@@ -24,14 +21,3 @@ def test_no_two_workloads_share_a_file() -> None:
 
 def test_the_commands_that_are_shown_name_the_training_threads() -> None:
     assert f"--threads {TRAINING_THREADS}" in commands()[0]
-
-
-def test_data_sets_are_concatenated_with_their_metadata(tmp_path: Path) -> None:
-    files = []
-    for number in range(2):
-        schema = pyarrow.schema([("time_s", pyarrow.float64())], metadata={"pinfold.dataset": "1"})
-        files.append(tmp_path / f"{number}.parquet")
-        pyarrow.parquet.write_table(pyarrow.table({"time_s": [float(number)]}, schema=schema), files[-1])
-    together = concatenated(files)
-    assert together["time_s"].to_pylist() == [0, 1]
-    assert together.schema.metadata[b"pinfold.dataset"] == b"1"

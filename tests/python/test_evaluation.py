@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,25 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
     builds = {json.loads(file.read_text())["build"] for file in Path("evaluation").glob("*.json")}
     assert builds == {"b2"}
     assert "b1" not in Path("docs/evaluation.md").read_text()
+
+
+def test_a_section_cannot_replace_what_says_what_made_it(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    section = Section("one", "ONE", "text", [], [], {"machine": "e5-4650x4"})
+    monkeypatch.setattr(evaluation, "SECTIONS", {"one": lambda quick: section})
+    with pytest.raises(ValueError, match="under the key `machine`"):
+        run(monkeypatch, ONE)
+
+
+def test_on_another_machine_only_what_measures_the_machine_is_made_again(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "MEASURED", {"one"})
+    run(monkeypatch, ONE)
+    run(monkeypatch, replace(ONE, machine="another machine"))
+    assert made == ["one", "two", "one"]
+    page = Path("docs/evaluation.md").read_text()
+    assert "on: another machine." in page
+    assert "on: this machine." in page
 
 
 def test_a_figure_that_was_not_measured_is_not_held() -> None:

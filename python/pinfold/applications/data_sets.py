@@ -13,7 +13,7 @@ import hashlib
 import json
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -25,6 +25,7 @@ import pyarrow.parquet
 from pinfold.applications.description import Application, Phase, Run
 from pinfold.applications.places import Places
 from pinfold.applications.recording import FailedError
+from pinfold.joined import joined
 from pinfold.split import Part
 
 MACHINES = ("opteron-6164x4", "e5-4650x4")
@@ -69,7 +70,7 @@ def sweep(application: Application, run: Run, phase: Phase, places: Places) -> b
         output = ["-o", str(some), str(recording)]
         _sweep(title, places, "--machine", ",".join(machines), "--limit", str(LIMIT), *output)
         flagged = table.filter(~pyarrow.compute.field("machine").isin(machines))
-        pyarrow.parquet.write_table(_concatenated([pyarrow.parquet.read_table(some), flagged]), some)
+        pyarrow.parquet.write_table(joined([pyarrow.parquet.read_table(some), flagged]), some)
         one.unlink()
         one = some
     one.rename(rows)
@@ -126,20 +127,9 @@ def write(found: Iterable[Rows], places: Places) -> list[Path]:
 
 
 def _joined(found: list[Rows], places: Places) -> pyarrow.Table:
-    table = _concatenated([rows.table for rows in found])
+    table = joined([rows.table for rows in found])
     provenance = json.dumps(_provenance(found, places), sort_keys=True).encode()
     return table.replace_schema_metadata(table.schema.metadata | {b"pinfold.applications": provenance})
-
-
-def _concatenated(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
-    """Concatenate data sets, and the lists of their metrics, which differ by machine."""
-    metrics = b"pinfold.metrics"
-    units = {
-        metric["name"]: metric["unit"] for table in tables for metric in json.loads(table.schema.metadata[metrics])
-    }
-    named = json.dumps([{"name": name, "unit": unit} for name, unit in units.items()]).encode()
-    table = pyarrow.concat_tables(tables, promote_options="permissive")
-    return table.replace_schema_metadata(tables[0].schema.metadata | {metrics: named})
 
 
 def _provenance(found: list[Rows], places: Places) -> dict[str, Any]:

@@ -8,8 +8,9 @@ Each section runs commands, stores their output as ``evaluation/NAME.json`` and 
 ``docs/evaluation.md``. A figure is beside the paper's where there is one, with the machine of its measurement.
 Simulated figures are marked. Each JSON file begins with the commit, the build and the machine that made it, and the
 figures that are asked for. Sections of this build that are there already are not made again, so that an interrupted
-evaluation can go on. Sections of another build are removed: figures of different builds are not mixed. At the end the
-figures that are not what is asked for are printed.
+evaluation can go on, on another machine, too: only sections that measure the machine are made again there. Sections of
+another build are removed: figures of different builds are not mixed. At the end the figures that are not what is asked
+for are printed.
 
 If sections are named, these are made again; all others must be of this build.
 """
@@ -48,6 +49,9 @@ SECTIONS: dict[str, Make] = {
         changes,
     )
 }
+MEASURED = {make.__name__ for make in (live, host, costs)}
+"""The sections that measure the machine on which they are made."""
+
 PAGE = Path("docs/evaluation.md")
 FOLDER = Path("evaluation")
 TITLE = """# Evaluation
@@ -86,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     provenance = Provenance.current(Path(), reduced=asked.quick)
     texts = sections_of(PAGE.read_text()) if PAGE.exists() else {}
     found = {name: json.loads(file.read_text()) for name in texts if (file := FOLDER / f"{name}.json").exists()}
-    made = {name for name, data in found.items() if provenance.made(data)}
+    made = {name for name, data in found.items() if provenance.made(data, measured=name in MEASURED)}
     if asked.sections and (others := sorted(set(found) - made - set(asked.sections))):
         sys.exit(
             f"the sections {', '.join(others)} come from another build or machine, and figures of different builds "
@@ -101,7 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"evaluation: {name}", file=sys.stderr)
         section = SECTIONS[name](asked.quick)
         promises = {"promises": [asdict(promise) for promise in section.promises]}
-        data = asdict(provenance) | promises | section.data
+        head = asdict(provenance) | promises
+        if taken := sorted(head.keys() & section.data.keys()):
+            raise ValueError(f"the section {name} has data under the key `{taken[0]}`, which says what made it")
+        data = head | section.data
         (FOLDER / f"{name}.json").write_text(json.dumps(data, indent=2) + "\n")
         texts[name] = section.markdown(provenance.sentence())
         # Written after each section, so that a later failure loses nothing, and the next call goes on here.

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow
 import pyarrow.parquet
 
+from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.section import PINFOLD, output, record
+from pinfold.joined import joined
 
 MACHINE = "opteron-6164x4"
 TRAINING_THREADS = 8
@@ -167,7 +168,8 @@ def sweeps(quick: bool) -> list[Sweep]:
 def data_set(of: Sequence[Sweep], quick: bool) -> Path:
     """Return all sweeps as one data set."""
     together = RESULTS.with_name("autofinity-quick.parquet" if quick else "autofinity.parquet")
-    pyarrow.parquet.write_table(concatenated([one.data for one in of]), together, compression="zstd")
+    tables = [pyarrow.parquet.read_table(one.data) for one in of]
+    pyarrow.parquet.write_table(joined(tables), together, compression="zstd")
     return together
 
 
@@ -195,10 +197,7 @@ def swept(folder: Path, workload: Workload, threads: int) -> Path:
         return data
     region = [] if workload.region is None else ["--region", str(workload.region)]
     for _ in range(ATTEMPTS):
-        if not recording.exists():
-            unfinished = recording.with_suffix(".new")
-            record(workload.command(threads), unfinished, *region)
-            unfinished.rename(recording)
+        made_once(recording, lambda unfinished: record(workload.command(threads), unfinished, *region))
         made = data.with_suffix(".made")
         _sweep(recording, made, MACHINE, space(threads))
         (lived,) = set(pyarrow.parquet.read_table(made, columns=["num_threads"])["num_threads"].to_pylist())
@@ -222,19 +221,9 @@ def swept_elsewhere(one: Sweep, machine: str, placements: Sequence[str]) -> Path
         placements: the arguments of the sweep that name its placements.
     """
     data = one.data.with_name(f"{one.data.stem}-{machine}.parquet")
-    if not data.exists():
-        made = data.with_suffix(".made")
-        _sweep(one.recording, made, machine, placements)
-        made.rename(data)
-    return data
+    return made_once(data, lambda unfinished: _sweep(one.recording, unfinished, machine, placements))
 
 
 def _sweep(recording: Path, data: Path, machine: str, placements: Sequence[str]) -> None:
     words = ["sweep", "--quiet", "--force", "--machine", machine, *placements, "-o", str(data), str(recording)]
     output([str(PINFOLD), *words])
-
-
-def concatenated(files: Sequence[Path]) -> pyarrow.Table:
-    """Concatenate data sets of one machine and one build; the metadata stays."""
-    tables = [pyarrow.parquet.read_table(file) for file in files]
-    return pyarrow.concat_tables([tables[0], *(table.cast(tables[0].schema) for table in tables[1:])])

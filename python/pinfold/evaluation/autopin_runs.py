@@ -16,6 +16,7 @@ from typing import Any
 
 from pinfold.evaluation.finished import Run, finished
 from pinfold.evaluation.judged import NOISE
+from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.section import PINFOLD, output, record
 
 BEYOND = 2
@@ -97,12 +98,8 @@ def recording(case: Case) -> Path:
     words = arguments(case.workload, case.machine)
     name = "_".join([case.workload, str(case.threads), *words]).replace("--", "")
     file = FOLDER / f"{name}.pft"
-    if not file.exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_suffix(".new")
-        record([f"target/workloads/{case.workload}", "--threads", str(case.threads), *words], unfinished)
-        unfinished.rename(file)
-    return file
+    program = [f"target/workloads/{case.workload}", "--threads", str(case.threads), *words]
+    return made_once(file, lambda unfinished: record(program, unfinished))
 
 
 def against_fixed(case: Case) -> dict[str, Any]:

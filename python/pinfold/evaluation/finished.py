@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.section import PINFOLD, run_json
 
 FOLDER = Path("target/evaluation/runs")
@@ -61,14 +60,12 @@ def finished(arguments: Sequence[str], recordings: Sequence[Path], files: Sequen
         recordings: the recordings to run, side by side.
         files: the files that the arguments name. Their content counts, not their name.
     """
-    kept = FOLDER / f"{_key(arguments, recordings, files)}.json"
-    if not kept.exists():
+
+    def make(file: Path) -> None:
         run = _of(run_json([*arguments, *map(str, recordings)], []))
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another thread may do the same run at the same time.
-        unfinished = kept.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        unfinished.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")
-        unfinished.rename(kept)
+        file.write_text(json.dumps({"arguments": list(arguments), "run": asdict(run)}) + "\n")
+
+    kept = made_once(FOLDER / f"{_key(arguments, recordings, files)}.json", make)
     return Run(**json.loads(kept.read_text())["run"])
 
 

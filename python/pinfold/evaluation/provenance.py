@@ -44,9 +44,15 @@ class Provenance:
         """Return it as a sentence."""
         return f"Made by commit {self.commit}, build {self.build}, on: {self.machine}."
 
-    def made(self, data: dict[str, Any]) -> bool:
-        """Return whether the content of a section's JSON file comes from the same build and machine."""
-        return all(data.get(key) == value for key, value in asdict(self).items() if key != "commit")
+    def made(self, data: dict[str, Any], *, measured: bool) -> bool:
+        """Return whether the content of a section's JSON file comes from the same build.
+
+        Args:
+            data: the content.
+            measured: whether the section measures the machine on which it is made. Then the machine is the same, too.
+        """
+        same = {"build", "reduced", *(["machine"] if measured else [])}
+        return all(data.get(key) == value for key, value in asdict(self).items() if key in same)
 
 
 def _commit(root: Path) -> str:

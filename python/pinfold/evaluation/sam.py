@@ -313,7 +313,7 @@ def microbenchmarks(quick: bool) -> Section:
     ]
     data = {
         "simulated": True,
-        "machine": MACHINE,
+        "machine_model": MACHINE,
         "paper": PAPER,
         "gain_threshold_events_per_cycle": threshold,
         "checks": [asdict(check) for check in checks],

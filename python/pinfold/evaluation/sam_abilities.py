@@ -1,4 +1,7 @@
-"""The effect of SAM's additions to its paper: each addition switched off, and all of them."""
+"""The effect of SAM's additions to its paper: each addition switched off, and all of them.
+
+The application is a case only where it was recorded (``make applications``).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ ABILITIES = {
     "validation": "a move that did not help is rolled back; without it there are no trials",
     "learn-groups": "all tasks of a process count as sharing until measurements show which do",
     "faint-sharers": "tasks that share less than the threshold are brought together for a trial",
-    "faint-contention": "a busy memory's tasks are spread for a trial before it is saturated",
     "learn-homes": "a task that Linux moved away from its memory goes back to it",
     "pages-follow": "pages move with their task",
     "all": "as in the paper",
@@ -28,6 +30,9 @@ STANDALONE = {"HuBench": 8, "TunkRank": 8, "Canneal": 8, "stencil": 10, "false_s
 TOGETHER = (9, 12, 20)
 UNBALANCED = "8 HuBench, 4 omnetpp"
 """When SAM has gathered the sharers, Linux balances the packages and moves other tasks away from their memory."""
+
+APPLICATION = Path("target/applications/recordings/fftw/grid96-8-all.pft")
+"""An application for development in which tasks gain by taking their pages along."""
 
 SEED = 0
 
@@ -40,6 +45,8 @@ def abilities(quick: bool, thresholds: Path) -> Part:
     else:
         cases |= {f"mix #{number}": files(mix(MIXES[number])) for number in TOGETHER}
         cases[UNBALANCED] = files(mix(UNBALANCED))
+        if APPLICATION.exists():
+            cases["fftw grid96 8t"] = [APPLICATION]
     settings: list[str | None] = [None, *ABILITIES]
     jobs = [
         partial(sam, recordings, SEED, "--thresholds", str(thresholds), *(["--without", without] if without else []))

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from pinfold.evaluation.affinity_sweep import Workload, build
 from pinfold.evaluation.finished import Run, finished
+from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.section import record
 
 MACHINE = "e5-2660v2x2"
@@ -31,15 +32,9 @@ RECORDINGS = Path("target/evaluation/sam")
 
 def recording(workload: Workload, threads: int) -> Path:
     """Record a workload, unless the recording exists."""
-    folder = RECORDINGS / build()
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{workload.name}-{threads}.pft"
-    if not file.exists():
-        unfinished = file.with_suffix(f".{os.getpid()}")
-        region = [] if workload.region is None else ["--region", str(workload.region)]
-        record(workload.command(threads), unfinished, *region)
-        unfinished.rename(file)
-    return file
+    region = [] if workload.region is None else ["--region", str(workload.region)]
+    file = RECORDINGS / build() / f"{workload.name}-{threads}.pft"
+    return made_once(file, lambda unfinished: record(workload.command(threads), unfinished, *region))
 
 
 def run(files: Sequence[Path], *policy: str, machine: str = MACHINE, seed: int = 0) -> Run:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pinfold.evaluation.determinism import determinism
 from pinfold.evaluation.host import host as compared
+from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.misses import misses
 from pinfold.evaluation.provenance import build
 from pinfold.evaluation.published import published
@@ -69,10 +70,7 @@ def kept(make: Callable[[bool], Part], quick: bool) -> Part:
     file = FOLDER / f"{make.__name__}-{'quick' if quick else 'whole'}-{build(Path())}.json"
     if not file.exists():
         print(f"validation: {make.__name__}", file=sys.stderr)
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_suffix(".new")
-        unfinished.write_text(json.dumps(asdict(make(quick))) + "\n")
-        unfinished.rename(file)
+        made_once(file, lambda unfinished: unfinished.write_text(json.dumps(asdict(make(quick))) + "\n"))
     found = json.loads(file.read_text())
     promised = [Promise(**one) for one in found["promises"]]
     return Part(found["data"], Table(**found["table"]), found["text"], found["commands"], promised)

@@ -1,0 +1,109 @@
+"""The sweep for ``classify``: programs with a thread for each core, in the four strategies of Denoyelle et al.
+
+The machines are those of the paper (ICPP 2019, table 4) and two of its outlook. Each has its own number of cores, so
+each program is recorded once for each machine. Results are in ``target/evaluation/placement``, in a folder for each
+build of pinfold, and existing ones are not made again. At the end one data set has all of them:
+``target/evaluation/placement.parquet``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow.parquet
+
+from pinfold.evaluation.affinity_sweep import WORKLOADS, Workload, build
+from pinfold.evaluation.made_once import made_once
+from pinfold.evaluation.section import PINFOLD, output, record
+from pinfold.joined import joined
+
+PAPER_MACHINES = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
+MACHINES = (*PAPER_MACHINES, "epyc-7763x2", "xeon-8480x2")
+
+RESULTS = Path("target/evaluation/placement")
+
+# The first thread touches all pages before the others begin, which makes interleave the better mapping.
+SERIAL = (
+    Workload("bfs", 1, "--size 8M --iterations 1 --init serial"),
+    Workload("hash_join", 2, "--size 4M --iterations 1 --init serial"),
+    Workload("histogram", 1, "--mode private --size 16M --iterations 1 --init serial"),
+    Workload("kmeans", 1, "--size 16M --iterations 1 --init serial"),
+    Workload("multigrid", 2, "--size 9M --iterations 1 --init serial"),
+    Workload("random_access", 1, "--mode independent --size 64M --iterations 1 --init serial"),
+    Workload("sort", 1, "--size 4M --iterations 1 --init serial"),
+    Workload("spmv", 1, "--size 32M --iterations 1 --init serial", quick=True),
+    Workload("stencil", 1, "--size 48M --iterations 1 --init serial"),
+    Workload("stream", 1, "--size 64M --iterations 1 --init serial", quick=True),
+)
+
+PROGRAMS = (*WORKLOADS, *SERIAL)
+
+NOT_ALL_AT_ONCE = 5
+"""How often a recording is repeated in which not all threads lived at the same time."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program on a machine, with a thread for each of its cores."""
+
+    machine: str
+    workload: Workload
+
+    @property
+    def data(self) -> Path:
+        """The data set of this job."""
+        return RESULTS / build() / f"{self.workload.name}-{self.machine}.parquet"
+
+
+def sweep(quick: bool, machines: Sequence[str] = MACHINES) -> Path:
+    """Sweep what is missing; return the data set of all programs on all machines."""
+    wanted = [workload for workload in PROGRAMS if workload.quick or not quick]
+    jobs = [Job(machine, workload) for machine in machines for workload in wanted]
+    # A sweep of four configurations has too little work for all processors at its begin and end.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = list(pool.map(_swept, jobs))
+    together = RESULTS.with_suffix(".quick.parquet" if quick else ".parquet")
+    pyarrow.parquet.write_table(
+        joined([pyarrow.parquet.read_table(file) for file in found]), together, compression="zstd"
+    )
+    return together
+
+
+def _swept(job: Job) -> Path:
+    if not job.data.exists():
+        print(f"placement: {job.workload.name} on {job.machine}", file=sys.stderr)
+    return made_once(job.data, lambda unfinished: _sweep(job, unfinished))
+
+
+def _sweep(job: Job, data: Path) -> None:
+    threads = cores(job.machine)
+    region = [] if job.workload.region is None else ["--region", str(job.workload.region)]
+    recording = data.with_suffix(f"{data.suffix}-pft")
+    for _ in range(NOT_ALL_AT_ONCE):
+        record(job.workload.command(threads), recording, *region)
+        words = ["--machine", job.machine, "--space", "placement", "--jobs", "1", "--force", "--quiet"]
+        output([str(PINFOLD), "sweep", *words, "-o", str(data), str(recording)])
+        recording.unlink()
+        (lived,) = set(pyarrow.parquet.read_table(data, columns=["num_threads"])["num_threads"].to_pylist())
+        if lived == threads:
+            return
+        data.unlink()
+    sys.exit(f"`{' '.join(job.workload.command(threads))}` never had its {threads} threads at the same time")
+
+
+@cache
+def cores(machine: str) -> int:
+    """Return the number of cores of a machine."""
+    shape = json.loads(output([str(PINFOLD), "machines", "--json", machine]))["shape"]
+    return int(shape["packages"]["value"] * shape["cores_per_package"]["value"])
+
+
+if __name__ == "__main__":
+    print(sweep("--quick" in sys.argv[1:], [word for word in sys.argv[1:] if not word.startswith("-")] or MACHINES))

@@ -1,0 +1,216 @@
+"""The method of Denoyelle et al. (ICPP 2019, section 3.3) to choose and judge a model, and one without its leak.
+
+The paper removes two programs, trains on the others, and predicts the first (test) and the second (validation), for all
+pairs. Of all models it keeps the 1 % that are best on the test programs, and elects the one that is best on the
+validation programs. The figure that it reports is that of the elected model on the validation programs.
+
+That figure is the best of many models on the very programs on which it is reported. The validation cannot even disagree
+with the test: over all ordered pairs each program is as often the first as the second, with the same predictions, so
+that both scores of a model are equal.
+
+Without the leak, the program on which a model is judged has no part in its choice: for each fold of programs, all
+models are scored on the other folds, each predicted by models trained without it, and the best one predicts the fold.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from pinfold.learn.paper_models import PaperModel
+from pinfold.learn.strategies import Example
+
+Target = Literal["sensitivity", "strategy"]
+"""Whether placement matters, or which strategy is the best."""
+
+Labels = npt.NDArray[np.int64]
+Score = Callable[[Sequence[Example], Labels], float]
+"""The score of predictions: more is better."""
+
+BEST_SHARE = 0.01
+"""The share of models that the test programs choose."""
+
+FOLDS = 10
+
+
+def labels(found: Sequence[Example], target: Target) -> Labels:
+    """Return what is to be predicted: 0 or 1, or the position of the best strategy."""
+    return np.array([one.is_sensitive if target == "sensitivity" else one.best for one in found], dtype=np.int64)
+
+
+def accuracy(found: Sequence[Example], predicted: Labels) -> float:
+    """Return the share of programs whose sensitivity is predicted, the mean over programs of that over their inputs."""
+    return _by_program(found, predicted == labels(found, "sensitivity"))
+
+
+def balanced_accuracy(found: Sequence[Example], predicted: Labels) -> float:
+    """Return the mean of the accuracy among sensitive programs and that among the others."""
+    truth = labels(found, "sensitivity")
+    classes = [
+        _by_program(
+            [one for one, inside in zip(found, truth == kind, strict=True) if inside],
+            (predicted == kind)[truth == kind],
+        )
+        for kind in (0, 1)
+        if (truth == kind).any()
+    ]
+    return float(np.mean(classes))
+
+
+def speedup(found: Sequence[Example], predicted: Labels) -> float:
+    """Return the geometric mean of the speeds in the predicted strategies over those in the default (section 5.2)."""
+    gains = [np.log(one.speeds[strategy]) for one, strategy in zip(found, predicted, strict=True)]
+    return float(np.exp(_by_program(found, np.array(gains))))
+
+
+def _by_program(found: Sequence[Example], values: npt.NDArray[Any]) -> float:
+    """Return the mean over programs of the mean over the inputs of each."""
+    programs: dict[str, list[float]] = {}
+    for one, value in zip(found, values, strict=True):
+        programs.setdefault(one.program, []).append(float(value))
+    return float(np.mean([np.mean(of_one) for of_one in programs.values()]))
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is predicted, and the score of predictions.
+
+    Attributes
+    ----------
+    target : str
+        What is predicted.
+    score : callable
+        Gives the score of predictions for programs.
+    """
+
+    target: Target
+    score: Score
+
+
+SENSITIVITY = Aim("sensitivity", accuracy)
+STRATEGY = Aim("strategy", speedup)
+
+
+@dataclass(frozen=True)
+class Elected:
+    """A model, and its score by the paper's method.
+
+    Attributes
+    ----------
+    model : PaperModel
+        The elected one.
+    test, validation : float
+        Its scores. The second is what the paper reports.
+    """
+
+    model: PaperModel
+    test: float
+    validation: float
+
+
+def as_in_the_paper(
+    models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, turns: int = 2
+) -> Elected:
+    """Elect a model as the paper does.
+
+    Args:
+        models: all models.
+        found: programs on one machine. With ``Example.program`` as the name of a program with its input, inputs count
+            as programs, as NAS's classes do in the paper.
+        aim: what is predicted, and the score.
+        seed: of the order of programs and of the classifiers.
+        turns: how many partners each program is removed with, of all.
+    """
+    names = sorted({one.program for one in found})
+    order = np.random.default_rng(seed).permutation(len(names))
+    scores = []
+    for model in models:
+        tests: list[tuple[Example, Any]] = []
+        validations: list[tuple[Example, Any]] = []
+        for turn in range(1, turns + 1):
+            pairs = [(names[order[place]], names[order[(place + turn) % len(names)]]) for place in range(len(names))]
+            for test, validation in pairs:
+                training = [one for one in found if one.program not in (test, validation)]
+                fitted = _fit(model, training, aim.target, seed)
+                for name, into in ((test, tests), (validation, validations)):
+                    of_name = [one for one in found if one.program == name]
+                    into.extend(zip(of_name, fitted(of_name), strict=True))
+        scores.append((_score(aim.score, tests), _score(aim.score, validations)))
+    kept = max(1, round(BEST_SHARE * len(models)))
+    best = sorted(range(len(models)), key=lambda place: -scores[place][0])[:kept]
+    elected = max(best, key=lambda place: scores[place][1])
+    return Elected(models[elected], *scores[elected])
+
+
+def _score(score: Score, predicted: Sequence[tuple[Example, Any]]) -> float:
+    return score([one for one, _ in predicted], np.array([label for _, label in predicted], dtype=np.int64))
+
+
+def nested(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, folds: int = FOLDS) -> Labels:
+    """Predict each program by a model in whose choice and training it had no part.
+
+    Args:
+        models: all models.
+        found: programs, on one machine or several.
+        aim: what is predicted, and the score, which chooses among the models.
+        seed: of the folds and of the classifiers.
+        folds: the number of parts into which the programs are split.
+
+    Returns:
+        The predictions, in the order of ``found``.
+    """
+    predicted = np.zeros(len(found), dtype=np.int64)
+    for inside, outside in split(found, folds, seed):
+        training, judged = [found[place] for place in inside], [found[place] for place in outside]
+        chosen = max(models, key=lambda model: aim.score(training, _held_out(model, training, aim.target, seed, folds)))
+        predicted[outside] = _fit(chosen, training, aim.target, seed)(judged)
+    return predicted
+
+
+def _held_out(model: PaperModel, found: Sequence[Example], target: Target, seed: int, folds: int) -> Labels:
+    predicted = np.zeros(len(found), dtype=np.int64)
+    for inside, outside in split(found, folds, seed):
+        fitted = _fit(model, [found[place] for place in inside], target, seed)
+        predicted[outside] = fitted([found[place] for place in outside])
+    return predicted
+
+
+def split(found: Sequence[Example], folds: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Split examples by program: for each fold the positions of those outside and inside it."""
+    names = sorted({one.program for one in found})
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    fold_of = {names[name]: place % min(folds, len(names)) for place, name in enumerate(shuffled)}
+    for fold in sorted(set(fold_of.values())):
+        inside = [place for place, one in enumerate(found) if fold_of[one.program] != fold]
+        yield inside, [place for place, one in enumerate(found) if fold_of[one.program] == fold]
+
+
+def _fit(
+    model: PaperModel, found: Sequence[Example], target: Target, seed: int
+) -> Callable[[Sequence[Example]], Labels]:
+    truth = labels(found, target)
+    if len(set(truth.tolist())) == 1:
+        # No classifier can be fitted to one class.
+        return lambda others: np.full(len(others), truth[0])
+    pipeline = model.pipeline(seed)
+    with warnings.catch_warnings():
+        # The paper's models have default settings, whether these suffice or not.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        pipeline.fit(inputs(found, model.parameters), truth)
+
+    def predict(others: Sequence[Example]) -> Labels:
+        predicted: Labels = pipeline.predict(inputs(others, model.parameters))
+        return predicted
+
+    return predict
+
+
+def inputs(found: Sequence[Example], names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return metrics as a matrix, a row for each example; NaN is missing."""
+    return np.array([[one.metrics.get(name, np.nan) for name in names] for one in found], dtype=np.float64)

@@ -1,0 +1,83 @@
+"""The method by which the models of Denoyelle et al. are chosen and judged, on data with a known answer."""
+
+import numpy as np
+import pytest
+
+from pinfold.learn.paper_method import (
+    SENSITIVITY,
+    accuracy,
+    as_in_the_paper,
+    balanced_accuracy,
+    inputs,
+    labels,
+    nested,
+    speedup,
+    split,
+)
+from pinfold.learn.paper_models import KINDS, PaperModel, drawn
+from pinfold.learn.strategies import COUNTERS, Example
+
+INSENSITIVE, SENSITIVE = (1.0, 1.0, 1.0, 1.0), (1.0, 0.5, 1.0, 1.0)
+
+
+def programs(number: int, seed: int = 0, signal: bool = True) -> list[Example]:
+    """Programs whose first metric tells whether interleave halves the time; without ``signal`` all are noise."""
+    random = np.random.default_rng(seed)
+    found = []
+    for place in range(number):
+        metrics = dict(zip(COUNTERS, random.normal(size=len(COUNTERS)).tolist(), strict=True))
+        sensitive = metrics[COUNTERS[0]] > 0 if signal else place % 2 == 0
+        seconds = SENSITIVE if sensitive else INSENSITIVE
+        found.append(Example(f"p{place}", f"p{place}", "one", 24, seconds, metrics, covers=True))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_every_model_learns_what_can_be_learned(kind: str, decomposed: bool) -> None:
+    found = programs(60)
+    model = PaperModel(kind, decomposed, 2, COUNTERS[:2])  # type: ignore[arg-type]
+    predicted = nested([model], found, SENSITIVITY, seed=0, folds=5)
+    assert accuracy(found, predicted) > 0.8
+
+
+def test_the_strategy_is_scored_by_what_it_gains() -> None:
+    found = programs(8)
+    assert speedup(found, labels(found, "strategy")) > speedup(found, np.zeros(8, dtype=np.int64)) == 1.0
+
+
+def test_a_balanced_accuracy_gives_both_classes_the_same_weight() -> None:
+    found = [*programs(1), *(Example(f"q{n}", "q", "one", 24, INSENSITIVE, {}, covers=True) for n in range(9))]
+    always = np.zeros(10, dtype=np.int64)
+    found[0] = Example("p", "p", "one", 24, SENSITIVE, {}, covers=True)
+    assert accuracy(found, always) == pytest.approx(0.9)
+    assert balanced_accuracy(found, always) == pytest.approx(0.5)
+
+
+def test_on_noise_the_papers_figure_is_better_than_chance_and_the_nested_one_is_not() -> None:
+    found = programs(16, signal=False)
+    models = [model for model in drawn(COUNTERS, 8, seed=1) if model.kind == "svm"]
+    elected = as_in_the_paper(models, found, SENSITIVITY, seed=0, turns=1)
+    honest = accuracy(found, nested(models, found, SENSITIVITY, seed=0, folds=3))
+    assert elected.validation > 0.55
+    assert elected.validation > honest
+
+
+def test_a_program_with_all_its_inputs_is_in_one_fold() -> None:
+    sizes = [(name, f"{name} {size}") for name in "abcdef" for size in range(3)]
+    found = [Example(name, command, "one", 24, INSENSITIVE, {}, covers=True) for name, command in sizes]
+    for inside, outside in split(found, 4, seed=0):
+        assert {found[place].program for place in inside}.isdisjoint(found[place].program for place in outside)
+        assert sorted([*inside, *outside]) == list(range(len(found)))
+
+
+def test_the_same_seed_draws_the_same_models_each_once() -> None:
+    models = drawn(COUNTERS, 10, seed=3)
+    assert models == drawn(COUNTERS, 10, seed=3)
+    assert len(set(models)) == len(models) == 10 * 16
+    assert len(drawn(COUNTERS[:1], 10, seed=3)) == 16, "there is one set of one metric"
+
+
+def test_a_missing_metric_is_not_zero() -> None:
+    (one,) = programs(1)
+    assert np.isnan(inputs([one], ["no such metric"])).all()
