@@ -73,15 +73,16 @@ def test_applications_are_judged_by_their_part_of_the_split(tmp_path: Path, monk
 
 
 def test_windows_are_counted_by_group_and_machine(tmp_path: Path) -> None:
-    """What is not known is neither covered nor waiting."""
+    """What is not known is neither covered nor waiting. One data set has several recordings."""
 
-    def window(name: str, covers: bool | None, waits: float | None) -> windows.Window:
-        rows = [
-            row("0,1", 1.0, window_covers=covers, window_bytes=1.0, footprint_bytes=4.0, unrecorded_wait_share=waits),
-            row("0,1", 1.0, window_bytes=1.0, region="0x1", unrecorded_wait_share=0.9),
+    def window(command: str, covers: bool | None, waits: float | None) -> list[dict[str, Any]]:
+        known = {"window_covers": covers, "footprint_bytes": 4.0, "unrecorded_wait_share": waits}
+        return [
+            row("0,1", 1.0, command=command, window_bytes=1.0, **known),
+            row("0,1", 1.0, command=command, window_bytes=1.0, region="0x1", unrecorded_wait_share=0.9),
         ]
-        (found,) = windows.read("some", write(tmp_path / f"{name}.parquet", *rows))
-        return found
 
-    found = [window("a", True, 0.0), window("b", False, 0.4), window("c", None, None)]
+    rows = [*window("a", True, 0.0), *window("b", False, 0.4), *window("c", None, None)]
+    found = windows.read("some", write(tmp_path / "all.parquet", *rows))
+    assert [one.command for one in found] == ["a", "b", "c"]
     assert windows.table(found).rows == [["some", MACHINE, "3", "1", "1", "25%", "20%", "1 of 2"]]

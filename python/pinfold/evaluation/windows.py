@@ -1,6 +1,8 @@
 """What the recorded windows cover, and for how long threads wait in them for what is not recorded.
 
-Nothing is learned or judged with a window that does not cover its program. This section counts all of them.
+Nothing is learned or judged with a window that does not cover its program. This section counts all of them: those of
+own workloads, which the evaluation records, and those of applications in the data sets that ``make applications`` has
+made (``applications/data``). These have all phases, also where only some are recorded here.
 """
 
 from __future__ import annotations
@@ -16,15 +18,16 @@ import pyarrow.parquet
 
 from pinfold.evaluation.affinity_sweep import sweeps
 from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
-from pinfold.evaluation.judged_subjects import APPLICATIONS
 from pinfold.evaluation.section import Section, Table
-from pinfold.split import part
 
 COLUMNS = (
-    *("machine", "region", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
+    *("machine", "command", "region", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
     "unrecorded_wait_share",
 )
-GROUPS = {"development": DEVELOPMENT, "judged": JUDGED}
+APPLICATIONS = {
+    DEVELOPMENT: Path("applications/data/development.parquet"),
+    JUDGED: Path("applications/data/judged.parquet"),
+}
 
 MUCH_WAIT = 0.1
 """The share of waiting for what is not recorded above which ``pinfold sweep`` warns."""
@@ -36,7 +39,8 @@ of the window and had not given back: libraries, start and input belong to it. R
 `window_covers` false; `pinfold learn` leaves them out, and no policy is judged on them. The share of a window is that
 of the lines it accesses in the footprint. Threads wait for what is not recorded where a window of a number of
 instructions cuts them off at different places; the last column counts recordings in which that takes more than
-{MUCH_WAIT:.0%} of the time of all threads, in the median of the swept placements."""
+{MUCH_WAIT:.0%} of the time of all threads, in the median of the swept placements. Windows of applications are those of
+the data sets in `applications/data`."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,8 @@ class Window:
         The group of programs.
     machine : str
         The simulated machine.
-    recording : str
-        The name of the recording.
+    command : str
+        The command that was recorded; of an application also the phase.
     covers : bool or None
         Whether it stands for its program; None if not known.
     share : float or None
@@ -61,7 +65,7 @@ class Window:
 
     group: str
     machine: str
-    recording: str
+    command: str
     covers: bool | None
     share: float | None
     waits: float | None
@@ -69,16 +73,13 @@ class Window:
 
 def windows(quick: bool) -> Section:
     """Count the windows of all swept recordings."""
-    files = [(OWN, one.data) for one in sweeps(quick)]
-    applications = sorted(APPLICATIONS.glob("*/*.parquet"))
-    files += [(GROUPS[part(file.parent.name)], file) for file in applications]
+    files = [*((OWN, one.data) for one in sweeps(quick)), *APPLICATIONS.items()]
     found = [window for group, file in files for window in read(group, file)]
     reduced = "A reduced set (`make evaluation-quick`).\n\n" if quick else ""
-    missing = "" if applications else " No applications are recorded here (`make applications`)."
     return Section(
         "windows",
         "What recorded windows cover",
-        f"{reduced}{TEXT}{missing}",
+        f"{reduced}{TEXT}",
         ["pinfold sweep --machine opteron-6164x4 --space threads -o rows.parquet FILE.pft"],
         [table(found)],
         {"simulated": True, "windows": [vars(window) for window in found]},
@@ -86,19 +87,19 @@ def windows(quick: bool) -> Section:
 
 
 def read(group: str, file: Path) -> list[Window]:
-    """Read the window of a swept recording, on each machine."""
+    """Read the windows of a data set: one for each recording and machine."""
     rows = [row for row in pyarrow.parquet.read_table(file, columns=list(COLUMNS)).to_pylist() if row["region"] is None]
-    machines: Mapping[str, list[dict[str, Any]]] = defaultdict(list)
+    recordings: Mapping[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        machines[row["machine"]].append(row)
+        recordings[row["machine"], row["command"]].append(row)
     found = []
-    for machine, of_machine in machines.items():
-        first = of_machine[0]
+    for (machine, command), of_one in recordings.items():
+        first = of_one[0]
         footprint = first["footprint_bytes"]
         share = first["window_bytes"] / footprint if footprint else None
-        waits = [row["unrecorded_wait_share"] for row in of_machine if row["unrecorded_wait_share"] is not None]
+        waits = [row["unrecorded_wait_share"] for row in of_one if row["unrecorded_wait_share"] is not None]
         wait = statistics.median(waits) if waits else None
-        found.append(Window(group, machine, file.stem, first["window_covers"], share, wait))
+        found.append(Window(group, machine, command, first["window_covers"], share, wait))
     return found
 
 
