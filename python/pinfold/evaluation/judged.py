@@ -57,7 +57,8 @@ class Time:
     probe : str
         The length of a probe.
     seeds : int
-        The number of runs of a policy that has random choices or noise.
+        The number of runs of a policy that reads noisy metrics. Unpinned threads have one: each of their repetitions is
+        placed anew, which takes the simulator much longer.
     """
 
     seconds: int
@@ -217,7 +218,7 @@ def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time, policies
     oracle = min(seconds for seconds, _ in fixed.values())
     outcomes = []
     for policy in policies:
-        for seed in range(1 if policy in STATIC else time.seeds):
+        for seed in range(1 if policy in (*STATIC, UNPINNED) else time.seeds):
             seconds, chosen = fixed[policy] if policy in STATIC else run(policy, seed)
             outcomes.append(Outcome(subject, policy, time, seed, seconds, oracle, chosen))
     return outcomes

@@ -33,8 +33,8 @@ about: with its samples, its moves of threads and pages, cold caches after a mov
 of {NOISE} % on what it reads in a tenth of a second. The share is the time of the oracle, which is the fastest of all
 swept placements and orders of ranks, over that of the policy. The oracle is fixed from the start and samples nothing,
 so 100 % cannot be reached by a policy that has to look. The noise has a part that lasts for ten seconds, and a probe
-of 30 s does not average it away. Own workloads run with two seeds of noise and scheduler where they run for ten
-minutes; all other runs are single, and those of a minute and of ten seconds have {TRAINING_THREADS} threads.
+of 30 s does not average it away. Own workloads run with two seeds of noise where they run for ten minutes. All other
+runs are single, also those of unpinned threads. Those of a minute and of ten seconds have {TRAINING_THREADS} threads.
 
 The baselines decide nothing (unpinned threads, on the simulated Linux-like scheduler; packed; distributed), or need no
 learning: `{BASELINE}` has two samples of every program, and autopin nine. `hints` are learned. With one sample they are
