@@ -123,12 +123,33 @@ def settings() -> list[Setting]:
     return [Setting("one", (first,)), Setting("together", (first, first)), Setting("apart", (first, last))]
 
 
-def sizes_of(workload: str, model: dict[str, Any]) -> list[str]:
-    """Return a workload's sizes, as in its command line; not the one beyond a last-level cache that is too large."""
+def reported_last_level() -> int:
+    """Return the size of the last-level cache in bytes, as the machine reports it.
+
+    Calibration may find less, because other programs use the rest at that time, or because pinfold may not use it. What
+    is to be beyond the cache at any time is beyond all of it.
+    """
+
+    def sizes(item: dict[str, Any]) -> list[tuple[int, int]]:
+        cache = item["cache"]
+        return [*([(cache["level"], cache["size"])] if cache else []), *itertools.chain(*map(sizes, item["children"]))]
+
+    _, size = max(sizes(json.loads(output([str(PINFOLD), "topo", "--json"]))["tree"]))
+    return size
+
+
+def sizes_of(workload: str, model: dict[str, Any], reported: int) -> list[str]:
+    """Return a workload's sizes, as in its command line; not the one beyond a last-level cache that is too large.
+
+    Args:
+        workload: its name.
+        model: the model of the machine.
+        reported: the size of the last-level cache that the machine reports.
+    """
     caches = [cache["size"]["value"] for cache in model["cache"]]
     private, last = caches[-2], caches[-1]
     shared = private + min(last // 4, 4 * private)
-    named = {"private": private // 8, "shared": shared, "beyond": 2 * (private + last)}
+    named = {"private": private // 8, "shared": shared, "beyond": 2 * (private + max(last, reported))}
     sizes = [(named[size], f"{named[size] // KIBI}k") if size in named else (0, size) for size in SIZES[workload]]
     return [words for size, words in sizes if size <= LARGEST]
 
@@ -295,13 +316,12 @@ def table(rows: Sequence[Row]) -> Table:
     return Table(columns, cells, caption)
 
 
-def _left_out(model: dict[str, Any]) -> str:
+def _left_out(model: dict[str, Any], reported: int) -> str:
     """Return what to say of sizes beyond the last-level cache; nothing if they were run."""
-    last = model["cache"][-1]["size"]["value"]
-    if len(sizes_of("stream", model)) == len(BYTES):
+    if len(sizes_of("stream", model, reported)) == len(BYTES):
         return ""
     return (
-        f" The last-level cache of this machine has {last >> 20} MiB for pinfold. Sizes beyond it are left out: "
+        f" The last-level cache of this machine has {reported >> 20} MiB. Sizes beyond it are left out: "
         f"a recording of more than {LARGEST >> 20} MiB takes hours."
     )
 
@@ -314,9 +334,12 @@ def host(quick: bool) -> Part:
         machine = folder / "here.toml"
         output([str(PINFOLD), "calibrate", "--model", "--quiet", "-o", str(machine)])
         model = json.loads(output([str(PINFOLD), "machines", "--json", str(machine)]))
+        reported = reported_last_level()
         # All measurements come first, so that no simulation disturbs them.
         rows = [
-            Row(workload, size) for workload in workloads for size in sizes_of(workload, model)[:: 2 if quick else 1]
+            Row(workload, size)
+            for workload in workloads
+            for size in sizes_of(workload, model, reported)[:: 2 if quick else 1]
         ]
         measure(rows, 2 if quick else 5)
         for row in rows:
@@ -333,7 +356,7 @@ def host(quick: bool) -> Part:
         f"{found['host_median_error_percent']:.1f} %, and of the time itself "
         f"{found['host_median_time_error_percent']:.0f} %. In {off} of {2 * len(rows)} cells the relative time is off "
         f"by more than 15 %. In {sum(row.disturbed for row in rows)} of {counted} measurements a hypervisor took "
-        f"processor time in each of {TRIES} tries; the others had none.{_left_out(model)}"
+        f"processor time in each of {TRIES} tries; the others had none.{_left_out(model, reported)}"
     )
     data = {
         **found,

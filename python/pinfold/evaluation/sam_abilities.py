@@ -18,8 +18,8 @@ from pinfold.evaluation.sam_workloads import ALL, MIXES, mix
 from pinfold.evaluation.section import Part, Table
 
 ABILITIES = {
-    "hysteresis": "a moved task stays for a while, and longer each time that it returns, which bounds its moves whatever "
-    "its rates are, and costs speed where rates follow the phases of a program",
+    "hysteresis": "a moved task stays for a while, and longer each time that it returns, which bounds its moves "
+    "whatever its rates are, and costs speed where rates follow the phases of a program",
     "validation": "a move that did not help is rolled back; without it there are no trials",
     "learn-groups": "all tasks of a process count as sharing until measurements show which do",
     "faint-sharers": "tasks that share less than the threshold are brought together for a trial",
