@@ -1,5 +1,7 @@
 """The method by which the models of Denoyelle et al. are chosen and judged, on data with a known answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,13 @@ from pinfold.learn.paper_method import (
     accuracy,
     as_in_the_paper,
     balanced_accuracy,
+    both_new,
+    elsewhere,
     inputs,
     labels,
     nested,
+    new_machines,
+    new_programs,
     speedup,
     split,
 )
@@ -57,7 +63,7 @@ def test_a_balanced_accuracy_gives_both_classes_the_same_weight() -> None:
 def test_on_noise_the_papers_figure_is_better_than_chance_and_the_nested_one_is_not() -> None:
     found = programs(16, signal=False)
     models = [model for model in drawn(COUNTERS, 8, seed=1) if model.kind == "svm"]
-    elected = as_in_the_paper(models, found, SENSITIVITY, seed=0, turns=1)
+    elected = as_in_the_paper(models, new_programs(found, seed=0, turns=1), SENSITIVITY, seed=0)
     honest = accuracy(found, nested(models, found, SENSITIVITY, seed=0, folds=3))
     assert elected.validation > 0.55
     assert elected.validation > honest
@@ -81,3 +87,33 @@ def test_the_same_seed_draws_the_same_models_each_once() -> None:
 def test_a_missing_metric_is_not_zero() -> None:
     (one,) = programs(1)
     assert np.isnan(inputs([one], ["no such metric"])).all()
+
+
+def test_of_two_removed_programs_one_tests_on_a_machine_and_the_other_validates_on_a_third() -> None:
+    here, there, far = ([replace(one, machine=machine) for one in programs(6)] for machine in ("here", "there", "far"))
+    turns = both_new(here, there, far, seed=0, turns=2)
+    assert len(turns) == 12
+    for turn in turns:
+        (test,), (validation,) = turn.test, turn.validation
+        assert (test.machine, validation.machine) == ("there", "far")
+        assert {test.program, validation.program}.isdisjoint(one.program for one in turn.training)
+        assert len(turn.training) == 4
+
+
+def test_on_new_machines_all_programs_are_known() -> None:
+    here, there = programs(40), [replace(one, machine="there") for one in programs(40)]
+    model = PaperModel("forest", False, 1, COUNTERS[:2])
+    elected = as_in_the_paper([model], new_machines(here, there, there), SENSITIVITY, seed=0)
+    assert elected.test == elected.validation == 1.0
+    assert elected.all_tests == (1.0,)
+
+
+def test_a_model_for_another_machine_is_chosen_without_it() -> None:
+    """The machine on which it is judged has the opposite answers: no choice can know that."""
+    here = programs(40)
+    opposite = [
+        replace(one, machine="there", seconds=INSENSITIVE if one.is_sensitive else SENSITIVE) for one in programs(40)
+    ]
+    models = [PaperModel("forest", False, 1, (name,)) for name in COUNTERS]
+    predicted = elsewhere(models, here, opposite, SENSITIVITY, seed=0)
+    assert accuracy(opposite, predicted) < 0.2

@@ -3,7 +3,8 @@
 The machines are those of the paper (ICPP 2019, table 4) and two of its outlook. Each has its own number of cores, so
 each program is recorded once for each machine. Results are in ``target/evaluation/placement``, in a folder for each
 build of pinfold, and existing ones are not made again. At the end one data set has all of them:
-``target/evaluation/placement.parquet``.
+``target/evaluation/placement.parquet``. Its rows have the metrics of the paper's table 2, too, which come from the
+recording.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pyarrow
 import pyarrow.parquet
 
 from pinfold.evaluation.affinity_sweep import WORKLOADS, Workload, build
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.section import PINFOLD, output, record
 from pinfold.joined import joined
+from pinfold.learn.strategies import INSTRUMENTATION
 
 PAPER_MACHINES = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
 MACHINES = (*PAPER_MACHINES, "epyc-7763x2", "xeon-8480x2")
@@ -90,12 +93,30 @@ def _sweep(job: Job, data: Path) -> None:
         record(job.workload.command(threads), recording, *region)
         words = ["--machine", job.machine, "--space", "placement", "--jobs", "1", "--force", "--quiet"]
         output([str(PINFOLD), "sweep", *words, "-o", str(data), str(recording)])
+        table = pyarrow.parquet.read_table(data)
+        (lived,) = set(table["num_threads"].to_pylist())
+        if lived == threads:
+            instrumented = _instrumentation(recording, job.machine)
+            pyarrow.parquet.write_table(with_columns(table, instrumented), data, compression="zstd")
         recording.unlink()
-        (lived,) = set(pyarrow.parquet.read_table(data, columns=["num_threads"])["num_threads"].to_pylist())
         if lived == threads:
             return
         data.unlink()
     sys.exit(f"`{' '.join(job.workload.command(threads))}` never had its {threads} threads at the same time")
+
+
+def _instrumentation(recording: Path, machine: str) -> dict[str, float | None]:
+    """Return the metrics of table 2; None for one that has no value, such as the deviation of nothing."""
+    words = ["trace", "metrics", "--paper", "denoyelle", "--json", "--machine", machine, str(recording)]
+    metrics = json.loads(output([str(PINFOLD), *words]))["metrics"]
+    return {name: metrics[name] for name in INSTRUMENTATION}
+
+
+def with_columns(table: pyarrow.Table, values: Mapping[str, float | None]) -> pyarrow.Table:
+    """Return a table with further columns, each with one value in all rows."""
+    for name, value in values.items():
+        table = table.append_column(name, pyarrow.array([value] * table.num_rows, pyarrow.float64()))
+    return table
 
 
 @cache

@@ -36,7 +36,7 @@ Score = Callable[[Sequence[Example], Labels], float]
 BEST_SHARE = 0.01
 """The share of models that the test programs choose."""
 
-FOLDS = 10
+FOLDS = 5
 
 
 def labels(found: Sequence[Example], target: Target) -> Labels:
@@ -98,6 +98,75 @@ STRATEGY = Aim("strategy", speedup)
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One training, and what is predicted after it.
+
+    Attributes
+    ----------
+    training : sequence of Example
+        What a model learns from.
+    test : sequence of Example
+        What it predicts, to find the best models.
+    validation : sequence of Example
+        What it predicts, to elect one of these.
+    """
+
+    training: Sequence[Example]
+    test: Sequence[Example]
+    validation: Sequence[Example]
+
+
+def pairs(found: Sequence[Example], seed: int, turns: int) -> list[tuple[str, str]]:
+    """Return the names of the programs that are removed: each once as the first in each turn.
+
+    The paper removes all pairs.
+
+    Args:
+        found: programs.
+        seed: of their order.
+        turns: how many partners each program is removed with.
+    """
+    names = sorted({one.program for one in found})
+    order = np.random.default_rng(seed).permutation(len(names))
+    return [
+        (names[order[place]], names[order[(place + turn) % len(names)]])
+        for turn in range(1, turns + 1)
+        for place in range(len(names))
+    ]
+
+
+def new_programs(found: Sequence[Example], seed: int, turns: int = 2) -> list[Turn]:
+    """Return the turns in which two programs of a machine are predicted after training with the others.
+
+    Args:
+        found: programs on one machine. With ``Example.program`` as the name of a program with its input, inputs count
+            as programs, as NAS's classes do in the paper.
+        seed: of the order of programs.
+        turns: how many partners each program is removed with.
+    """
+    return both_new(found, found, found, seed, turns)
+
+
+def new_machines(training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example]) -> list[Turn]:
+    """Return the turn in which all programs are known from one machine and predicted on two others."""
+    return [Turn(training, test, validation)]
+
+
+def both_new(
+    training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example], seed: int, turns: int = 2
+) -> list[Turn]:
+    """Return the turns in which two programs are predicted, each on a machine, after training with others elsewhere."""
+    return [
+        Turn(
+            [one for one in training if one.program not in (first, second)],
+            [one for one in test if one.program == first],
+            [one for one in validation if one.program == second],
+        )
+        for first, second in pairs(training, seed, turns)
+    ]
+
+
+@dataclass(frozen=True)
 class Elected:
     """A model, and its score by the paper's method.
 
@@ -107,49 +176,66 @@ class Elected:
         The elected one.
     test, validation : float
         Its scores. The second is what the paper reports.
+    all_tests : tuple of float
+        The scores of all models on the test programs, ascending.
     """
 
     model: PaperModel
     test: float
     validation: float
+    all_tests: tuple[float, ...]
 
 
-def as_in_the_paper(
-    models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, turns: int = 2
-) -> Elected:
+def as_in_the_paper(models: Sequence[PaperModel], turns: Sequence[Turn], aim: Aim, seed: int) -> Elected:
     """Elect a model as the paper does.
 
     Args:
         models: all models.
-        found: programs on one machine. With ``Example.program`` as the name of a program with its input, inputs count
-            as programs, as NAS's classes do in the paper.
+        turns: the trainings, and what is predicted after each.
         aim: what is predicted, and the score.
-        seed: of the order of programs and of the classifiers.
-        turns: how many partners each program is removed with, of all.
+        seed: of the classifiers.
     """
-    names = sorted({one.program for one in found})
-    order = np.random.default_rng(seed).permutation(len(names))
     scores = []
     for model in models:
         tests: list[tuple[Example, Any]] = []
         validations: list[tuple[Example, Any]] = []
-        for turn in range(1, turns + 1):
-            pairs = [(names[order[place]], names[order[(place + turn) % len(names)]]) for place in range(len(names))]
-            for test, validation in pairs:
-                training = [one for one in found if one.program not in (test, validation)]
-                fitted = _fit(model, training, aim.target, seed)
-                for name, into in ((test, tests), (validation, validations)):
-                    of_name = [one for one in found if one.program == name]
-                    into.extend(zip(of_name, fitted(of_name), strict=True))
+        for turn in turns:
+            fitted = _fit(model, turn.training, aim.target, seed)
+            for part, into in ((turn.test, tests), (turn.validation, validations)):
+                if part:
+                    into.extend(zip(part, fitted(part), strict=True))
         scores.append((_score(aim.score, tests), _score(aim.score, validations)))
     kept = max(1, round(BEST_SHARE * len(models)))
     best = sorted(range(len(models)), key=lambda place: -scores[place][0])[:kept]
     elected = max(best, key=lambda place: scores[place][1])
-    return Elected(models[elected], *scores[elected])
+    return Elected(models[elected], *scores[elected], tuple(sorted(test for test, _ in scores)))
 
 
 def _score(score: Score, predicted: Sequence[tuple[Example, Any]]) -> float:
     return score([one for one, _ in predicted], np.array([label for _, label in predicted], dtype=np.int64))
+
+
+def elsewhere(
+    models: Sequence[PaperModel],
+    training: Sequence[Example],
+    judged: Sequence[Example],
+    aim: Aim,
+    seed: int,
+) -> Labels:
+    """Predict programs on a machine by a model that was chosen and trained on another one alone.
+
+    Args:
+        models: all models.
+        training: programs on the known machine.
+        judged: programs on the other machine.
+        aim: what is predicted, and the score, which chooses among the models.
+        seed: of the folds and of the classifiers.
+    """
+    return _fit(_best_model(models, training, aim, seed, FOLDS), training, aim.target, seed)(judged)
+
+
+def _best_model(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, folds: int) -> PaperModel:
+    return max(models, key=lambda model: aim.score(found, _held_out(model, found, aim.target, seed, folds)))
 
 
 def nested(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, seed: int, folds: int = FOLDS) -> Labels:
@@ -168,7 +254,7 @@ def nested(models: Sequence[PaperModel], found: Sequence[Example], aim: Aim, see
     predicted = np.zeros(len(found), dtype=np.int64)
     for inside, outside in split(found, folds, seed):
         training, judged = [found[place] for place in inside], [found[place] for place in outside]
-        chosen = max(models, key=lambda model: aim.score(training, _held_out(model, training, aim.target, seed, folds)))
+        chosen = _best_model(models, training, aim, seed, folds)
         predicted[outside] = _fit(chosen, training, aim.target, seed)(judged)
     return predicted
 

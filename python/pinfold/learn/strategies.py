@@ -38,6 +38,18 @@ SENSITIVE = 0.10
 COUNTERS = ("LD_INSTANT", "SR_INSTANT", "L1_MISS_REL", "L2_MISS_REL", "L3_MISS_REL", "NODE_MISS_REL")
 """The metrics of table 1."""
 
+INSTRUMENTATION = (
+    *(f"{kind}_{metric}" for kind in ("sharing", "communications") for metric in ("CC", "CB", "CH", "NB", "clusterSD")),
+    *("sharing_hop_element", "communications_hop_element"),
+    *(
+        f"{how}_{of}"
+        for of in ("sharing_degree", "write_ratio", "shared_write_ratio", "write_degree")
+        for how in ("avg", "sd")
+    ),
+    *("footprint", "sd_thread_footprint"),
+)
+"""The metrics of table 2, as ``pinfold trace metrics --paper denoyelle`` names them."""
+
 
 @dataclass(frozen=True)
 class Example:
