@@ -1,0 +1,96 @@
+"""The section on placement strategies: a closed gate gives no headline, and each wanted figure is a promise."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from pinfold.evaluation import classify as section
+from pinfold.evaluation import placement_sweep, plot
+from pinfold.evaluation.classify import SAME, SEEDS, SKYLAKE, UNSEEN, Run, our_data, our_tables, paper_tables, promises
+from pinfold.learn.placement_judging import Judged, Known
+from pinfold.learn.placement_model import Learner, Prediction
+from pinfold.learn.strategies import STRATEGIES, Example
+
+
+def example(name: str, machine: str, *seconds: float) -> Example:
+    return Example(name, name, machine, 24, seconds, {}, covers=True)
+
+
+def judged(name: str, seconds: tuple[float, ...], logs: tuple[float, ...], *, sure: bool = True) -> Judged:
+    said = Prediction(np.array([0.0, *logs]), np.array([0.0, 0.1, 0.1, 0.1]), 0.0, sure)
+    return Judged(example(name, "one", *seconds), said, Learner("tree", 2, 0.03), Known(1, (0, 1)))
+
+
+def runs(*programs: Judged) -> list[Run]:
+    return [Run(scenario, shuffled, list(programs)) for scenario in (SAME, UNSEEN) for shuffled in (False, True)]
+
+
+RIGHT = judged("gains", (1.0, 0.5, 1.0, 1.0), (-0.69, 0.0, 0.0))
+CALM = judged("calm", (1.0, 1.01, 1.0, 1.01), (0.01, 0.0, 0.0))
+WRONG = judged("loses", (1.0, 2.0, 1.0, 1.0), (-0.5, 0.0, 0.0))
+
+
+def test_a_closed_gate_is_said_and_nothing_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {
+            **{"machine": SKYLAKE, "program": "stream", "command": "stream --threads 36", "num_threads": 36},
+            **{"region": None, "thread_map": strategy.threads, "page_map": strategy.pages, "time_s": time},
+            "window_covers": True,
+        }
+        for strategy, time in zip(STRATEGIES, (2.0, 1.0, 2.0, 1.0), strict=True)
+    ]
+    file = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    monkeypatch.setattr(placement_sweep, "sweep", lambda quick: file)
+    monkeypatch.setattr(plot, "PLOTS", tmp_path)
+    found = section.classify(quick=True)
+    assert "**The gate is closed**" in found.text
+    assert "programs" in found.text
+    assert not {"paper", "ours"} & found.data.keys()
+    assert found.promises
+    assert all(promise.value is None and promise.held is None for promise in found.promises)
+    assert (tmp_path / "classify-best-and-worst.svg").exists()
+    json.dumps(found.data)
+
+
+def test_a_model_that_is_always_right_holds_what_it_can() -> None:
+    found = {promise.name: promise for promise in promises(runs(RIGHT, CALM))}
+    assert found[f"placement, one run, share of the best possible speed: {SAME}"].held
+    assert found["placement, one run, share, worst program"].value == 1.0
+    assert found["placement, abstains"].value == 0.0
+    assert found["placement, speed of insensitive programs over the default, least"].held
+
+
+def test_a_wrong_choice_breaks_the_promises_that_it_breaks() -> None:
+    found = {promise.name: promise for promise in promises(runs(RIGHT, CALM, WRONG))}
+    assert found["placement, one run, share, worst program"].held is False
+    assert found["placement, one run, share, worst program"].value == 0.5
+    assert found["placement, two runs, share"].value == 1.0, "the default is one of the two"
+    assert found["placement, answers within 2 % of the best"].held is False
+
+
+def test_all_scenarios_have_tables_and_data_with_baselines_and_control() -> None:
+    one, other, itself = our_tables(runs(RIGHT, CALM))
+    assert [row[0] for row in one.rows] == [row[0] for row in other.rows]
+    assert {"default", "best static", "run two, keep the better", "one run, control"} <= {row[0] for row in one.rows}
+    assert len(itself.rows) == 4
+    data = our_data(runs(RIGHT, CALM))
+    json.dumps(data)
+    assert data["ours"][SAME]["programs"][0]["share"] == 1.0
+    assert data["baselines"][UNSEEN]["default"]["mean"] == pytest.approx(0.5**0.5)
+
+
+def test_figures_of_the_paper_are_beside_ours() -> None:
+    known = {SKYLAKE: [example("a", SKYLAKE, 1.0, 0.5, 1.0, 1.0)]}
+    five, six, seven = paper_tables(known, [])
+    assert five.rows == [[SKYLAKE, "1.00 (0.48)"]]
+    assert six.rows == [[SKYLAKE, "2.00 (1.12)"]]
+    assert seven.rows == [[SKYLAKE, "- (0.05)", "- (0.07)", "- (0.02)"]], "missing is not zero"
+
+
+def test_there_are_five_seeds() -> None:
+    assert len(set(SEEDS)) == 5
