@@ -24,6 +24,7 @@ pub mod random;
 mod sample;
 mod summary;
 mod task_move;
+mod thread_map;
 mod topology;
 
 pub use code::{
@@ -44,6 +45,7 @@ pub use pu_set::{ParsePuSetError, PuSet};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
 pub use task_move::{Activity, MoveReason, TaskMove};
+pub use thread_map::{ThreadMap, map_threads};
 pub use topology::{
     Cache, CacheType, CoreKind, Distances, NumaNode, Object, ObjectId, ObjectKind, Topology, TopologyBuilder,
     TopologyError,

@@ -19,4 +19,4 @@ pub use evaluate::{Evaluation, Part, evaluate, evaluate_sampled};
 pub use metrics::{MetricColumn, Metrics};
 pub use point::{PAGE_MAPS, Point, page_map_name};
 pub use space_file::{SpaceError, SpaceFile};
-pub use thread_map::{ThreadMap, map_threads};
+pub use thread_map::map_threads;

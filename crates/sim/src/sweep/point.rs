@@ -1,9 +1,9 @@
 //! One configuration, as a data set names it.
 
-use super::thread_map::{ThreadMap, map_threads};
+use super::thread_map::map_threads;
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowConfiguration};
-use pinfold_core::{NodeId, Pinning};
+use pinfold_core::{NodeId, Pinning, ThreadMap};
 use std::collections::BTreeSet;
 
 /// The page mappings with their names in data sets. `single` is the node of the first rank; each point has the number

@@ -11,10 +11,10 @@
 //! Two names of the same pinning are one configuration, under the first name: one thread per node is `compact`.
 
 use super::point::Point;
-use super::thread_map::{ThreadMap, map_threads};
+use super::thread_map::map_threads;
 use crate::model::{Model, Prefetcher};
 use crate::window::{PageMapping, Prefetchers};
-use pinfold_core::{NodeId, Pinning};
+use pinfold_core::{NodeId, Pinning, ThreadMap};
 
 /// Each of `pinnings` under first touch with all prefetchers on. With the placements as pinnings, this is the space
 /// `threads`.

@@ -5,10 +5,10 @@
 
 use super::point::{PAGE_MAPS, Point};
 use super::space::{distinct, every_prefetcher_setting};
-use super::thread_map::{ThreadMap, map_threads};
+use super::thread_map::map_threads;
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers};
-use pinfold_core::{Pinning, PuSet};
+use pinfold_core::{Pinning, PuSet, ThreadMap};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,0 +1,163 @@
+//! Thread maps: the order in which threads go to the nodes.
+//!
+//! As in the papers, a thread map gives each thread its own core while there are cores. Further threads use the second
+//! PUs, and then threads share PUs.
+
+use crate::{ObjectKind, Pinning, PuId, Topology};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The order in which threads are assigned to the nodes (Sánchez Barrera et al., ICS 2020, section 2.1.1; Denoyelle et
+/// al., ICPP 2019, section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadMap {
+    /// Neighbouring ranks on the same node. Sánchez Barrera et al. call it `contiguous`.
+    Compact,
+    /// Round-robin over the nodes.
+    Scatter,
+}
+
+impl ThreadMap {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Compact, Self::Scatter];
+
+    /// The name in data sets.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compact => "compact",
+            Self::Scatter => "scatter",
+        }
+    }
+}
+
+impl fmt::Display for ThreadMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// `threads` threads spread evenly over the first `nodes` nodes that have allowed PUs; `None` for no threads, no nodes,
+/// or more nodes than exist or than threads. Where the division leaves a rest, the first nodes have one thread more.
+pub fn map_threads(topology: &Topology, threads: usize, nodes: usize, map: ThreadMap) -> Option<Pinning> {
+    let mut pus = pus_by_node(topology);
+    if nodes == 0 || nodes > pus.len() || nodes > threads {
+        return None;
+    }
+    pus.truncate(nodes);
+    let share = |node: usize| threads / nodes + usize::from(node < threads % nodes);
+    let place = |node: usize, turn: usize| pus[node][turn % pus[node].len()];
+    let ranks = match map {
+        ThreadMap::Compact => (0..nodes)
+            .flat_map(|node| (0..share(node)).map(move |turn| (node, turn)))
+            .map(|(node, turn)| place(node, turn))
+            .collect(),
+        ThreadMap::Scatter => (0..threads).map(|rank| place(rank % nodes, rank / nodes)).collect(),
+    };
+    Pinning::new(ranks)
+}
+
+/// The allowed PUs of each node that has any: the first PU of each core, core by core, then the second ones.
+fn pus_by_node(topology: &Topology) -> Vec<Vec<PuId>> {
+    let cores: Vec<Vec<PuId>> = topology
+        .objects_of(ObjectKind::Core)
+        .map(|(_, core)| {
+            core.pus
+                .iter()
+                .filter(|&pu| topology.allowed_pus().contains(pu))
+                .collect()
+        })
+        .collect();
+    let siblings = cores.iter().map(Vec::len).max().unwrap_or(0);
+    let all: Vec<PuId> = (0..siblings)
+        .flat_map(|sibling| cores.iter().filter_map(move |core| core.get(sibling).copied()))
+        .collect();
+    topology
+        .nodes()
+        .iter()
+        .map(|node| {
+            all.iter()
+                .copied()
+                .filter(|&pu| node.pus.contains(pu))
+                .collect::<Vec<PuId>>()
+        })
+        .filter(|pus| !pus.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NodeId, NumaNode, PuSet, TopologyBuilder};
+
+    /// Three nodes of two cores with two PUs, numbered as Linux does: the second PUs of all cores come after the first
+    /// ones. The last node has memory and no PUs.
+    fn topology(allowed: impl IntoIterator<Item = u32>) -> Topology {
+        let mut builder = TopologyBuilder::new("three");
+        for node in 0..3 {
+            let package = builder.object(builder.root(), ObjectKind::Package, Some(node));
+            let cores = [2 * node, 2 * node + 1];
+            for core in cores {
+                let object = builder.object(package, ObjectKind::Core, Some(core));
+                builder.pu(object, PuId(core));
+                builder.pu(object, PuId(core + 6));
+            }
+            let pus: PuSet = cores
+                .into_iter()
+                .flat_map(|core| [PuId(core), PuId(core + 6)])
+                .collect();
+            builder.node(NumaNode {
+                id: NodeId(node),
+                attached_to: package,
+                pus,
+                memory: Some(1),
+                subtype: None,
+            });
+        }
+        builder.node(NumaNode {
+            id: NodeId(3),
+            attached_to: builder.root(),
+            pus: PuSet::new(),
+            memory: Some(1),
+            subtype: None,
+        });
+        let allowed: PuSet = allowed.into_iter().map(PuId).collect();
+        builder
+            .build(&allowed, &(0..4).map(NodeId).collect::<Vec<_>>())
+            .unwrap()
+    }
+
+    fn text(topology: &Topology, threads: usize, nodes: usize, map: ThreadMap) -> Option<String> {
+        map_threads(topology, threads, nodes, map).map(|pinning| pinning.to_string())
+    }
+
+    #[test]
+    fn compact_keeps_neighbours_together_and_scatter_distributes_them() {
+        let all = topology(0..12);
+        let of = |threads, map| text(&all, threads, 3, map).unwrap();
+        assert_eq!(of(6, ThreadMap::Compact), "0-5");
+        assert_eq!(of(6, ThreadMap::Scatter), "0,2,4,1,3,5");
+        assert_eq!(of(4, ThreadMap::Compact), "0-2,4", "the first node has the rest");
+        assert_eq!(of(12, ThreadMap::Compact), "0,1,6,7,2,3,8,9,4,5,10,11");
+    }
+
+    #[test]
+    fn more_threads_than_pus_share_them() {
+        assert_eq!(text(&topology(0..12), 5, 1, ThreadMap::Compact).unwrap(), "0,1,6,7,0");
+    }
+
+    #[test]
+    fn only_allowed_pus_are_used_and_nodes_without_one_do_not_count() {
+        let some = topology([0, 4, 5, 10]);
+        assert_eq!(text(&some, 4, 2, ThreadMap::Compact).unwrap(), "0,0,4,5");
+        assert_eq!(text(&some, 3, 2, ThreadMap::Scatter).unwrap(), "0,4,0");
+        assert_eq!(text(&some, 4, 3, ThreadMap::Compact), None);
+    }
+
+    #[test]
+    fn there_is_none_for_fewer_threads_than_nodes_and_for_nothing() {
+        let all = topology(0..12);
+        assert_eq!(text(&all, 2, 3, ThreadMap::Scatter), None);
+        assert_eq!(text(&all, 0, 0, ThreadMap::Scatter), None);
+    }
+}
