@@ -1,13 +1,14 @@
 """Models of placements: features that need no machine, predictions that know their doubt, and judging without leaks."""
 
-import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pinfold.learn.placement_features import FEATURES, Peaks, features
+from pinfold.learn.placement_features import COLUMN, FEATURES, MACHINE, PROGRAM, features
 from pinfold.learn.placement_judging import (
     CHOICES,
     Judged,
@@ -26,20 +27,6 @@ from pinfold.learn.strategies import Example
 
 TREE = Learner("tree", 3, 0.05)
 
-MODEL = {
-    "shape": {"nodes": 3, "packages": 1, "cores_per_package": 12},
-    "core": {"frequency": {"source": {"assumed": ""}, "value": 2e9}},
-    "memory": {"bandwidth": {"source": {"assumed": ""}, "value": 10e9}, "latency": {"nanoseconds": 80.0}},
-    "link": [
-        {"bandwidth": 5e9, "between": [[0, 1], [1, 2]], "latency": {"nanoseconds": 40.0}, "source": "x"},
-    ],
-}
-"""Three nodes in a row."""
-
-
-def peaks(nodes: int = 4) -> Peaks:
-    return Peaks(nodes, 6, 2e9, 10e9, (), 1e-7, 1.5e-7)
-
 
 def program(number: int, machine: str = "one", *, noise: float = 0.0) -> Example:
     """A program that interleave makes faster, if its first memory is overloaded, or slower; and that may share."""
@@ -50,10 +37,10 @@ def program(number: int, machine: str = "one", *, noise: float = 0.0) -> Example
     if shares:
         seconds[[2, 3]] *= 1.5
     seconds[1:] *= np.exp(noise * random.normal(size=3))
-    traffic = (9.0e9, 1.0e8, 1.0e8, 1.0e8) if serial else (2.0e9,) * 4
-    metrics = {"ipc": random.uniform(0.5, 2), "inter_package_coherence": 0.001, "intra_package_coherence": 0.0}
-    metrics["intra_package_coherence"] = 0.01 if shares else 0.0
-    return Example(f"p{number}", f"p{number}", machine, 24, tuple(seconds.tolist()), metrics, True, traffic, ())
+    said = {"ipc": random.uniform(0.5, 2), "memory_imbalance": 4.0 if serial else 1.0, "inter_package_coherence": 0.001}
+    said["intra_package_coherence"] = 0.01 if shares else 0.0
+    metrics = {COLUMN + name: value for name, value in said.items()}
+    return Example(f"p{number}", f"p{number}", machine, 24, tuple(seconds.tolist()), metrics, covers=True)
 
 
 def judged(seconds: tuple[float, ...], logs: tuple[float, ...], *, sure: bool = True, name: str = "p") -> Judged:
@@ -62,45 +49,25 @@ def judged(seconds: tuple[float, ...], logs: tuple[float, ...], *, sure: bool = 
     return Judged(one, said, TREE, Known(1, (0, 1)))
 
 
-def test_the_peaks_of_a_machine_follow_from_its_model() -> None:
-    found = Peaks.of_model(json.loads(json.dumps(MODEL)))
-    assert (found.nodes, found.cores_per_node, found.link_bandwidths) == (3, 4, (5e9, 5e9))
-    # The ends are two links apart: 40, 80, 40, 40, 80 and 40 ns more.
-    assert found.remote_latency == pytest.approx(80e-9 + 160e-9 / 3)
-
-
-def test_features_are_ratios_that_can_be_worked_out_by_hand() -> None:
-    metrics = {
-        "loads": 100.0,
-        "LD_INSTANT": 0.5,
-        "stall_cycles": 50.0,
-        "local_dram_bytes_per_s": 3e9,
-        "remote_dram_bytes_per_s": 1e9,
-        "memory_bytes_per_s": 6e9,
-        "footprint_bytes": 40.0,
-        "llc_bytes": 10.0,
-    }
-    machine = Peaks.of_model(MODEL)
-    one = Example("p", "p", "m", 12, (2.0, 1.0, 1.0, 1.0), metrics, True, (10e9, 1e9, 1e9), (2e9, 4e9))
-    rows = features(one, machine)
+def test_a_row_has_what_was_observed_and_the_strategy() -> None:
+    rows = features(program(0))
     found = dict(zip(FEATURES, rows[0], strict=True))
-    assert found["stalled"] == pytest.approx(0.25)
-    assert found["remote_share"] == pytest.approx(0.25)
-    assert found["memory_load"] == pytest.approx(0.2)
-    assert found["busiest_memory_load"] == pytest.approx(0.5)
-    assert found["memory_imbalance"] == pytest.approx(2.5)
-    assert found["busiest_link_load"] == pytest.approx(0.4)
-    assert found["footprint_over_caches"] == pytest.approx(4.0)
-    assert found["memory_bytes_per_cycle"] == pytest.approx(10e9 / (4 * 2e9))
-    assert found["link_over_memory"] == pytest.approx(0.5)
-    assert math.isnan(found["ipc"]), "missing is not zero"
+    assert found["memory_imbalance"] == 4.0
+    assert math.isnan(found["remote_share"]), "missing is not zero"
     assert rows[:, -2:].tolist() == [[0, 1], [1, 0], [1, 1]]
+
+
+def test_the_features_are_those_that_the_policy_observes() -> None:
+    source = Path("crates/policy/src/classify/features.rs").read_text()
+    table = source[source.index("features! {") :]
+    names = re.findall(r'^    "(\w+)":', table[: table.index("};")], flags=re.MULTILINE)
+    assert names == [*PROGRAM, *MACHINE]
 
 
 def test_a_model_predicts_programs_that_it_has_not_seen_and_is_sure_where_it_is_right() -> None:
     found = [program(number) for number in range(48)]
-    model = learn(found[:40], {"one": peaks()}, TREE, seed=0)
-    said = model.predict(np.array([features(one, peaks()) for one in found[40:]]))
+    model = learn(found[:40], TREE, seed=0)
+    said = model.predict(np.array([features(one) for one in found[40:]]))
     for one, prediction in zip(found[40:], said, strict=True):
         assert regret(one, prediction.choice) <= CLOSE
         assert prediction.is_sensitive(0.1) == one.is_sensitive
@@ -110,37 +77,37 @@ def test_a_model_predicts_programs_that_it_has_not_seen_and_is_sure_where_it_is_
 def test_a_model_of_noise_is_never_sure() -> None:
     found = [program(number) for number in range(40)]
     # What is known of a program says nothing of its times.
-    found = [replace(one, metrics={"ipc": 1.0}, node_bytes=(1.0,) * 4) for one in found]
-    model = learn(found, {"one": peaks()}, TREE, seed=0)
-    said = model.predict(np.array([features(one, peaks()) for one in found]))
+    found = [replace(one, metrics={COLUMN + "ipc": 1.0}) for one in found]
+    model = learn(found, TREE, seed=0)
+    said = model.predict(np.array([features(one) for one in found]))
     assert not any(prediction.is_sure for prediction in said)
 
 
 def test_with_few_programs_no_interval_is_known_and_nothing_is_sure() -> None:
     found = [program(number) for number in range(6)]
-    model = learn(found, {"one": peaks()}, TREE, seed=0)
+    model = learn(found, TREE, seed=0)
     assert math.isinf(model.width)
-    assert not any(one.is_sure for one in model.predict(np.array([features(found[0], peaks())])))
+    assert not any(one.is_sure for one in model.predict(np.array([features(found[0])])))
 
 
 def test_intervals_cover_as_many_unseen_programs_as_they_say() -> None:
     found = [program(number, noise=0.05) for number in range(80)]
-    study = Study(found, {"one": peaks()}, [TREE])
+    study = Study(found, [TREE])
     assert 0.75 < covered(study.judge(0, unseen_machine=False)) <= 1.0
 
 
 def test_a_feature_that_a_program_lacks_is_named_if_the_model_may_use_it() -> None:
     found = [program(number) for number in range(24)]
-    model = learn(found, {"one": peaks()}, TREE, seed=0)
-    without = replace(found[0], metrics={"ipc": 1.0})
-    assert model.missing(np.array([features(without, peaks())])) == [
-        ["intra_package_coherence", "inter_package_coherence"]
+    model = learn(found, TREE, seed=0)
+    without = replace(found[0], metrics={COLUMN + "ipc": 1.0})
+    assert model.missing(np.array([features(without)])) == [
+        ["intra_package_coherence", "inter_package_coherence", "memory_imbalance"]
     ]
 
 
 def test_on_an_unseen_machine_a_program_is_judged_by_other_programs_on_other_machines() -> None:
     found = [program(number, machine) for number in range(20) for machine in ("one", "three")]
-    study = Study(found, {"one": peaks(), "three": peaks()}, [TREE])
+    study = Study(found, [TREE])
     for inside, outside in study._splits(0, unseen_machine=True):
         assert {found[place].machine for place in outside}.isdisjoint(found[place].machine for place in inside)
         assert {found[place].program for place in outside}.isdisjoint(found[place].program for place in inside)
@@ -155,7 +122,7 @@ def test_on_an_unseen_machine_a_program_is_judged_by_other_programs_on_other_mac
 
 def test_what_learned_from_exchanged_times_does_not_beat_the_baseline() -> None:
     found = [program(number) for number in range(40)]
-    study = Study(found, {"one": peaks()}, [TREE])
+    study = Study(found, [TREE])
     honest, control = (study.judge(1, unseen_machine=False, shuffled=shuffled) for shuffled in (False, True))
     assert difference(honest, CHOICES["one run"], CHOICES["best static"])[1] > 1.05
     assert difference(control, CHOICES["one run"], CHOICES["best static"])[0] < 1.02

@@ -3,6 +3,7 @@
 //! its own. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
 pub mod candidates;
+pub mod classify;
 pub mod sam;
 
 mod autopin;

@@ -19,12 +19,11 @@ import pyarrow.parquet
 from pinfold.evaluation import placement_sweep
 from pinfold.evaluation.classify_plots import best_and_worst_figure, matrix_figure, violin_figure
 from pinfold.evaluation.placement_sweep import PAPER_MACHINES
-from pinfold.evaluation.section import PINFOLD, Promise, Section, Table
+from pinfold.evaluation.section import Promise, Section, Table
 from pinfold.learn import paper_study
 from pinfold.learn.gate import Gate, gate
 from pinfold.learn.paper_method import SENSITIVITY, STRATEGY, Aim
 from pinfold.learn.paper_study import METRICS, Matrix, Metrics, Question, Result
-from pinfold.learn.placement_features import Peaks, read_peaks
 from pinfold.learn.placement_judging import (
     CHOICES,
     Judged,
@@ -138,8 +137,7 @@ def classify(quick: bool) -> Section:
         matrix_figure(cells, "strategy", "classify-strategy"),
         violin_figure(both, "strategy", "classify-strategy-new"),
     ]
-    peaks = {machine: read_peaks(PINFOLD, machine) for machine in machines}
-    runs = _runs(found, peaks)
+    runs = _runs(found)
     text.append(OURS)
     tables += our_tables(runs)
     data |= our_data(runs)
@@ -236,8 +234,8 @@ def _beside(ours: float | None, paper: float | None) -> str:
     return f"{'-' if ours is None else f'{ours:.2f}'}{'' if paper is None else f' ({paper:.2f})'}"
 
 
-def _runs(found: Sequence[Example], peaks: dict[str, Peaks]) -> list[Run]:
-    study = Study(found, peaks)
+def _runs(found: Sequence[Example]) -> list[Run]:
+    study = Study(found)
     runs = []
     for scenario in (SAME, UNSEEN):
         for shuffled in (False, True):

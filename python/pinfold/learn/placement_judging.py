@@ -11,7 +11,7 @@ has the times of another program on the same machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from os import sched_getaffinity
 import numpy as np
 
 from pinfold.learn.paper_method import split
-from pinfold.learn.placement_features import Floats, Peaks, features
+from pinfold.learn.placement_features import Floats, features
 from pinfold.learn.placement_model import (
     CLOSE,
     LEARNERS,
@@ -94,14 +94,11 @@ class Study:
     ----------
     found : sequence of Example
         Programs, on one machine or several.
-    peaks : mapping
-        Those of the machines, by name.
     learners : sequence of Learner
         Those from which one is chosen.
     """
 
     found: Sequence[Example]
-    peaks: Mapping[str, Peaks]
     learners: Sequence[Learner] = LEARNERS
 
     def judge(self, seed: int, *, unseen_machine: bool, shuffled: bool = False) -> list[Judged]:
@@ -131,21 +128,21 @@ class Study:
     def _part(self, taught: Sequence[Example], seed: int, part: tuple[list[int], list[int]]) -> list[Judged]:
         inside, outside = part
         training = [taught[place] for place in inside]
-        learner = chosen(training, self.peaks, self.learners, seed)
-        model = learn(training, self.peaks, learner, seed)
-        known = Known.of(training, Rows.of(training, self.peaks).weights)
+        learner = chosen(training, self.learners, seed)
+        model = learn(training, learner, seed)
+        known = Known.of(training, Rows.of(training).weights)
         judged = [self.found[place] for place in outside]
-        predictions = model.predict(np.array([features(one, self.peaks[one.machine]) for one in judged]))
+        predictions = model.predict(np.array([features(one) for one in judged]))
         return [Judged(one, said, learner, known) for one, said in zip(judged, predictions, strict=True)]
 
 
-def chosen(found: Sequence[Example], peaks: Mapping[str, Peaks], learners: Sequence[Learner], seed: int) -> Learner:
+def chosen(found: Sequence[Example], learners: Sequence[Learner], seed: int) -> Learner:
     """Choose a learner by the mean regret of held-out programs.
 
     Of those within one standard error of the best, it is the one that is easiest to read (Breiman et al., 1984, section
     3.4.3): the first.
     """
-    rows = Rows.of(found, peaks)
+    rows = Rows.of(found)
     programs = sorted({one.program for one in found})
     means, errors = [], []
     for learner in learners:

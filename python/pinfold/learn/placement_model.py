@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from pinfold.learn.paper_method import split
-from pinfold.learn.placement_features import FEATURES, Floats, Peaks, features
+from pinfold.learn.placement_features import FEATURES, Floats, features
 from pinfold.learn.strategies import STRATEGIES, Example
 
 Kind = Literal["tree", "forest", "boosting"]
@@ -121,11 +121,11 @@ class Rows:
     weights: Floats
 
     @classmethod
-    def of(cls, found: Sequence[Example], peaks: Mapping[str, Peaks]) -> Rows:
-        """Return the rows of programs, by the peaks of their machines."""
+    def of(cls, found: Sequence[Example]) -> Rows:
+        """Return the rows of programs."""
         programs = Counter(one.program for one in found)
         return cls(
-            np.array([features(one, peaks[one.machine]) for one in found]),
+            np.array([features(one) for one in found]),
             np.array([[-math.log(speed) for speed in one.speeds[1:]] for one in found]),
             np.array([1 / programs[one.program] for one in found]),
         )
@@ -245,19 +245,16 @@ class PlacementModel:
         return [[FEATURES[place] for place in np.flatnonzero(row)] for row in lacking]
 
 
-def learn(
-    found: Sequence[Example], peaks: Mapping[str, Peaks], learner: Learner, seed: int, folds: int = FOLDS
-) -> PlacementModel:
+def learn(found: Sequence[Example], learner: Learner, seed: int, folds: int = FOLDS) -> PlacementModel:
     """Fit a model, and find from held-out programs how far to believe it.
 
     Args:
         found: programs of at least two names.
-        peaks: those of their machines, by name.
         learner: what is fitted.
         seed: of the folds and of the learner.
         folds: the number of parts into which programs are split.
     """
-    rows = Rows.of(found, peaks)
+    rows = Rows.of(found)
     held_out = held_out_predictions(found, rows, learner, seed, folds)
     off = np.abs(rows.logs - held_out)
     small = Learner("tree", ERROR_DEPTH, 0.1)

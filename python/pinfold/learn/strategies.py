@@ -71,8 +71,6 @@ class Example:
         What was observed under the default: the columns of the data set. A metric that is missing has no entry.
     covers : bool
         Whether the recorded window stands for the program (docs/formats.md, ``window_covers``).
-    node_bytes, link_bytes : tuple of float or None
-        The traffic under the default by node and by link between nodes, in bytes; None where it is not known.
     """
 
     program: str
@@ -82,8 +80,6 @@ class Example:
     seconds: tuple[float, ...]
     metrics: Mapping[str, float]
     covers: bool
-    node_bytes: tuple[float, ...] | None = None
-    link_bytes: tuple[float, ...] | None = None
 
     @property
     def input(self) -> tuple[str, str]:
@@ -150,13 +146,7 @@ def _example(key: tuple[str, str, str, int], rows: Mapping[Strategy, dict[str, A
         seconds=tuple(rows[strategy]["time_s"] for strategy in STRATEGIES),
         metrics=numbers,
         covers=default["window_covers"] is not False,
-        node_bytes=_numbers(default.get("node_bytes")),
-        link_bytes=_numbers(default.get("link_bytes")),
     )
-
-
-def _numbers(values: Sequence[float] | None) -> tuple[float, ...] | None:
-    return None if values is None else tuple(values)
 
 
 def by_machine(found: Sequence[Example]) -> dict[str, list[Example]]:

@@ -1,0 +1,232 @@
+//! A placement model: how long a program takes in each strategy, over its time in the default, and how sure that is.
+//!
+//! Sums of regression trees, as `python/pinfold/learn/placement_model.py` fits them and says where they come from. A
+//! tree sees numbers in single precision and compares them with a threshold in double precision, as scikit-learn's do:
+//! so both programs take the same way through a tree.
+
+use super::Strategy;
+use crate::rules::Trained;
+
+/// The model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacementModel {
+    /// What it was trained on.
+    pub trained: Trained,
+    /// What trees see, in the order of their features.
+    pub(super) features: Vec<ModelFeature>,
+    /// The strategies that are predicted: all but the default.
+    pub(super) strategies: Vec<Strategy>,
+    pub(super) times: Ensemble,
+    pub(super) errors: Ensemble,
+    pub(super) least_error: f64,
+    pub(super) width: Option<f64>,
+    pub(super) limit: Option<f64>,
+    pub(super) close: f64,
+}
+
+/// What trees see at one position.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ModelFeature {
+    /// A figure of the program or the machine, with the least and the greatest value in the training data.
+    Observed { name: String, least: f64, greatest: f64 },
+    /// 1 if the strategy scatters threads, else 0.
+    Scatter,
+    /// 1 if the strategy interleaves pages, else 0.
+    Interleave,
+}
+
+/// A constant plus a multiple of the sum of trees.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ensemble {
+    pub(super) base: f64,
+    pub(super) factor: f64,
+    pub(super) trees: Vec<Vec<Node>>,
+}
+
+/// A node of a tree. Children come after their parent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Node {
+    Leaf(f64),
+    Split {
+        feature: usize,
+        threshold: f64,
+        /// Where the value is at most the threshold.
+        low: usize,
+        high: usize,
+    },
+}
+
+impl Ensemble {
+    fn value(&self, seen: &[f32]) -> f64 {
+        let sum: f64 = self.trees.iter().map(|tree| leaf(tree, seen)).sum();
+        self.base + self.factor * sum
+    }
+}
+
+fn leaf(tree: &[Node], seen: &[f32]) -> f64 {
+    let mut place = 0;
+    loop {
+        match tree[place] {
+            Node::Leaf(value) => return value,
+            Node::Split {
+                feature,
+                threshold,
+                low,
+                high,
+            } => {
+                place = if f64::from(seen[feature]) <= threshold {
+                    low
+                } else {
+                    high
+                };
+            }
+        }
+    }
+}
+
+/// Why a model says nothing of a program.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unknown {
+    /// Features that it needs are not known here.
+    #[error("{} {} not known here", .0.join(" and "), if .0.len() == 1 { "is" } else { "are" })]
+    Missing(Vec<String>),
+    /// The machine differs from all that it was learned from.
+    #[error(
+        "{name} is {value:.3} here, and the machines that the model was learned from have {least:.3} to {greatest:.3}"
+    )]
+    OtherMachine {
+        /// The feature.
+        name: String,
+        /// Its value here.
+        value: f64,
+        /// The least value in the training data.
+        least: f64,
+        /// The greatest value in the training data.
+        greatest: f64,
+    },
+}
+
+/// What a model says of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The strategies, the default first.
+    pub strategies: Vec<Strategy>,
+    /// The logarithm of the time in each over that in the default; 0 for the default.
+    pub logs: Vec<f64>,
+    /// The half width of its interval, which has the time of nine programs in ten; `None` where it is not known.
+    pub widths: Vec<Option<f64>>,
+    /// How much less another strategy may take than the fastest one, as a logarithm.
+    pub doubt: f64,
+    /// Whether that is little enough for an answer.
+    pub is_sure: bool,
+    /// What is too little a gain to leave the default, as a logarithm.
+    close: f64,
+}
+
+impl Prediction {
+    /// The strategy that is predicted to be the fastest; of equally fast ones the first.
+    pub fn best(&self) -> usize {
+        let order = (0..self.logs.len()).min_by(|&one, &other| self.logs[one].total_cmp(&self.logs[other]));
+        order.unwrap_or(0)
+    }
+
+    /// The strategy to use: the best one, or the default where that is as good as the same.
+    pub fn choice(&self) -> usize {
+        let best = self.best();
+        if self.logs[best] < -self.close { best } else { 0 }
+    }
+
+    /// All strategies that may be the fastest, the likeliest first, the default always among them.
+    pub fn likeliest(&self) -> Vec<usize> {
+        let width = |place: usize| self.widths[place].unwrap_or(f64::INFINITY);
+        let best = self.best();
+        let highest = self.logs[best] + width(best);
+        let mut places: Vec<usize> = (0..self.logs.len())
+            .filter(|&place| place == 0 || self.logs[place] - width(place) <= highest)
+            .collect();
+        places.sort_by(|&one, &other| self.logs[one].total_cmp(&self.logs[other]));
+        places
+    }
+}
+
+impl PlacementModel {
+    /// The names of the features that it needs.
+    pub fn needs(&self) -> Vec<&str> {
+        let names = self.features.iter().filter_map(|feature| match feature {
+            ModelFeature::Observed { name, .. } => Some(name.as_str()),
+            ModelFeature::Scatter | ModelFeature::Interleave => None,
+        });
+        names.collect()
+    }
+
+    /// What it says of a program, or why it says nothing. `value` gives a feature by its name, and `of_machine` says
+    /// which of them describe the machine.
+    pub fn predict(
+        &self,
+        value: impl Fn(&str) -> Option<f64>,
+        of_machine: impl Fn(&str) -> bool,
+    ) -> Result<Prediction, Unknown> {
+        let missing: Vec<String> = self
+            .needs()
+            .into_iter()
+            .filter(|name| value(name).is_none())
+            .map(str::to_owned)
+            .collect();
+        if !missing.is_empty() {
+            return Err(Unknown::Missing(missing));
+        }
+        for feature in &self.features {
+            if let ModelFeature::Observed { name, least, greatest } = feature
+                && let Some(value) =
+                    value(name).filter(|value| of_machine(name) && !(least..=greatest).contains(&value))
+            {
+                return Err(Unknown::OtherMachine {
+                    name: name.clone(),
+                    value,
+                    least: *least,
+                    greatest: *greatest,
+                });
+            }
+        }
+        Ok(self.predicted(value))
+    }
+
+    fn predicted(&self, value: impl Fn(&str) -> Option<f64>) -> Prediction {
+        let mut logs = vec![0.0];
+        let mut errors = vec![0.0];
+        let mut seen: Vec<f32> = vec![0.0; self.features.len()];
+        for strategy in &self.strategies {
+            for (seen, feature) in seen.iter_mut().zip(&self.features) {
+                #[expect(clippy::cast_possible_truncation, reason = "a tree sees single precision")]
+                let single = match feature {
+                    ModelFeature::Observed { name, .. } => value(name).unwrap_or(f64::NAN) as f32,
+                    ModelFeature::Scatter => f32::from(u8::from(strategy.scatters())),
+                    ModelFeature::Interleave => f32::from(u8::from(strategy.interleaves())),
+                };
+                *seen = single;
+            }
+            logs.push(self.times.value(&seen));
+            errors.push(self.errors.value(&seen).max(self.least_error));
+        }
+        let best = (0..logs.len())
+            .min_by(|&one: &usize, &other| logs[one].total_cmp(&logs[other]))
+            .unwrap_or(0);
+        let may = |place: usize| (errors[place] + errors[best]) - (logs[place] - logs[best]);
+        let doubt = (0..logs.len())
+            .filter(|&place| place != best)
+            .map(may)
+            .fold(0.0, f64::max);
+        let default = Strategy::DEFAULT;
+        Prediction {
+            strategies: [default].into_iter().chain(self.strategies.iter().copied()).collect(),
+            widths: [Some(0.0)]
+                .into_iter()
+                .chain(errors[1..].iter().map(|error| Some(self.width? * error)))
+                .collect(),
+            is_sure: self.limit.is_some_and(|limit| doubt <= limit),
+            close: self.close,
+            logs,
+            doubt,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+"""Writes placement models as JSON for ``pinfold run --policy classify`` (docs/formats.md).
+
+``crates/policy/src/classify`` reads and evaluates them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+from pinfold.learn.placement_features import FEATURES
+from pinfold.learn.placement_model import CLOSE, LEAST_ERROR, PlacementModel
+from pinfold.learn.rule_policy import Trained
+from pinfold.learn.strategies import STRATEGIES
+
+VERSION = 1
+
+LARGEST = 200 * 1024
+"""Of a file, in bytes."""
+
+Node = list[float]
+"""A leaf, ``[value]``, or a split, ``[feature, threshold, low, high]``."""
+
+
+def placement_model(model: PlacementModel, trained: Trained) -> str:
+    """Return a model as JSON.
+
+    Only features that a tree uses are listed, so the others need not be observed.
+
+    Args:
+        model: the model.
+        trained: what it was trained on.
+
+    Raises:
+        ValueError: if the file would be larger than ``LARGEST``.
+    """
+    ensembles = {"times": _ensemble(model.times), "errors": _ensemble(model.errors)}
+    used = sorted(
+        {int(node[0]) for one in ensembles.values() for tree in one["trees"] for node in tree if len(node) > 1}
+    )
+    places = {feature: place for place, feature in enumerate(used)}
+    document = {
+        "placement_model": VERSION,
+        "trained": asdict(trained),
+        "features": [
+            {
+                "name": FEATURES[feature],
+                "least": float(model.ranges[feature, 0]),
+                "greatest": float(model.ranges[feature, 1]),
+            }
+            for feature in used
+        ],
+        "strategies": [{"threads": one.threads, "pages": one.pages} for one in STRATEGIES[1:]],
+        **{name: _with_places(one, places) for name, one in ensembles.items()},
+        "least_error": LEAST_ERROR,
+        "width": model.width if math.isfinite(model.width) else None,
+        "limit": model.limit if math.isfinite(model.limit) else None,
+        "close": CLOSE,
+    }
+    text = _readable(document)
+    if len(text.encode()) > LARGEST:
+        raise ValueError(
+            f"the model would have {len(text.encode()) >> 10} KiB, and a file may have {LARGEST >> 10}: "
+            f"choose a learner with fewer or smaller trees than {model.learner.text()}"
+        )
+    return text
+
+
+def _ensemble(regressor: Any) -> dict[str, Any]:
+    """Return a fitted regressor as a constant plus a multiple of the sum of trees."""
+    match regressor:
+        case DecisionTreeRegressor():
+            return {"base": 0.0, "factor": 1.0, "trees": [_tree(regressor.tree_)]}
+        case RandomForestRegressor():
+            trees = [_tree(one.tree_) for one in regressor.estimators_]
+            return {"base": 0.0, "factor": 1 / len(trees), "trees": trees}
+        case GradientBoostingRegressor():
+            trees = [_tree(one.tree_) for (one,) in regressor.estimators_]
+            base = float(regressor.init_.constant_[0][0])
+            return {"base": base, "factor": regressor.learning_rate, "trees": trees}
+    raise TypeError(f"{type(regressor).__name__} is no regressor of trees")
+
+
+def _tree(tree: Any) -> list[Node]:
+    """Return the nodes of a tree. scikit-learn numbers children after their parent."""
+    nodes: list[Node] = []
+    for node in range(tree.node_count):
+        low, high = int(tree.children_left[node]), int(tree.children_right[node])
+        if low == high:
+            nodes.append([float(tree.value[node][0][0])])
+        else:
+            nodes.append([int(tree.feature[node]), float(tree.threshold[node]), low, high])
+    return nodes
+
+
+def _with_places(ensemble: dict[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
+    trees = [
+        [[places[int(node[0])], *node[1:]] if len(node) > 1 else node for node in tree] for tree in ensemble["trees"]
+    ]
+    return {**ensemble, "trees": trees}
+
+
+def _readable(document: dict[str, Any]) -> str:
+    """Write each tree, feature and list on one line."""
+    lines = []
+    for key, value in document.items():
+        match key:
+            case "features" | "strategies":
+                inner = ",\n".join(f"    {json.dumps(one)}" for one in value)
+                text = f"[\n{inner}\n  ]"
+            case "times" | "errors":
+                trees = ",\n".join(f"      {json.dumps(tree, separators=(',', ':'))}" for tree in value["trees"])
+                numbers = f'"base": {json.dumps(value["base"])}, "factor": {json.dumps(value["factor"])}'
+                text = f'{{\n    {numbers},\n    "trees": [\n{trees}\n    ]\n  }}'
+            case _:
+                text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        lines.append(f"  {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def evaluated(document: Mapping[str, Any], ensemble: str, values: npt.NDArray[np.float64]) -> float:
+    """Return what a file's trees give for one program and strategy.
+
+    Args:
+        document: the content of a file.
+        ensemble: ``times`` or ``errors``.
+        values: all features, in the order of ``FEATURES``.
+    """
+    seen = [float(np.float32(values[FEATURES.index(one["name"])])) for one in document["features"]]
+    trees = document[ensemble]["trees"]
+    total = 0.0
+    for tree in trees:
+        node = tree[0]
+        while len(node) > 1:
+            feature, threshold, low, high = node
+            node = tree[low if seen[feature] <= threshold else high]
+        total += node[0]
+    return float(document[ensemble]["base"] + document[ensemble]["factor"] * total)
