@@ -23,6 +23,7 @@ pub const CODE_SETS: &[CodeSet] = &[
     CandidatesCode::SET,
     ChoiceCode::SET,
     SampleCode::SET,
+    ForecastCode::SET,
     EndedCode::SET,
     NoteCode::SET,
     RefusalCode::SET,
@@ -139,6 +140,8 @@ codes! {
         Sample = "sample",
         /// A learned rule chose the second candidate.
         Rules = "rules",
+        /// A model forecasts that the others may be faster than the first.
+        Forecast = "forecast",
         /// The same hint, for another number of threads.
         ThreadsChanged = "threads_changed",
         /// The program ended before a search.
@@ -229,6 +232,12 @@ codes! {
         HintRolledBack = "hint_rolled_back",
         /// The number of working threads changed; the hint is the same.
         ThreadsChanged = "threads_changed",
+        /// No strategy is forecast to be faster than the default, or nothing is.
+        DefaultStrategy = "default_strategy",
+        /// The rate with a strategy was higher than that of the default beyond the noise.
+        StrategyKept = "strategy_kept",
+        /// The rate with no strategy was higher, and the program went back to the default.
+        StrategyRolledBack = "strategy_rolled_back",
         /// Any other.
         #[default]
         #[serde(other)]
@@ -246,6 +255,29 @@ codes! {
         NoRules = "no_rules",
         /// The sample is kept for the behaviour database, and the rules were not evaluated.
         NotEvaluated = "not_evaluated",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// What follows from a model's forecast.
+    #[derive(Default)]
+    pub enum ForecastCode for "forecast.code" {
+        /// The program takes about as long in any strategy.
+        Insensitive = "insensitive",
+        /// The default is the fastest strategy.
+        DefaultIsBest = "default_is_best",
+        /// Another strategy is the fastest.
+        Strategy = "strategy",
+        /// Several strategies may be the fastest.
+        Unsure = "unsure",
+        /// A figure that the model needs is not known.
+        NotKnown = "not_known",
+        /// The machine is unlike those that the model was learned from.
+        OtherMachine = "other_machine",
+        /// There is no model.
+        NoModel = "no_model",
         /// Any other.
         #[default]
         #[serde(other)]

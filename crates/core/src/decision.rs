@@ -2,7 +2,8 @@
 
 use crate::hint::AffinityHint;
 use crate::{
-    CandidatesCode, ChoiceCode, Configuration, EndedCode, MetricCode, NoteCode, Pinning, SampleCode, TaskMove,
+    CandidatesCode, ChoiceCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode, PageMapping, Pinning,
+    SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -28,6 +29,21 @@ pub struct Observed {
     /// Per thread and second where each task has a count, per second where the program has one; `None` where it is not
     /// available.
     pub value: Option<f64>,
+}
+
+/// What a model forecasts for a program in a strategy of placement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StrategyForecast {
+    /// Where the threads are.
+    pub threads: ThreadMap,
+    /// Where the pages are.
+    pub pages: PageMapping,
+    /// The time over that in the present strategy.
+    pub time_ratio: f64,
+    /// The lower end of the interval that has it for nine programs in ten; `None` where it is not known.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
 }
 
 /// One finding of a policy. Rates are in the metric's unit per second. `spread` is the coefficient of variation: the
@@ -153,6 +169,17 @@ pub enum Finding {
         /// The result of the rules, as a code.
         code: SampleCode,
         /// The rule that fired and its values; empty without rules.
+        why: String,
+    },
+    /// A model forecasts the program in each strategy of placement.
+    Forecast {
+        /// What the model sees of the program and the machine. Units are meanings.
+        observed: Vec<Observed>,
+        /// The strategies, the present one first; empty where the model says nothing.
+        strategies: Vec<StrategyForecast>,
+        /// What follows from it, as a code.
+        code: ForecastCode,
+        /// What follows from it, as text.
         why: String,
     },
     /// SAM moves one task.

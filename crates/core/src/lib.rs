@@ -28,12 +28,12 @@ mod thread_map;
 mod topology;
 
 pub use code::{
-    BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, EndedCode, HostNoteCode, MetricCode,
-    NoteCode, OutcomeCode, Reason, RefusalCode, SampleCode, StayCode,
+    BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, EndedCode, ForecastCode, HostNoteCode,
+    MetricCode, NoteCode, OutcomeCode, Reason, RefusalCode, SampleCode, StayCode,
 };
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
-pub use decision::{Decision, Finding, Observed};
+pub use decision::{Decision, Finding, Observed, StrategyForecast};
 pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};

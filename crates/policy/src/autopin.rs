@@ -618,7 +618,9 @@ impl Autopin {
             }
         };
         Decision {
-            configuration: self.requested.configuration(self.pinning.as_ref(), &self.working_tasks),
+            configuration: self
+                .requested
+                .configuration(self.pinning.as_ref(), None, &self.working_tasks),
             wait,
             findings,
         }

@@ -112,7 +112,9 @@ impl Fixed {
             Some((_, reading, began)) => times::wait(now, *began + self.times.probe, *reading),
         };
         Decision {
-            configuration: self.requested.configuration(self.pinning.as_ref(), &self.working_tasks),
+            configuration: self
+                .requested
+                .configuration(self.pinning.as_ref(), None, &self.working_tasks),
             wait,
             findings,
         }

@@ -579,7 +579,9 @@ impl Hints {
             }
         };
         Decision {
-            configuration: self.requested.configuration(self.pinning.as_ref(), &self.working_tasks),
+            configuration: self
+                .requested
+                .configuration(self.pinning.as_ref(), None, &self.working_tasks),
             wait,
             findings,
         }

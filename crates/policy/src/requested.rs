@@ -1,21 +1,23 @@
 //! The requested configuration, so that a policy requests only changes.
 
 use crate::working_tasks::WorkingTasks;
-use pinfold_core::{Configuration, Pinning};
+use pinfold_core::{Configuration, PageMapping, Pinning};
 
 /// The configuration that was last requested.
 #[derive(Debug, Default)]
 pub(crate) struct RequestedConfiguration(Option<Configuration>);
 
 impl RequestedConfiguration {
-    /// `pinning` for the working tasks; `None` if this configuration was requested last.
+    /// `pinning` for the working tasks, and a mapping of pages; `None` if this configuration was requested last.
     pub(crate) fn configuration(
         &mut self,
         pinning: Option<&Pinning>,
+        pages: Option<PageMapping>,
         working_tasks: &WorkingTasks,
     ) -> Option<Configuration> {
         let wanted = Configuration {
             pinning: pinning.cloned(),
+            pages,
             left_alone: working_tasks.left_alone(),
             ..Configuration::default()
         };

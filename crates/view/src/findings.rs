@@ -87,6 +87,7 @@ impl Findings {
             | Finding::WarmingUp { .. }
             | Finding::Probing { .. }
             | Finding::Sampled { .. }
+            | Finding::Forecast { .. }
             | Finding::Moved(_) => return None,
         })
     }

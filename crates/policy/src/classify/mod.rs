@@ -9,10 +9,12 @@
 mod features;
 mod file;
 mod model;
+mod policy;
 
 pub use features::{FEATURES, Feature, MachinePeaks, OF_MACHINE, observe};
 pub use file::PlacementModelError;
 pub use model::{PlacementModel, Prediction, Unknown};
+pub use policy::{Classify, ClassifyOptions};
 
 use pinfold_core::ThreadMap;
 use serde::{Deserialize, Serialize};

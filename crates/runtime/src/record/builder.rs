@@ -1,7 +1,7 @@
 //! Builds the record of a run from its events.
 
 use super::{
-    Candidate, Chosen, EndedEarly, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedMoves,
+    Candidate, Chosen, EndedEarly, Forecast, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedMoves,
     TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
@@ -179,6 +179,20 @@ impl RecordBuilder {
                 code,
                 why,
             }),
+            Finding::Forecast {
+                observed,
+                strategies,
+                code,
+                why,
+            } => {
+                self.record.by_policy.forecast = Some(Forecast {
+                    at,
+                    observed,
+                    strategies,
+                    code,
+                    why,
+                });
+            }
             Finding::Moved(moved) => self.record.by_policy.moves.push(TimedMove { at, moved }),
             Finding::Note { code, text } => self.record.notes.push(TimedNote { at, code, text }),
         }

@@ -14,8 +14,8 @@ use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
-    CandidatesCode, ChoiceCode, EndedCode, MetricCode, NoteCode, Observed, Pinning, Refusal, SampleCode, Scope,
-    TaskMove,
+    CandidatesCode, ChoiceCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, Pinning, Refusal, SampleCode,
+    Scope, StrategyForecast, TaskMove,
 };
 use serde::{Deserialize, Serialize};
 
@@ -74,9 +74,28 @@ pub struct PolicyRecord {
     /// The samples for learned rules; absent without them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<HintSample>,
+    /// The forecast of a placement model; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
     /// Each move of a single task; absent where nothing moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<TimedMove>,
+}
+
+/// What a placement model forecast of the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// When.
+    pub at: f64,
+    /// What the model saw of the program and the machine.
+    pub observed: Vec<Observed>,
+    /// The strategies, the present one first; empty where the model said nothing.
+    pub strategies: Vec<StrategyForecast>,
+    /// What followed from it, for programs.
+    #[serde(default)]
+    pub code: ForecastCode,
+    /// The same in words.
+    pub why: String,
 }
 
 /// What happened to pages.

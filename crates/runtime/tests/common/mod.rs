@@ -179,7 +179,11 @@ impl Log {
 
 /// Runs any policy on a script.
 pub(crate) fn run_policy(text: &str, policy: &mut impl Policy) -> (Log, Record) {
-    let mut machine = scripted(&script(text));
+    run_on(scripted(&script(text)), policy)
+}
+
+/// Runs any policy on a scripted machine.
+pub(crate) fn run_on(mut machine: Scripted, policy: &mut impl Policy) -> (Log, Record) {
     let (mut log, mut builder) = (Log::default(), RecordBuilder::new(&machine, policy.name()));
     let exit_status = pinfold_runtime::run(&mut machine, policy, &mut builder, &mut log).unwrap();
     let record = builder.finish();

@@ -11,6 +11,7 @@
 //! 3. `Prepared::build` makes the policy for one program.
 
 mod autopin;
+mod classify;
 mod fixed;
 mod hint;
 mod hints;
@@ -36,6 +37,7 @@ use std::time::Duration;
 const POLICIES: &[&dyn PolicyEntry] = &[
     &autopin::Autopin,
     &hints::Hints,
+    &classify::Classify,
     &sam::Sam,
     &fixed::Fixed,
     &hint::Hint,

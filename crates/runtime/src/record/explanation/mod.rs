@@ -6,7 +6,8 @@
 mod moved;
 
 use super::{
-    Candidate, Chosen, HintSample, MetricRecord, Record, RunDocument, Search, TimedMoves, TimedProfile, TimedSamples,
+    Candidate, Chosen, Forecast, HintSample, MetricRecord, Record, RunDocument, Search, TimedMoves, TimedProfile,
+    TimedSamples,
 };
 use pinfold_core::memory::Sampled;
 use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, PuId, Scope};
@@ -21,6 +22,9 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
     record.comparison(&mut text);
     for sample in &record.by_policy.samples {
         sample.explain(&mut text);
+    }
+    if let Some(forecast) = &record.by_policy.forecast {
+        forecast.explain(&mut text);
     }
     for (number, search) in record.earlier_searches.iter().enumerate() {
         let _ = writeln!(
@@ -41,6 +45,28 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
     }
     record.afterwards(&mut text);
     text
+}
+
+impl Forecast {
+    /// What the model said, and of what.
+    fn explain(&self, text: &mut String) {
+        let _ = writeln!(text, "Forecast at {:.1} s: {}", self.at, sentence(&self.why));
+        for one in self.strategies.iter().skip(1) {
+            let interval = match (one.low, one.high) {
+                (Some(low), Some(high)) => format!(", and {low:.2} to {high:.2} for nine programs in ten"),
+                _ => String::new(),
+            };
+            let _ = writeln!(
+                text,
+                "  {} with {}: {:.2} times the time of the default{interval}.",
+                one.threads, one.pages, one.time_ratio
+            );
+        }
+        let known = self.observed.iter().filter_map(|one| Some((one, one.value?)));
+        for (one, value) in known {
+            let _ = writeln!(text, "  {}: {value:.3} ({}).", one.name, one.unit);
+        }
+    }
 }
 
 impl RunDocument {

@@ -1,0 +1,521 @@
+//! The policy `classify` in the loop.
+//!
+//! 1. The program starts in the default strategy. When its threads work it is observed once, for `t`.
+//! 2. The model forecasts its time in each strategy. If it is sure that none is clearly faster, the program is left
+//!    alone, at no further cost. If it is sure of one, that is the candidate. If it is not sure, all that may be the
+//!    fastest are, the likeliest first.
+//! 3. Each candidate warms up for `w` and is measured for `t`, or until it has lost (`race`). Threads and pages move,
+//!    also pages that are in memory already.
+//! 4. The fastest one stays, if it is faster than the default beyond the noise. Otherwise the program goes back.
+//!
+//! Where the model says nothing, because a figure that it needs is not known or the machine is unlike all that it was
+//! learned from, the program stays where it is, and the reason is reported.
+
+use super::features::{FEATURES, OF_MACHINE, observe};
+use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
+use crate::Policy;
+use crate::meter::{Measurement, Meter};
+use crate::metric_choice::MetricRequest;
+use crate::opening::{Opened, Opening};
+use crate::race::Race;
+use crate::requested::RequestedConfiguration;
+use crate::sam::{MapperEvents, Observer};
+use crate::times::{self, Times};
+use crate::working_tasks::{Skip, WorkingTasks};
+use pinfold_core::{
+    Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, ForecastCode, Metric, NoteCode, Observed,
+    PageMapping, Pinning, PuSet, Sample, StrategyForecast, Topology, map_threads,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A strategy changes the speed of a sensitive program by more than this share (section 3.1).
+const SENSITIVE: f64 = 0.1;
+
+/// The options of `classify`.
+#[derive(Clone, Debug)]
+pub struct ClassifyOptions {
+    /// When to observe, and for how long. A probe is the observation.
+    pub times: Times,
+    /// The metric by which candidates are compared.
+    pub metric: MetricRequest,
+    /// The tasks that are left alone.
+    pub skip: Skip,
+    /// The number of threads, where it was given.
+    pub threads: Option<usize>,
+    /// The model; `None` only observes.
+    pub model: Option<PlacementModel>,
+    /// What the machine can carry.
+    pub peaks: MachinePeaks,
+    /// The events of the activities that a model sees; `None` where they cannot be counted.
+    pub events: Option<MapperEvents>,
+}
+
+/// The present phase, and when it began.
+#[derive(Debug)]
+enum Phase {
+    Opening,
+    /// The default strategy is observed.
+    Observing {
+        began: Duration,
+    },
+    WarmingUp {
+        candidate: usize,
+        began: Duration,
+    },
+    Probing {
+        candidate: usize,
+        began: Duration,
+    },
+    /// The time since the last rate line.
+    Watching {
+        began: Duration,
+    },
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Classify {
+    options: ClassifyOptions,
+    opening: Opening,
+    working_tasks: WorkingTasks,
+    observer: Option<Observer>,
+    meter: Option<(Meter, Duration)>,
+    /// The sample at which the observation began.
+    first: Sample,
+    threads: usize,
+    /// The candidates, the default first, and what was measured of them.
+    candidates: Vec<(Strategy, Option<Measurement>)>,
+    pinning: Option<Pinning>,
+    /// `None` until pages were interleaved.
+    pages: Option<PageMapping>,
+    race: Race,
+    requested: RequestedConfiguration,
+    phase: Phase,
+    now: Duration,
+}
+
+impl Classify {
+    /// The policy with these options.
+    pub fn new(options: ClassifyOptions) -> Self {
+        Self {
+            opening: Opening::new(options.times, options.metric.clone()),
+            working_tasks: WorkingTasks::new(options.skip.clone()),
+            observer: None,
+            meter: None,
+            first: Sample::default(),
+            threads: 0,
+            candidates: vec![(Strategy::DEFAULT, None)],
+            pinning: None,
+            pages: None,
+            race: Race::default(),
+            requested: RequestedConfiguration::default(),
+            phase: Phase::Opening,
+            now: Duration::ZERO,
+            options,
+        }
+    }
+}
+
+impl Policy for Classify {
+    fn name(&self) -> &'static str {
+        "classify"
+    }
+
+    fn start(&mut self, topology: &Topology, metrics: &[Metric]) -> Decision {
+        let mut findings = vec![];
+        // An event that is not counted here leaves its figures missing, and the model says what it lacks.
+        self.observer = self
+            .options
+            .events
+            .as_ref()
+            .and_then(|events| Observer::new(events, metrics).ok());
+        // The paper's programs have a thread for each core.
+        self.threads = self.options.threads.unwrap_or_else(|| allowed_cores(topology));
+        self.place(topology, Strategy::DEFAULT);
+        self.opening.start(metrics, &mut findings);
+        self.decision(Duration::ZERO, findings)
+    }
+
+    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
+        let mut findings = vec![];
+        self.now = sample.at;
+        self.working_tasks.update(sample);
+        if let Some((meter, _)) = &mut self.meter {
+            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
+        }
+        let times = self.options.times;
+        match self.phase {
+            Phase::Opening => self.open(topology, sample, &mut findings),
+            Phase::Observing { began } if sample.at >= began + times.probe => {
+                self.forecast(topology, sample, &mut findings);
+            }
+            Phase::WarmingUp { candidate, began } if sample.at >= began + times.warm_up => {
+                self.probe(candidate, sample, &mut findings);
+            }
+            Phase::Probing { candidate, began } => {
+                let measurement = self.measurement();
+                let lost = self.race.is_on() && self.race.lost(&measurement.readings);
+                if lost || sample.at >= began + times.probe {
+                    self.probed(topology, sample, candidate, measurement, lost, &mut findings);
+                }
+            }
+            Phase::Watching { began } if sample.at >= began + times.probe => {
+                let measurement = self.measurement();
+                findings.push(Finding::Rate {
+                    rate: measurement.rate,
+                    spread: measurement.spread,
+                });
+                self.watch(sample);
+            }
+            _ => {}
+        }
+        self.decision(sample.at, findings)
+    }
+
+    fn end(&mut self) -> Vec<Finding> {
+        let (code, why) = match self.phase {
+            Phase::Watching { .. } => return vec![],
+            Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
+            Phase::Observing { .. } => (
+                EndedCode::DuringSample,
+                "The program ended before it was observed for long enough, and was not moved.",
+            ),
+            Phase::WarmingUp { .. } | Phase::Probing { .. } => (
+                EndedCode::BeforeCheck,
+                "The program ended before the strategies were compared.",
+            ),
+        };
+        let rate = self.candidates[0].1.as_ref().and_then(|measurement| measurement.rate);
+        vec![Finding::EndedEarly {
+            best: rate.map(|_| 0),
+            rate,
+            code,
+            why: format!("{why} {}", times::remedy(self.now)),
+        }]
+    }
+}
+
+impl Classify {
+    /// The initialisation, until a metric is chosen.
+    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        match self.opening.look(sample, &mut self.working_tasks, findings) {
+            Opened::NotYet => {}
+            Opened::WithoutMetric => self.requested.affirm(),
+            Opened::With { meter, reading } => {
+                self.meter = Some((meter, reading));
+                self.threads = self.options.threads.unwrap_or(self.working_tasks.number()).max(1);
+                self.place(topology, Strategy::DEFAULT);
+                let why = format!("{}: the program is observed there once", Strategy::DEFAULT);
+                findings.push(self.candidates_chosen(topology, CandidatesCode::Sample, why));
+                findings.push(Finding::Probing {
+                    candidate: 0,
+                    lasts: self.options.times.probe,
+                });
+                self.begin(sample);
+                self.phase = Phase::Observing { began: sample.at };
+            }
+        }
+    }
+
+    /// The observation is complete: the model forecasts the program.
+    fn forecast(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        let measurement = self.measurement();
+        findings.push(probed(0, &measurement, false));
+        self.candidates[0].1 = Some(measurement);
+        let values = self.observed(topology, sample);
+        let value = |name: &str| {
+            let place = FEATURES.iter().position(|feature| feature.name == name)?;
+            values[place]
+        };
+        let said = match &self.options.model {
+            None => Err((ForecastCode::NoModel, "there is no model".to_owned())),
+            Some(model) => model
+                .predict(value, |name| OF_MACHINE.contains(&name))
+                .map_err(|unknown| {
+                    let code = match &unknown {
+                        Unknown::Missing(_) => ForecastCode::NotKnown,
+                        Unknown::OtherMachine { .. } => ForecastCode::OtherMachine,
+                    };
+                    (code, unknown.to_string())
+                }),
+        };
+        let (code, why, wanted) = match &said {
+            Err((code, why)) => (*code, why.clone(), vec![]),
+            Ok(prediction) => verdict(prediction),
+        };
+        findings.push(Finding::Forecast {
+            observed: FEATURES
+                .iter()
+                .zip(values)
+                .map(|(feature, value)| Observed {
+                    name: feature.name.to_owned(),
+                    unit: feature.meaning.to_owned(),
+                    value,
+                })
+                .collect(),
+            strategies: said.as_ref().map(forecasts).unwrap_or_default(),
+            code,
+            why: why.clone(),
+        });
+        if wanted.is_empty() {
+            findings.push(chosen(0, None, ChoiceCode::DefaultStrategy, &why));
+            self.watch(sample);
+            return;
+        }
+        self.candidates
+            .extend(wanted.into_iter().map(|strategy| (strategy, None)));
+        let names: Vec<String> = self
+            .candidates
+            .iter()
+            .map(|(strategy, _)| strategy.to_string())
+            .collect();
+        let why = format!("{}: {why}", names.join(", "));
+        findings.push(self.candidates_chosen(topology, CandidatesCode::Forecast, why));
+        let default = self.candidates[0].1.clone().unwrap_or_default();
+        findings.push(probed(0, &default, false));
+        self.try_candidate(topology, sample, 1, findings);
+    }
+
+    /// Threads and pages go to a candidate's strategy, which warms up.
+    fn try_candidate(&mut self, topology: &Topology, sample: &Sample, candidate: usize, findings: &mut Vec<Finding>) {
+        let best = self.best();
+        let readings = self.candidates[best].1.as_ref().map_or(&[][..], |best| &best.readings);
+        self.race = Race::against(readings);
+        self.place(topology, self.candidates[candidate].0);
+        self.begin(sample);
+        findings.push(Finding::WarmingUp {
+            candidate,
+            lasts: self.options.times.warm_up,
+        });
+        self.phase = Phase::WarmingUp {
+            candidate,
+            began: sample.at,
+        };
+    }
+
+    /// A candidate has warmed up.
+    fn probe(&mut self, candidate: usize, sample: &Sample, findings: &mut Vec<Finding>) {
+        self.begin(sample);
+        findings.push(Finding::Probing {
+            candidate,
+            lasts: self.options.times.probe,
+        });
+        self.phase = Phase::Probing {
+            candidate,
+            began: sample.at,
+        };
+    }
+
+    /// A candidate was measured; the next one follows, or the best one stays.
+    fn probed(
+        &mut self,
+        topology: &Topology,
+        sample: &Sample,
+        candidate: usize,
+        measurement: Measurement,
+        lost: bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        findings.push(probed(candidate, &measurement, lost));
+        // One that lost is no candidate any more.
+        self.candidates[candidate].1 = (!lost).then_some(measurement);
+        if candidate + 1 < self.candidates.len() {
+            return self.try_candidate(topology, sample, candidate + 1, findings);
+        }
+        let best = self.best();
+        self.place(topology, self.candidates[best].0);
+        let gain = self.gain(best);
+        if best == 0 {
+            let why = "no other strategy had a higher rate than the default beyond the noise";
+            findings.push(chosen(0, None, ChoiceCode::StrategyRolledBack, why));
+            findings.push(Finding::Note {
+                code: NoteCode::RolledBack,
+                text: format!("No strategy helped, so the program went back to {}.", Strategy::DEFAULT),
+            });
+        } else {
+            let why = format!(
+                "{} had a higher rate than the default beyond the noise",
+                self.candidates[best].0
+            );
+            findings.push(chosen(best, gain, ChoiceCode::StrategyKept, &why));
+        }
+        self.watch(sample);
+    }
+
+    /// The fastest candidate that is faster than the default beyond the noise; the default if none is.
+    fn best(&self) -> usize {
+        let Some(default) = &self.candidates[0].1 else { return 0 };
+        let measured = self.candidates.iter().enumerate().skip(1);
+        measured
+            .filter_map(|(place, (_, measurement))| Some((place, measurement.as_ref()?)))
+            .filter(|(_, measurement)| default.is_lower_than(measurement))
+            // The first of equally fast ones is the likeliest.
+            .min_by(|one, other| other.1.rate.unwrap_or(0.0).total_cmp(&one.1.rate.unwrap_or(0.0)))
+            .map_or(0, |(place, _)| place)
+    }
+
+    fn gain(&self, candidate: usize) -> Option<f64> {
+        let rate = |place: usize| self.candidates[place].1.as_ref()?.rate;
+        rate(candidate)
+            .zip(rate(0))
+            .filter(|(_, default)| *default > 0.0)
+            .map(|(rate, default)| rate / default - 1.0)
+    }
+
+    /// The figures of the program since `begin`, and of the machine.
+    fn observed(&self, topology: &Topology, sample: &Sample) -> [Option<f64>; FEATURES.len()] {
+        let anywhere = Arc::new(PuSet::new());
+        let mut rates = self
+            .observer
+            .as_ref()
+            .map(|observer| observer.rates(&self.first, sample, |_| Arc::clone(&anywhere)))
+            .unwrap_or_default();
+        rates.retain(|task| !self.working_tasks.is_left_alone(task.id));
+        let lasts = sample.at.saturating_sub(self.first.at);
+        observe(&rates, lasts, topology, &self.options.peaks)
+    }
+
+    fn place(&mut self, topology: &Topology, strategy: Strategy) {
+        self.pinning = pinning(topology, self.threads, strategy);
+        self.pages = match strategy.pages {
+            Pages::Interleave => Some(PageMapping::Interleave),
+            // A program whose pages were never moved keeps the policy that it has.
+            Pages::FirstTouch => self.pages.map(|_| PageMapping::FirstTouch),
+        };
+    }
+
+    fn candidates_chosen(&self, topology: &Topology, code: CandidatesCode, why: String) -> Finding {
+        let pinnings = self
+            .candidates
+            .iter()
+            .map(|(strategy, _)| pinning(topology, self.threads, *strategy));
+        Finding::CandidatesChosen {
+            threads: self.threads,
+            pinnings: pinnings.collect(),
+            code,
+            why,
+        }
+    }
+
+    fn measurement(&self) -> Measurement {
+        let meter = self.meter.as_ref();
+        meter.map(|(meter, _)| meter.measurement()).unwrap_or_default()
+    }
+
+    fn watch(&mut self, sample: &Sample) {
+        self.begin(sample);
+        self.phase = Phase::Watching { began: sample.at };
+    }
+
+    /// Measuring and counting begin again at `sample`.
+    fn begin(&mut self, sample: &Sample) {
+        self.first = sample.clone();
+        self.working_tasks.begin_window(sample);
+        if let Some((meter, _)) = &mut self.meter {
+            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
+            meter.restart();
+        }
+        self.requested.affirm();
+    }
+
+    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
+        let reading = self
+            .meter
+            .as_ref()
+            .map_or(self.options.times.interval, |(_, reading)| *reading);
+        let wait = match self.phase {
+            Phase::Opening => self.opening.wait(now),
+            Phase::WarmingUp { began, .. } => times::wait(now, began + self.options.times.warm_up, reading),
+            Phase::Observing { began } | Phase::Probing { began, .. } | Phase::Watching { began } => {
+                times::wait(now, began + self.options.times.probe, reading)
+            }
+        };
+        Decision {
+            configuration: self
+                .requested
+                .configuration(self.pinning.as_ref(), self.pages, &self.working_tasks),
+            wait,
+            findings,
+        }
+    }
+}
+
+/// What follows from a prediction: a code, a text, and the strategies to try.
+fn verdict(said: &Prediction) -> (ForecastCode, String, Vec<Strategy>) {
+    let of = |place: usize| said.strategies[place];
+    if !said.is_sure {
+        let places = said.likeliest().into_iter().filter(|&place| place != 0);
+        let why = "the forecast is not sure which of them is the fastest".to_owned();
+        return (ForecastCode::Unsure, why, places.map(of).collect());
+    }
+    let choice = said.choice();
+    if choice != 0 {
+        let why = format!(
+            "{} is forecast to take {:.2} times as long as the default",
+            of(choice),
+            said.logs[choice].exp()
+        );
+        return (ForecastCode::Strategy, why, vec![of(choice)]);
+    }
+    let sensitive = said.logs.iter().any(|log| ((-log).exp() - 1.0).abs() > SENSITIVE);
+    if sensitive {
+        let why = "the default is forecast to be the fastest strategy".to_owned();
+        (ForecastCode::DefaultIsBest, why, vec![])
+    } else {
+        let why = "the program is forecast to take about as long in any strategy, so it is left alone".to_owned();
+        (ForecastCode::Insensitive, why, vec![])
+    }
+}
+
+fn forecasts(said: &Prediction) -> Vec<StrategyForecast> {
+    let of = |place: usize| {
+        let (strategy, log, width) = (said.strategies[place], said.logs[place], said.widths[place]);
+        StrategyForecast {
+            threads: strategy.threads,
+            pages: match strategy.pages {
+                Pages::FirstTouch => PageMapping::FirstTouch,
+                Pages::Interleave => PageMapping::Interleave,
+            },
+            time_ratio: log.exp(),
+            low: width.map(|width| (log - width).exp()),
+            high: width.map(|width| (log + width).exp()),
+        }
+    };
+    (0..said.logs.len()).map(of).collect()
+}
+
+/// The pinning of a strategy, over as many nodes as there are threads for.
+fn pinning(topology: &Topology, threads: usize, strategy: Strategy) -> Option<Pinning> {
+    let nodes = topology.nodes().iter().filter(|node| {
+        let allowed = topology.allowed_pus();
+        node.pus.iter().any(|pu| allowed.contains(pu))
+    });
+    map_threads(topology, threads, nodes.count().min(threads), strategy.threads)
+}
+
+fn allowed_cores(topology: &Topology) -> usize {
+    let cores = topology.objects_of(pinfold_core::ObjectKind::Core);
+    let allowed = cores.filter(|(_, core)| core.pus.iter().any(|pu| topology.allowed_pus().contains(pu)));
+    allowed.count().max(1)
+}
+
+fn probed(candidate: usize, measurement: &Measurement, dropped: bool) -> Finding {
+    Finding::Probed {
+        candidate,
+        rate: measurement.rate,
+        spread: measurement.spread,
+        measured: measurement.over,
+        dropped,
+    }
+}
+
+fn chosen(candidate: usize, gain_over_first: Option<f64>, code: ChoiceCode, why: &str) -> Finding {
+    Finding::Chosen {
+        candidate,
+        gain_over_first,
+        gain_over_worst: None,
+        code,
+        why: why.to_owned(),
+    }
+}
