@@ -4,12 +4,13 @@ The machines are those of the paper (ICPP 2019, table 4) and two of its outlook.
 each program is recorded once for each machine. Results are in ``target/evaluation/placement``, in a folder for each
 build of pinfold, and existing ones are not made again. At the end one data set has all of them:
 ``target/evaluation/placement.parquet``. Its rows have the metrics of the paper's table 2, too, which come from the
-recording.
+recording, and what the policy ``classify`` observes of the program under the default strategy.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,10 @@ import pyarrow.parquet
 
 from pinfold.evaluation.affinity_sweep import WORKLOADS, Workload, build
 from pinfold.evaluation.made_once import made_once
-from pinfold.evaluation.section import PINFOLD, output, record
+from pinfold.evaluation.section import PINFOLD, output, record, run_json
 from pinfold.joined import joined
-from pinfold.learn.strategies import INSTRUMENTATION
+from pinfold.learn.placement_features import COLUMN
+from pinfold.learn.strategies import INSTRUMENTATION, STRATEGIES
 
 PAPER_MACHINES = ("e5-2680v3x2", "e5-2650lv4x2", "gold-6140x2")
 MACHINES = (*PAPER_MACHINES, "epyc-7763x2", "xeon-8480x2")
@@ -47,6 +49,12 @@ SERIAL = (
 )
 
 PROGRAMS = (*WORKLOADS, *SERIAL)
+
+DEFAULT = (None, *STRATEGIES[0])
+"""Region, map of threads and mapping of pages of the rows of whole programs in the default strategy."""
+
+OBSERVED_SECONDS = 4
+"""The virtual time of a run in which a program is observed for a second, after a second of initialisation."""
 
 NOT_ALL_AT_ONCE = 5
 """How often a recording is repeated in which not all threads lived at the same time."""
@@ -96,8 +104,8 @@ def _sweep(job: Job, data: Path) -> None:
         table = pyarrow.parquet.read_table(data)
         (lived,) = set(table["num_threads"].to_pylist())
         if lived == threads:
-            instrumented = _instrumentation(recording, job.machine)
-            pyarrow.parquet.write_table(with_columns(table, instrumented), data, compression="zstd")
+            more = _instrumentation(recording, job.machine) | _sample(recording, job.machine, table)
+            pyarrow.parquet.write_table(with_columns(table, more), data, compression="zstd")
         recording.unlink()
         if lived == threads:
             return
@@ -110,6 +118,15 @@ def _instrumentation(recording: Path, machine: str) -> dict[str, float | None]:
     words = ["trace", "metrics", "--paper", "denoyelle", "--json", "--machine", machine, str(recording)]
     metrics = json.loads(output([str(PINFOLD), *words]))["metrics"]
     return {name: metrics[name] for name in INSTRUMENTATION}
+
+
+def _sample(recording: Path, machine: str, table: pyarrow.Table) -> dict[str, float | None]:
+    """Return what the policy ``classify`` observes; None for what is not known."""
+    rows = table.select(["region", "thread_map", "page_map", "time_s"]).to_pylist()
+    (seconds,) = (row["time_s"] for row in rows if (row["region"], row["thread_map"], row["page_map"]) == DEFAULT)
+    words = ["--machine", machine, "--policy", "classify", "--repeat", str(math.ceil(OBSERVED_SECONDS / seconds))]
+    record = run_json([*words, "--initialise", "1s", "--probe", "1s", str(recording)], [])
+    return {COLUMN + one["name"]: one["value"] for one in record["forecast"]["observed"]}
 
 
 def with_columns(table: pyarrow.Table, values: Mapping[str, float | None]) -> pyarrow.Table:
