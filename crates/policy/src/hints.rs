@@ -20,6 +20,7 @@
 
 use crate::Policy;
 use crate::candidates;
+use crate::findings::{chosen, probed};
 use crate::fixed::placed;
 use crate::meter::{self, Measurement, Meter};
 use crate::metric_choice::MetricRequest;
@@ -248,7 +249,7 @@ impl Policy for Hints {
             Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
             Phase::Sampling { .. } => {
                 let measurement = self.measurement();
-                findings.push(probed(0, &measurement));
+                findings.push(probed(0, &measurement, false));
                 let why = "The program ended before its sample was complete, and was not moved.";
                 (EndedCode::DuringSample, why, measurement)
             }
@@ -323,7 +324,7 @@ impl Hints {
     /// The sample is complete: the rules' hint is applied.
     fn take_sample(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
         let measurement = self.measurement();
-        findings.push(probed(0, &measurement));
+        findings.push(probed(0, &measurement, false));
         let (says, why) = self.observe(sample, &measurement, findings);
         let from = self.pinning.clone();
         let before = Before {
@@ -344,7 +345,7 @@ impl Hints {
         }
         let why = format!("{}: {why}", shown(hint));
         findings.push(self.candidates(vec![from, self.pinning.clone()], CandidatesCode::Rules, why));
-        findings.push(probed(0, &before.measurement));
+        findings.push(probed(0, &before.measurement, false));
         if !self.options.verify {
             let why = "the rules ask for it, and the move is not verified";
             findings.push(chosen(1, None, ChoiceCode::HintNotVerified, why));
@@ -364,7 +365,7 @@ impl Hints {
     /// Verifies the move, and rolls it back if it did not help.
     fn check(&mut self, topology: &Topology, sample: &Sample, before: &Before, findings: &mut Vec<Finding>) {
         let after = self.measurement();
-        findings.push(probed(1, &after));
+        findings.push(probed(1, &after, false));
         self.observe_only(sample, &after, findings);
         let gain = gain(before.measurement.rate, after.rate);
         let back = match before.hint {
@@ -585,26 +586,6 @@ impl Hints {
             wait,
             findings,
         }
-    }
-}
-
-fn probed(candidate: usize, measurement: &Measurement) -> Finding {
-    Finding::Probed {
-        candidate,
-        rate: measurement.rate,
-        spread: measurement.spread,
-        measured: measurement.over,
-        dropped: false,
-    }
-}
-
-fn chosen(candidate: usize, gain_over_first: Option<f64>, code: ChoiceCode, why: &str) -> Finding {
-    Finding::Chosen {
-        candidate,
-        gain_over_first,
-        gain_over_worst: None,
-        code,
-        why: why.to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod sam;
 
 mod autopin;
 mod candidate_results;
+mod findings;
 mod fixed;
 mod hints;
 mod meter;

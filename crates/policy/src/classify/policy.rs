@@ -14,6 +14,7 @@
 use super::features::{FEATURES, OF_MACHINE, observe};
 use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
 use crate::Policy;
+use crate::findings::{chosen, probed};
 use crate::meter::{Measurement, Meter};
 use crate::metric_choice::MetricRequest;
 use crate::opening::{Opened, Opening};
@@ -498,24 +499,4 @@ fn allowed_cores(topology: &Topology) -> usize {
     let cores = topology.objects_of(pinfold_core::ObjectKind::Core);
     let allowed = cores.filter(|(_, core)| core.pus.iter().any(|pu| topology.allowed_pus().contains(pu)));
     allowed.count().max(1)
-}
-
-fn probed(candidate: usize, measurement: &Measurement, dropped: bool) -> Finding {
-    Finding::Probed {
-        candidate,
-        rate: measurement.rate,
-        spread: measurement.spread,
-        measured: measurement.over,
-        dropped,
-    }
-}
-
-fn chosen(candidate: usize, gain_over_first: Option<f64>, code: ChoiceCode, why: &str) -> Finding {
-    Finding::Chosen {
-        candidate,
-        gain_over_first,
-        gain_over_worst: None,
-        code,
-        why: why.to_owned(),
-    }
 }
