@@ -58,7 +58,7 @@ class Time:
         The length of a probe.
     seeds : int
         The number of runs of a policy that reads noisy metrics. Unpinned threads have one: each of their repetitions is
-        placed anew, which takes the simulator much longer.
+        placed anew, which needs much more simulation.
     """
 
     seconds: int

@@ -67,7 +67,7 @@ def best_elsewhere(machines: Mapping[str, Sequence[Example]]) -> Matrix:
 
 
 def distance(found: Sequence[Example], predicted: Sequence[int]) -> float | None:
-    """Return table 7: the mean distance from the boundary of sensitivity of the programs that are told wrongly."""
+    """Return table 7: the mean distance from the boundary of sensitivity of misclassified programs."""
     wrong = [
         abs(one.most_different - SENSITIVE)
         for one, label in zip(found, predicted, strict=True)

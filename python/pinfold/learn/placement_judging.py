@@ -203,7 +203,7 @@ class Share:
     mean : float or None
         Geometric mean, each program with the weight of one; None for no program.
     low, high : float or None
-        Its 95 % interval when programs are drawn anew.
+        Its 95 % interval, by a bootstrap that draws programs.
     worst : float or None
         The least of all programs.
     """
@@ -250,11 +250,11 @@ def interval(judged: Sequence[Judged], values: Sequence[float]) -> tuple[float, 
 
 
 def sensitivity(judged: Sequence[Judged]) -> dict[str, float | None]:
-    """Return how well sensitive programs are told from others.
+    """Return how well sensitive programs are classified.
 
     Returns:
-        ``balanced_accuracy``: the mean of the shares of both kinds that are told; ``far_wrong``: the share of programs
-        that are told wrongly and lie farther than ``NEAR`` from the boundary. None where there is no program of a kind.
+        ``balanced_accuracy``: the mean of the recalls of both classes; ``far_wrong``: the share of programs that are
+        misclassified and lie farther than ``NEAR`` from the boundary. None where there is no program of a kind.
     """
     told = [one.prediction.is_sensitive(SENSITIVE) == one.example.is_sensitive for one in judged]
     shares = []

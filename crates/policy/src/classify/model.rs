@@ -84,6 +84,12 @@ fn leaf(tree: &[Node], seen: &[f32]) -> f64 {
     }
 }
 
+/// The position of the least value; of equal ones the first.
+fn fastest(logs: &[f64]) -> usize {
+    let order = (0..logs.len()).min_by(|&one, &other| logs[one].total_cmp(&logs[other]));
+    order.unwrap_or(0)
+}
+
 /// Why a model says nothing of a program.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unknown {
@@ -126,8 +132,7 @@ pub struct Prediction {
 impl Prediction {
     /// The strategy that is predicted to be the fastest; of equally fast ones the first.
     pub fn best(&self) -> usize {
-        let order = (0..self.logs.len()).min_by(|&one, &other| self.logs[one].total_cmp(&self.logs[other]));
-        order.unwrap_or(0)
+        fastest(&self.logs)
     }
 
     /// The strategy to use: the best one, or the default where that is as good as the same.
@@ -208,9 +213,7 @@ impl PlacementModel {
             logs.push(self.times.value(&seen));
             errors.push(self.errors.value(&seen).max(self.least_error));
         }
-        let best = (0..logs.len())
-            .min_by(|&one: &usize, &other| logs[one].total_cmp(&logs[other]))
-            .unwrap_or(0);
+        let best = fastest(&logs);
         let may = |place: usize| (errors[place] + errors[best]) - (logs[place] - logs[best]);
         let doubt = (0..logs.len())
             .filter(|&place| place != best)
