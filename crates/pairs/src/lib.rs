@@ -1,0 +1,16 @@
+//! The search for the two features whose decision tree chooses configurations best (Sánchez Barrera et al., ICS 2020,
+//! section 4.2.2).
+//!
+//! A tree is scikit-learn's `DecisionTreeClassifier(random_state=0)`, with the same splits and predictions: where two
+//! splits are as good as each other, chance decides, and so its generator of random numbers belongs to it. [`Tree`] is one
+//! for any number of features and samples. [`Search`] judges all pairs of features by cross-validation, for as many
+//! samples as a word has bits.
+//!
+//! This crate only computes: it touches no file and no process.
+
+mod generator;
+mod search;
+mod tree;
+
+pub use search::{Best, Problem, ProblemError, Search};
+pub use tree::{Node, Tree};
