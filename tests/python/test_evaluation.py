@@ -51,7 +51,7 @@ def test_each_file_begins_with_what_made_it_and_has_its_promises(
 ) -> None:
     run(monkeypatch, ONE)
     data = json.loads(Path("evaluation/one.json").read_text())
-    assert list(data) == ["commit", "build", "machine", "reduced", "promises", "figure"]
+    assert list(data) == ["commit", "build", "machine", "reduced", "code", "promises", "figure"]
     assert [promise["held"] for promise in data["promises"]] == [False, None, True]
     assert "Made by commit c1, build b1, on: this machine." in Path("docs/evaluation.md").read_text()
     said = capsys.readouterr().err
@@ -77,7 +77,7 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(monkeypatch, ONE)
-    with pytest.raises(SystemExit, match=r"the sections two come from another build or machine, and"):
+    with pytest.raises(SystemExit, match=r"the sections two come from another build, and"):
         run(monkeypatch, OTHER, "one")
     assert made == ["one", "two"]
     run(monkeypatch, OTHER)
@@ -85,6 +85,55 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
     builds = {json.loads(file.read_text())["build"] for file in Path("evaluation").glob("*.json")}
     assert builds == {"b2"}
     assert "b1" not in Path("docs/evaluation.md").read_text()
+
+
+def test_a_section_whose_own_code_changed_is_made_again_and_the_others_stay(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, ONE)
+    hashes = iter(("changed", provenance.code(Path(), __name__)))
+    monkeypatch.setattr(evaluation, "code", lambda root, module: next(hashes))
+    run(monkeypatch, replace(ONE, commit="c3"))
+    assert made == ["one", "two", "one"]
+    page = Path("docs/evaluation.md").read_text()
+    assert page.count("Made by commit c1, build b1") == page.count("Made by commit c3, build b1") == 1
+
+
+def test_a_section_that_reads_others_is_always_made_again(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "DERIVED", {"two"})
+    run(monkeypatch, ONE)
+    run(monkeypatch, ONE)
+    assert made == ["one", "two", "two"]
+
+
+def test_the_code_of_a_section_is_its_module_with_all_that_it_imports_and_reads(tmp_path: Path) -> None:
+    folder = tmp_path / "python/pinfold/evaluation"
+    folder.mkdir(parents=True)
+    files = {
+        folder.parent / "__init__.py": "",
+        folder / "__init__.py": "",
+        folder
+        / "one.py": "import json\nfrom pinfold.evaluation import used\nfrom pinfold.evaluation.used import ONE\n",
+        folder / "used.py": "def late():\n    import pinfold.deep\nONE = 1\n",
+        folder.parent / "deep.py": 'INPUTS = ("data/*.csv",)\nimport pinfold.evaluation.one\n',
+        folder / "unused.py": "",
+        tmp_path / "data.csv": "not read",
+    }
+    (tmp_path / "data").mkdir()
+    files[tmp_path / "data/rows.csv"] = "1"
+    for file, text in files.items():
+        file.write_text(text)
+    before = provenance.code(tmp_path, "pinfold.evaluation.one")
+
+    def changes_it(file: Path) -> bool:
+        file.write_text(files[file] + "\n")
+        changed = provenance.code(tmp_path, "pinfold.evaluation.one") != before
+        file.write_text(files[file])
+        assert provenance.code(tmp_path, "pinfold.evaluation.one") == before
+        return changed
+
+    apart = {folder / "unused.py", tmp_path / "data.csv"}
+    assert {file for file in files if changes_it(file)} == files.keys() - apart
 
 
 def test_a_section_cannot_replace_what_says_what_made_it(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

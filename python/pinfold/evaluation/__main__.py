@@ -7,10 +7,10 @@ Run in the project's root after ``make build`` and ``make bench``::
 Each section runs commands, stores their output as ``evaluation/NAME.json`` and writes tables and plots to
 ``docs/evaluation.md``. A figure is beside the paper's where there is one, with the machine of its measurement.
 Simulated figures are marked. Each JSON file begins with the commit, the build and the machine that made it, and the
-figures that are asked for. Sections of this build that are there already are not made again, so that an interrupted
-evaluation can go on, on another machine, too: only sections that measure the machine are made again there. Sections of
-another build are removed: figures of different builds are not mixed. At the end the figures that are not what is asked
-for are printed.
+figures that are asked for. Sections that this build and their own code have made already are not made again, so that
+an interrupted evaluation can go on, on another machine, too: only sections that measure the machine are made again
+there. Sections of another build are removed: figures of different builds are not mixed. At the end the figures that
+are not what is asked for are printed.
 
 If sections are named, these are made again; all others must be of this build.
 """
@@ -32,7 +32,7 @@ from pinfold.evaluation.costs import costs
 from pinfold.evaluation.judged_section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
-from pinfold.evaluation.provenance import Provenance
+from pinfold.evaluation.provenance import Provenance, code
 from pinfold.evaluation.sam import sam
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
@@ -51,6 +51,8 @@ SECTIONS: dict[str, Make] = {
 }
 MEASURED = {make.__name__ for make in (live, host, costs)}
 """The sections that measure the machine on which they are made."""
+DERIVED = {changes.__name__}
+"""The sections that only read the figures of others. They take no time, and are always made again."""
 
 PAGE = Path("docs/evaluation.md")
 FOLDER = Path("evaluation")
@@ -90,14 +92,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     provenance = Provenance.current(Path(), reduced=asked.quick)
     texts = sections_of(PAGE.read_text()) if PAGE.exists() else {}
     found = {name: json.loads(file.read_text()) for name in texts if (file := FOLDER / f"{name}.json").exists()}
-    made = {name for name, data in found.items() if provenance.made(data, measured=name in MEASURED)}
-    if asked.sections and (others := sorted(set(found) - made - set(asked.sections))):
+    codes = {name: code(Path(), make.__module__) for name, make in SECTIONS.items()}
+    ours = {name for name, data in found.items() if not provenance.mixes(data)}
+    if asked.sections and (others := sorted(set(found) - ours - set(asked.sections))):
         sys.exit(
-            f"the sections {', '.join(others)} come from another build or machine, and figures of different builds "
-            "are not mixed: make all sections (`make evaluation`)"
+            f"the sections {', '.join(others)} come from another build, and figures of different builds are not mixed: "
+            "make all sections (`make evaluation`)"
         )
+    made = {name for name in ours if provenance.made(found[name], codes.get(name, ""), measured=name in MEASURED)}
+    made -= DERIVED
     # A section of another build goes at once, so that a page never has both.
-    texts = {name: text for name, text in texts.items() if name in made}
+    texts = {name: text for name, text in texts.items() if name in ours}
     for name in asked.sections or SECTIONS:
         if name in made and name not in asked.sections:
             print(f"evaluation: {name} is there, of this build", file=sys.stderr)
@@ -105,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"evaluation: {name}", file=sys.stderr)
         section = SECTIONS[name](asked.quick)
         promises = {"promises": [asdict(promise) for promise in section.promises]}
-        head = asdict(provenance) | promises
+        head = asdict(provenance) | {"code": codes[name]} | promises
         if taken := sorted(head.keys() & section.data.keys()):
             raise ValueError(f"the section {name} has data under the key `{taken[0]}`, which says what made it")
         data = head | section.data

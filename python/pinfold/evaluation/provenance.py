@@ -1,17 +1,28 @@
-"""What made a figure: the commit, the build, and the machine. Figures of different builds are never mixed."""
+"""What made a figure: the commit, the build, and the machine. Figures of different builds are never mixed.
+
+A section depends on two things. The build is what simulates and decides: the binary with the models of machines. The
+code is the section's own Python module with all modules that it imports, and the files that it reads. Both have a hash.
+So a change of one section, or a new one, does not take hours of simulation of all others.
+"""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import subprocess
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation.section import PINFOLD, here
 
-#: The files, beside the binary, on which figures depend.
-SOURCES = ("python/pinfold/**/*.py", "workloads/**/*.[ch]", "machines/*.toml", "events/*.toml")
+#: The files, beside the binary, on which all figures depend.
+SOURCES = ("workloads/**/*.[ch]", "machines/*.toml", "events/*.toml")
+
+PACKAGE = "pinfold"
+INPUTS = "INPUTS"
+"""The name of a constant of a section's module: patterns of committed files whose content the section reads."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,7 @@ class Provenance:
     commit : str
         The commit of the sources, with ``+changes`` if the tree has changes that are not committed.
     build : str
-        A hash of the binary, the Python package, the workloads, the machine models and the event sets.
+        A hash of the binary, the workloads, the machine models and the event sets.
     machine : str
         The machine on which it was made. Figures that are simulated name the simulated machine beside them.
     reduced : bool
@@ -44,15 +55,21 @@ class Provenance:
         """Return it as a sentence."""
         return f"Made by commit {self.commit}, build {self.build}, on: {self.machine}."
 
-    def made(self, data: dict[str, Any], *, measured: bool) -> bool:
-        """Return whether the content of a section's JSON file comes from the same build.
+    def mixes(self, data: dict[str, Any]) -> bool:
+        """Return whether a section with this content, beside a section made now, would mix builds."""
+        return any(data.get(key) != getattr(self, key) for key in ("build", "reduced"))
+
+    def made(self, data: dict[str, Any], code: str, *, measured: bool) -> bool:
+        """Return whether a section would be made now as it was made.
 
         Args:
-            data: the content.
+            data: the content of the section's JSON file.
+            code: the hash of the section's code.
             measured: whether the section measures the machine on which it is made. Then the machine is the same, too.
         """
-        same = {"build", "reduced", *(["machine"] if measured else [])}
-        return all(data.get(key) == value for key, value in asdict(self).items() if key in same)
+        same = {**asdict(self), "code": code}
+        kept = ("build", "reduced", "code", *(["machine"] if measured else []))
+        return all(data.get(key) == same[key] for key in kept)
 
 
 def _commit(root: Path) -> str:
@@ -67,10 +84,66 @@ def _commit(root: Path) -> str:
 
 
 def build(root: Path) -> str:
-    """Return a hash of all files of the project on which figures depend."""
+    """Return a hash of all files on which every figure depends."""
+    return _hash(root, [root / PINFOLD, *_files(root, SOURCES)])
+
+
+def code(root: Path, module: str) -> str:
+    """Return a hash of a section's module, of all modules of the package that it imports, and of its inputs.
+
+    Args:
+        root: the project's folder.
+        module: the full name of the module.
+    """
+    found: dict[str, Path] = {}
+    inputs: list[str] = []
+    pending = [module]
+    while pending:
+        name = pending.pop()
+        file = _file(root, name)
+        if name in found or file is None:
+            continue
+        found[name] = file
+        tree = ast.parse(file.read_text())
+        pending += [name.rpartition(".")[0], *_imported(tree)]
+        inputs += _inputs(tree)
+    return _hash(root, [*(found[name] for name in sorted(found)), *_files(root, sorted(set(inputs)))])
+
+
+def _file(root: Path, module: str) -> Path | None:
+    """Return the file of a module; None for a name inside of a module."""
+    path = root / "python" / Path(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
+
+
+def _imported(tree: ast.Module) -> list[str]:
+    """Return the modules of the package that a module may import, and names that are none."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.split(".")[0] == PACKAGE]
+
+
+def _inputs(tree: ast.Module) -> list[str]:
+    """Return the patterns of the constant ``INPUTS``."""
+    return [
+        pattern
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(isinstance(of, ast.Name) and of.id == INPUTS for of in node.targets)
+        for pattern in ast.literal_eval(node.value)
+    ]
+
+
+def _files(root: Path, patterns: Iterable[str]) -> list[Path]:
+    return sorted(file for pattern in patterns for file in root.glob(pattern))
+
+
+def _hash(root: Path, files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    files = sorted(file for pattern in SOURCES for file in root.glob(pattern))
-    for file in (root / PINFOLD, *files):
+    for file in files:
         digest.update(str(file.relative_to(root)).encode() + b"\0")
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:32]

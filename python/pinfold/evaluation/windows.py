@@ -24,6 +24,7 @@ COLUMNS = (
     *("machine", "command", "region", "window_bytes", "footprint_bytes", "llc_bytes", "window_covers"),
     "unrecorded_wait_share",
 )
+INPUTS = ("applications/data/*.parquet",)
 APPLICATIONS = {
     DEVELOPMENT: Path("applications/data/development.parquet"),
     JUDGED: Path("applications/data/judged.parquet"),
