@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_macros, reason = "a program that prints a table")]
 
 mod daemon;
+mod forecast;
 mod forks;
 mod guest;
 mod mapping;

@@ -1,6 +1,7 @@
 //! The promised costs, and the measurement of each.
 
 use crate::daemon;
+use crate::forecast;
 use crate::forks;
 use crate::guest;
 use crate::mapping::{self, Load};
@@ -154,6 +155,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ratio",
         bound: Bound::None,
         measure: |root| slow_down(root, "384K", (20_000, 4), LACKEY),
+    },
+    Promise {
+        name: "a forecast of a placement model, each configuration",
+        unit: "us",
+        bound: Bound::AtMost(5.0),
+        measure: forecast::of_a_configuration,
+    },
+    Promise {
+        name: "accesses a second from which exchanges between threads are found",
+        unit: "M/s",
+        bound: Bound::AtLeast(20.0),
+        measure: simulation::interactions,
     },
     Promise {
         name: "simulated accesses a second, 8 threads on 48 cores, 8 workloads together",

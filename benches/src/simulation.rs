@@ -8,7 +8,7 @@ use pinfold_core::{PageMapping, Pinning, Prefetchers, PuId};
 use pinfold_sim::model::builtin;
 use pinfold_sim::window::{Options, Stream, WindowConfiguration, simulate};
 use pinfold_sim::{Program, RecordedProgram};
-use pinfold_trace::Recording;
+use pinfold_trace::{Interactions, Recording};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -84,15 +84,36 @@ pub(crate) fn memory(root: &Path) -> Result<f64> {
     Ok(peak.trim().parse::<f64>()? * 1024.0 / 1e6)
 }
 
-/// Records a workload, unless the recording of this run exists.
+/// Millions of data accesses per second and core from which the metrics of a paper are computed: the exchanges of lines
+/// between 8 threads.
+pub(crate) fn interactions(root: &Path) -> Result<f64> {
+    let (name, arguments) = WORKLOADS[0];
+    let file = recording(root, name, 8, arguments)?;
+    let mut best = 0.0;
+    for _ in 0..TURNS {
+        let begin = processor_seconds()?;
+        let found = Interactions::of(&Recording::open(&file)?)?;
+        let accesses: u64 = found.accesses.iter().sum();
+        best = f64::max(best, accesses as f64 / (processor_seconds()? - begin) / 1e6);
+    }
+    Ok(best)
+}
+
+/// A recorded workload.
 fn recorded(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> Result<RecordedProgram> {
+    let file = recording(root, workload, threads, arguments)?;
+    Ok(RecordedProgram::new(Recording::open(&file)?)?)
+}
+
+/// Records a workload, unless the recording of this run exists.
+fn recording(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> Result<PathBuf> {
     static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let directory = root.join("target/bench");
     std::fs::create_dir_all(&directory)?;
     let file = directory.join(format!("{workload}-{threads}.pft"));
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if done.contains(&file) {
-        return Ok(RecordedProgram::new(Recording::open(&file)?)?);
+        return Ok(file);
     }
     let shown = file.to_str().context("the path is not valid UTF-8")?;
     let program = format!("target/workloads/{workload}");
@@ -109,9 +130,8 @@ fn recorded(root: &Path, workload: &str, threads: usize, arguments: &[&str]) -> 
     ];
     words.extend(arguments);
     time(root, &words)?;
-    let program = RecordedProgram::new(Recording::open(&file)?)?;
-    done.insert(file);
-    Ok(program)
+    done.insert(file.clone());
+    Ok(file)
 }
 
 /// The number of data accesses of a program on a model, and the processor time of their simulation, in seconds.
