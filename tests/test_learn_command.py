@@ -1,9 +1,11 @@
 """`pinfold learn`: from recordings over a sweep to a policy, figures and a report."""
 
 import json
+import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,71 @@ def test_unusable_training_data_is_named(binary: Path, data: Path, tmp_path: Pat
     text = tmp_path / "text.parquet"
     text.write_text("no Parquet")
     assert "`pinfold sweep -o` writes one" in refused("--data", text)
+
+
+XEONS, CORES = "e5-2680v3x2", 24
+PLACED = {
+    "barrier": ("--size", "60", "--iterations", "1"),
+    "compute": ("--size", "32k", "--iterations", "1"),
+    "hubench": ("--size", "4k", "--iterations", "1"),
+    "monte_carlo": ("--size", "32k", "--iterations", "1"),
+}
+
+
+def test_a_placement_model_is_learned_judged_and_used(
+    binary: Path, workload: Callable[[str], Path], tmp_path: Path
+) -> None:
+    recordings = []
+    for program, arguments in PLACED.items():
+        file = tmp_path / f"{program}.pft"
+        command = [workload(program), "--threads", str(CORES), *arguments]
+        recorded = [str(word) for word in (binary, "record", "-o", file, "--region", "0", "--", *command)]
+        subprocess.run(recorded, check=True, capture_output=True, timeout=PATIENCE)
+        recordings.append(file)
+    data, model, said = tmp_path / "data.parquet", tmp_path / "model.json", tmp_path / "said.json"
+    done = learn(binary, "observe", "classify", "--machine", XEONS, "-o", data, *recordings)
+    assert done.returncode == 0, done.stderr
+    done = learn(binary, "train", "classify", "--data", data, "--learner", "tree", "-o", model)
+    assert done.returncode == 0, done.stderr
+    assert "this data is not enough for figures that others can rely on: programs: 4, wanted >= 40" in done.stderr
+    assert json.loads(model.read_text())["trained"]["programs"] == sorted(PLACED)
+    done = learn(binary, "predict", "classify", "--model", model, "--data", data, "--json", said)
+    assert done.returncode == 0, done.stderr
+    forecasts = json.loads(said.read_text())
+    assert len(forecasts) == len(PLACED)
+    assert all((one["strategy"] is None) == (one["abstains"] is not None) for one in forecasts)
+    figures, report = tmp_path / "figures.json", tmp_path / "report.html"
+    words = ("--data", data, "--seeds", "1", "--json", figures, "--report", report)
+    done = learn(binary, "evaluate", "classify", *words)
+    assert done.returncode == 0, done.stderr
+    assert "4 programs on e5-2680v3x2" in done.stdout
+    found = json.loads(figures.read_text())
+    assert list(found["ours"]) == ["unseen program"], "there is one machine only"
+    assert 0 < found["ours"]["unseen program"]["one run"]["worst"] <= 1
+    assert report.read_text().startswith("<!DOCTYPE html>")
+    # What Python forecasts is what the policy forecasts.
+    record = tmp_path / "run.json"
+    policy = ("--policy", "classify", "--placement-model", model, "--initialise", "1s", "--probe", "1s")
+    more = ("--quiet", "--machine", XEONS, *policy, "--repeat", "300000", "--json", record, tmp_path / "hubench.pft")
+    run = [str(word) for word in (binary, "run", *more)]
+    subprocess.run(run, check=True, capture_output=True, timeout=PATIENCE)
+    (hubench,) = [one for one in forecasts if "hubench" in one["command"]]
+    told = json.loads(record.read_text())["forecast"]["strategies"]
+    ratios = [math.exp(one) for one in hubench["log_times"]]
+    assert [one["time_ratio"] for one in told] == pytest.approx(ratios, rel=1e-6)
+
+
+def test_what_cannot_be_observed_or_read_is_refused_by_name(binary: Path, data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pft"
+    broken.write_text("something else")
+    done = learn(binary, "observe", "classify", "--machine", XEONS, "-o", tmp_path / "o.parquet", broken)
+    assert done.returncode == 125
+    assert f"{broken} on {XEONS}" in done.stderr
+    assert not (tmp_path / "o.parquet").exists()
+    done = learn(binary, "train", "classify", "--data", data, "-o", tmp_path / "model.json")
+    assert "has no column `sample:ipc`, so it is no data set of placements" in done.stderr
+    done = learn(binary, "predict", "classify", "--model", broken, "--data", data)
+    assert f"{broken} is no placement model that can be used" in done.stderr
 
 
 def test_help_and_exit_status_are_those_of_the_learner(binary: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from pinfold.evaluation import classify as section
 from pinfold.evaluation import placement_sweep, plot
-from pinfold.evaluation.classify import SAME, SEEDS, SKYLAKE, UNSEEN, Run, our_data, our_tables, paper_tables, promises
+from pinfold.evaluation.classify import SEEDS, SKYLAKE, paper_tables, promises
+from pinfold.learn.gate import gate
 from pinfold.learn.placement_judging import Judged, Known
 from pinfold.learn.placement_model import Learner, Prediction
+from pinfold.learn.placement_report import SAME, UNSEEN, Run, document, report, summary, tables, worst
 from pinfold.learn.strategies import STRATEGIES, Example
 
 
@@ -45,7 +47,8 @@ def test_a_closed_gate_is_said_and_nothing_is_learned(tmp_path: Path, monkeypatc
     ]
     file = tmp_path / "rows.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
-    monkeypatch.setattr(placement_sweep, "sweep", lambda quick: file)
+    swept = placement_sweep.Swept({"development": file}, {})
+    monkeypatch.setattr(placement_sweep, "sweep", lambda quick: swept)
     monkeypatch.setattr(plot, "PLOTS", tmp_path)
     found = section.classify(quick=True)
     assert "**The gate is closed**" in found.text
@@ -74,14 +77,33 @@ def test_a_wrong_choice_breaks_the_promises_that_it_breaks() -> None:
 
 
 def test_all_scenarios_have_tables_and_data_with_baselines_and_control() -> None:
-    one, other, itself = our_tables(runs(RIGHT, CALM))
+    one, other, itself = tables(runs(RIGHT, CALM))
     assert [row[0] for row in one.rows] == [row[0] for row in other.rows]
     assert {"default", "best static", "run two, keep the better", "one run, control"} <= {row[0] for row in one.rows}
     assert len(itself.rows) == 4
-    data = our_data(runs(RIGHT, CALM))
+    data = document(runs(RIGHT, CALM))
     json.dumps(data)
     assert data["ours"][SAME]["programs"][0]["share"] == 1.0
     assert data["baselines"][UNSEEN]["default"]["mean"] == pytest.approx(0.5**0.5)
+
+
+def test_the_programs_that_cost_most_come_first() -> None:
+    rows = worst(runs(RIGHT, CALM, WRONG), 2).rows
+    assert [(row[0], row[2], row[3]) for row in rows] == [(SAME, "loses", "50.0%"), (UNSEEN, "loses", "50.0%")]
+
+
+def test_a_report_has_all_tables_and_needs_no_other_file() -> None:
+    opened = gate([one.example for one in (RIGHT, CALM)])
+    text = report(opened, runs(RIGHT, CALM))
+    assert text.count("<table>") == 5
+    assert "src=" not in text
+    assert "2 programs on one" in summary(runs(RIGHT, CALM))
+
+
+def test_without_an_unseen_machine_its_figures_are_left_out() -> None:
+    one_machine = [run for run in runs(RIGHT, CALM) if run.scenario == SAME]
+    assert len(tables(one_machine)) == 2
+    assert list(document(one_machine)["ours"]) == [SAME]
 
 
 def test_figures_of_the_paper_are_beside_ours() -> None:

@@ -104,12 +104,16 @@ def read_rows(application: Application, run: Run, phase: Phase, places: Places) 
     rows, described = recording.with_suffix(".parquet"), recording.with_suffix(".json")
     if not (rows.exists() and described.exists()):
         return None
-    table = pyarrow.parquet.read_table(rows)
-    named = {"program": application.name, "command": run.title(phase)}
-    for column, value in named.items():
+    table = named(pyarrow.parquet.read_table(rows), application.name, run.title(phase))
+    return Rows(application, json.loads(described.read_text()), table)
+
+
+def named(table: pyarrow.Table, program: str, command: str) -> pyarrow.Table:
+    """Return a table whose rows have these names of program and command."""
+    for column, value in (("program", program), ("command", command)):
         values = pyarrow.array([value] * table.num_rows, pyarrow.string())
         table = table.set_column(table.column_names.index(column), column, values)
-    return Rows(application, json.loads(described.read_text()), table)
+    return table
 
 
 def write(found: Iterable[Rows], places: Places) -> list[Path]:

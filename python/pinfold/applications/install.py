@@ -36,6 +36,12 @@ def install(applications: Iterable[Application], places: Places) -> dict[str, st
     return failed
 
 
+def is_installed(application: Application, places: Places) -> bool:
+    """Return whether all packages of an application are there."""
+    found = versions(application, places)
+    return all(found.get(package) for package in (*application.packages, *application.python))
+
+
 def versions(application: Application, places: Places) -> dict[str, str]:
     """Return the versions of an application's packages."""
     found: dict[str, str] = {}

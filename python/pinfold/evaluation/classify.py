@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import permutations
 from os import sched_getaffinity
 from pathlib import Path
@@ -20,21 +20,20 @@ from pinfold.evaluation import placement_sweep
 from pinfold.evaluation.classify_plots import best_and_worst_figure, matrix_figure, violin_figure
 from pinfold.evaluation.placement_sweep import PAPER_MACHINES
 from pinfold.evaluation.section import Promise, Section, Table
-from pinfold.learn import paper_study
+from pinfold.learn import paper_study, placement_report
 from pinfold.learn.gate import Gate, gate
 from pinfold.learn.paper_method import SENSITIVITY, STRATEGY, Aim
 from pinfold.learn.paper_study import METRICS, Matrix, Metrics, Question, Result
 from pinfold.learn.placement_judging import (
     CHOICES,
-    Judged,
     Study,
     answers,
-    covered,
     difference,
     harm,
     sensitivity,
     share,
 )
+from pinfold.learn.placement_report import SAME, UNSEEN, Run, gate_table, of, runs_of, sensitive
 from pinfold.learn.strategies import Example, by_machine, examples
 
 HASWELL, BROADWELL, SKYLAKE = PAPER_MACHINES
@@ -64,8 +63,6 @@ SEEDS = (0, 1, 2, 3, 4)
 SETS, TURNS = 4, 2
 """Random sets of metrics, and partners with which a program is removed. The paper has many sets and all partners."""
 
-SAME, UNSEEN = "unseen program", "unseen program on an unseen machine"
-
 ABOUT = """\
 After Denoyelle et al. (ICPP 2019): with a thread for each core, a program runs in four strategies, {compact, scatter} x
 {first_touch, interleave}, each abbreviated by two letters. The default is compact with first touch. A program is
@@ -90,29 +87,10 @@ default, the best static strategy of the training programs, and the best pair of
 and the faster is kept. The control has learned from times that were exchanged among programs."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One way to judge, with one seed.
-
-    Attributes
-    ----------
-    scenario : str
-        ``SAME`` or ``UNSEEN``.
-    shuffled : bool
-        Whether it is the control.
-    judged : list of Judged
-        All programs.
-    """
-
-    scenario: str
-    shuffled: bool
-    judged: list[Judged]
-
-
 def classify(quick: bool) -> Section:
     """Sweep, check the gate, and judge both ways to learn."""
-    file = placement_sweep.sweep(quick)
-    found = [one for one in examples(pyarrow.parquet.read_table(file)) if one.covers]
+    swept = placement_sweep.sweep(quick)
+    found = [one for one in examples(pyarrow.parquet.read_table(swept.files["development"])) if one.covers]
     opened = gate(found)
     text = [ABOUT, _gate_text(opened)]
     tables = [gate_table(opened)]
@@ -137,11 +115,15 @@ def classify(quick: bool) -> Section:
         matrix_figure(cells, "strategy", "classify-strategy"),
         violin_figure(both, "strategy", "classify-strategy-new"),
     ]
-    runs = _runs(found)
+    runs = runs_of(Study(found), (SAME, UNSEEN), SEEDS, _progress)
     text.append(OURS)
-    tables += our_tables(runs)
-    data |= our_data(runs)
+    tables += [*placement_report.tables(runs), placement_report.worst(runs, 20)]
+    data |= placement_report.document(runs)
     return _section("\n\n".join(text), tables, data, plots, promises(runs))
+
+
+def _progress(text: str) -> None:
+    print(f"classify: {text}", file=sys.stderr, flush=True)
 
 
 def _section(
@@ -160,15 +142,6 @@ def _gate_text(opened: Gate) -> str:
         return "The data set has what it must have before anything is learned from it:"
     missing = [condition.name for condition in opened.conditions if not condition.holds]
     return f"**The gate is closed**: nothing is learned from this data set. Not as it must be: {'; '.join(missing)}."
-
-
-def gate_table(opened: Gate) -> Table:
-    """Return all conditions of the gate."""
-    rows = [
-        [one.name, "-" if one.value is None else f"{one.value:g}", one.wanted, "holds" if one.holds else "**no**"]
-        for one in opened.conditions
-    ]
-    return Table(["condition", "found", "wanted", ""], rows, "The gate:")
 
 
 def _programs(found: Sequence[Example]) -> list[dict[str, Any]]:
@@ -194,7 +167,7 @@ def _asked(known: Mapping[str, list[Example]]) -> tuple[list[Result], list[Resul
 
 def _ask(asked: tuple[str, Metrics, Aim, tuple[list[Example], ...]]) -> Result:
     kind, metrics, aim, machines = asked
-    print(f"classify: {metrics}, {aim.target}, {' to '.join(one[0].machine for one in machines)}", file=sys.stderr)
+    _progress(f"{metrics}, {aim.target}, {' to '.join(one[0].machine for one in machines)}")
     question = Question(metrics, aim, SETS, TURNS)
     if len(machines) == 1:
         return question.new_program(*machines)
@@ -234,96 +207,6 @@ def _beside(ours: float | None, paper: float | None) -> str:
     return f"{'-' if ours is None else f'{ours:.2f}'}{'' if paper is None else f' ({paper:.2f})'}"
 
 
-def _runs(found: Sequence[Example]) -> list[Run]:
-    study = Study(found)
-    runs = []
-    for scenario in (SAME, UNSEEN):
-        for shuffled in (False, True):
-            for seed in SEEDS:
-                print(f"classify: {scenario}, seed {seed}{', control' if shuffled else ''}", file=sys.stderr)
-                judged = study.judge(seed, unseen_machine=scenario == UNSEEN, shuffled=shuffled)
-                runs.append(Run(scenario, shuffled, judged))
-    return runs
-
-
-def _of(runs: Sequence[Run], scenario: str, *, shuffled: bool = False) -> list[Judged]:
-    """Return the programs of all seeds: a program's seeds are alike, and count as inputs of one program."""
-    chosen = [run for run in runs if (run.scenario, run.shuffled) == (scenario, shuffled)]
-    return [one for run in chosen for one in run.judged]
-
-
-def our_tables(runs: Sequence[Run]) -> list[Table]:
-    """Return the shares of the best possible speed, and what the model knows of itself."""
-    tables = []
-    for scenario in (SAME, UNSEEN):
-        judged, control = _of(runs, scenario), _of(runs, scenario, shuffled=True)
-        sensitive = [one for one in judged if one.example.is_sensitive]
-        rows = [[name, *(_share_text(of_group, name) for of_group in (judged, sensitive))] for name in CHOICES]
-        rows += [
-            [f"{name}, control", *(_share_text(of_group, name) for of_group in (control, _sensitive(control)))]
-            for name in ("one run", "two runs")
-        ]
-        caption = f"{scenario.capitalize()}: share of the best possible speed, geometric mean (95 % interval), worst:"
-        tables.append(Table(["", "all programs", "sensitive programs"], rows, caption))
-    rows = []
-    for scenario in (SAME, UNSEEN):
-        for shuffled in (False, True):
-            judged = _of(runs, scenario, shuffled=shuffled)
-            found, said = sensitivity(judged), answers(judged)
-            figures = [found["balanced_accuracy"], found["far_wrong"], said["abstains"], said["right"]]
-            rows.append(
-                [
-                    f"{scenario}{', control' if shuffled else ''}",
-                    *("-" if value is None else f"{value:.3f}" for value in (*figures, covered(judged), harm(judged))),
-                ]
-            )
-    head = ["", "sensitivity, balanced accuracy", "wrong and far from the boundary", "abstains"]
-    head += ["answers within 2 %", "programs inside their 90 % intervals", "least speed of an insensitive program"]
-    return [*tables, Table(head, rows, "What the model knows of itself:")]
-
-
-def _sensitive(judged: Sequence[Judged]) -> list[Judged]:
-    return [one for one in judged if one.example.is_sensitive]
-
-
-def _share_text(judged: Sequence[Judged], name: str) -> str:
-    found = share(judged, CHOICES[name])
-    if found.mean is None:
-        return "-"
-    return f"{found.mean:.1%} ({found.low:.1%} to {found.high:.1%}), {found.worst:.0%}"
-
-
-def our_data(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the content of the JSON file."""
-    found: dict[str, Any] = {"ours": {}, "baselines": {}, "control": {}}
-    for scenario in (SAME, UNSEEN):
-        judged, control = _of(runs, scenario), _of(runs, scenario, shuffled=True)
-        shares = {name: asdict(share(judged, choice)) for name, choice in CHOICES.items()}
-        ours = {name: shares.pop(name) for name in ("one run", "two runs")}
-        found["ours"][scenario] = {
-            **ours,
-            **sensitivity(judged),
-            **answers(judged),
-            "covered": covered(judged),
-            "harm": harm(judged),
-            "learners": sorted({one.learner.text() for one in judged}),
-            "programs": [
-                {
-                    "machine": one.example.machine,
-                    "command": one.example.command,
-                    "best": one.example.best,
-                    "chosen": one.prediction.choice,
-                    "sure": one.prediction.is_sure,
-                    "share": one.example.speeds[one.prediction.choice] / max(one.example.speeds),
-                }
-                for one in judged
-            ],
-        }
-        found["baselines"][scenario] = shares
-        found["control"][scenario] = {name: asdict(share(control, CHOICES[name])) for name in ("one run", "two runs")}
-    return found
-
-
 def promises(runs: Sequence[Run]) -> list[Promise]:
     """Return the figures that are asked for; without runs, because the gate is closed, none was measured."""
     found = []
@@ -336,14 +219,14 @@ def promises(runs: Sequence[Run]) -> list[Promise]:
         found.append(Promise(f"placement, {name}", None if value is None else round(value, 4), "", wanted, held))
 
     for scenario, accurate, shared in ((SAME, 0.88, 0.98), (UNSEEN, 0.82, 0.97)):
-        judged = _of(runs, scenario)
+        judged = of(runs, scenario)
         told = sensitivity(judged) if judged else {"balanced_accuracy": None, "far_wrong": None}
         ask(f"sensitivity, balanced accuracy: {scenario}", told["balanced_accuracy"], accurate)
         ask(f"one run, share of the best possible speed: {scenario}", share(judged, CHOICES["one run"]).mean, shared)
-    judged = _of(runs, SAME)
+    judged = of(runs, SAME)
     one_run, two_runs = CHOICES["one run"], CHOICES["two runs"]
     ask("wrong and farther than 0.03 from the boundary", sensitivity(judged)["far_wrong"] if judged else None, most=0)
-    ask("one run, share, sensitive programs", share(_sensitive(judged), one_run).mean, 0.96)
+    ask("one run, share, sensitive programs", share(sensitive(judged), one_run).mean, 0.96)
     over_static = difference(judged, one_run, CHOICES["best static"])[1] if judged else None
     ask("one run over the best static strategy, lower end of the interval", over_static, 1)
     ask("two runs, share", share(judged, two_runs).mean, 0.995)

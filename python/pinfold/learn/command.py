@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 FAILURE = 125
 """The same as of the binary: a command that failed."""
@@ -14,10 +15,28 @@ FAILURE = 125
 TRAINING_THREADS = 8
 """The number of threads that the paper learns from (Moore and Childers, 2012, section 3)."""
 
+LEARNERS = ("any", "tree", "forest", "boosting")
+"""The kinds of learners of placement models."""
+
+SEEDS = 5
+"""The number of seeds with which placement models are judged."""
+
 METHODS = ("pinfold", "paper", "regret-tree", "two-samples")
 
 PARQUET = b"PAR1"
 """The first bytes of every Parquet file."""
+
+PLACEMENT_HELP = """\
+A data set has the times of each program in four strategies of placement, {compact, scatter} threads with {first_touch,
+interleave} pages, and what `pinfold run --policy classify` observes of it. A program has a thread for each core:
+
+  pinfold record -o app-24.pft -- ./app --threads 24
+  pinfold learn observe classify --machine e5-2680v3x2 -o 24.parquet *-24.pft
+  pinfold learn train classify --data 24.parquet -o model.json
+  pinfold run --policy classify --placement-model model.json -- ./app --threads 24
+
+Programs that differ only in their arguments count as one. It is never judged by a model that was learned from it.
+"""
 
 DATA_HELP = """\
 A data set has the times and counters of each program in several placements of its threads. One for both commands:
@@ -36,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _check(asked)
         # Errors in the arguments are reported before this import, which takes seconds.
-        getattr(importlib.import_module("pinfold.learn.jobs"), asked.job)(asked)
+        module, job = asked.job.split(".")
+        getattr(importlib.import_module(f"pinfold.learn.{module}"), job)(asked)
     except (OSError, ValueError) as error:
         print(f"pinfold learn: {error}", file=sys.stderr)
         return FAILURE
@@ -47,25 +67,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="pinfold learn", description="Learn from data sets which affinity suits a program."
+        prog="pinfold learn", description="Learn from data sets which placement suits a program."
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add_train(commands.add_parser("train", help="learn a policy from a data set"))
-    _add_evaluate(commands.add_parser("evaluate", help="judge policies by programs from which they were not learned"))
+
+    def policies(command: str, text: str) -> Any:
+        return commands.add_parser(command, help=text).add_subparsers(metavar="POLICY", required=True)
+
+    _add_observe_classify(policies("observe", "make a data set of recordings"))
+    train = policies("train", "learn a policy from a data set")
+    _add_train_hints(train)
+    _add_train_classify(train)
+    evaluate = policies("evaluate", "judge policies by programs from which they were not learned")
+    _add_evaluate_hints(evaluate)
+    _add_evaluate_classify(evaluate)
+    _add_predict_classify(policies("predict", "show what a model says of the programs of a data set"))
     return parser
 
 
-def _add_train(parser: argparse.ArgumentParser) -> None:
-    hints = parser.add_subparsers(metavar="POLICY", required=True).add_parser(
-        "hints",
-        help="the choice of a program's affinity hint after one sample (AutoFinity)",
-        description="Learn rules that choose an affinity hint from a program's sample, and write them as JSON.",
-        epilog=DATA_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _add(policies: Any, name: str, text: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = policies.add_parser(
+        name, help=text, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    _add_data(hints)
-    hints.add_argument("-o", "--output", type=Path, required=True, metavar="POLICY.json", help="the policy")
-    hints.add_argument(
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors and results")
+    return parser
+
+
+def _add_observe_classify(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "classify",
+        "times in four strategies of placement, and what one sample shows",
+        "Simulate recordings in four strategies of placement, and observe them as the policy classify does.",
+        PLACEMENT_HELP,
+    )
+    parser.add_argument(
+        "--machine",
+        action="append",
+        required=True,
+        metavar="NAME|FILE.toml",
+        help="a machine with as many cores as the recordings have threads; repeat for more",
+    )
+    _add_output(parser, "FILE.parquet", "the data set")
+    parser.add_argument("recordings", type=Path, nargs="+", metavar="FILE.pft", help="the recordings")
+    parser.set_defaults(job="placement_jobs.observe", data=[])
+
+
+def _add_train_hints(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "hints",
+        "the choice of a program's affinity hint after one sample (AutoFinity)",
+        "Learn rules that choose an affinity hint from a program's sample, and write them as JSON.",
+        DATA_HELP,
+    )
+    _add_data(parser)
+    _add_of_hints(parser)
+    _add_output(parser, "POLICY.json", "the policy")
+    parser.add_argument(
         "--method",
         choices=METHODS,
         default="pinfold",
@@ -73,35 +132,97 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "paper's (paper), a tree of the costs of wrong hints (regret-tree), or the two placements that are worth "
         "sampling (two-samples)",
     )
-    hints.add_argument(
+    parser.add_argument(
         "--incomplete",
         action="store_true",
         help="programs may have been observed in only some placements, as in a behaviour database; with --method paper",
     )
-    hints.set_defaults(job="train_hints")
+    parser.set_defaults(job="jobs.train_hints")
 
 
-def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    judged = parser.add_subparsers(metavar="POLICY", required=True).add_parser(
-        "hints",
-        help="the figures of AutoFinity's evaluation, for your own data",
-        description=(
-            "Judge the choice of affinity hints as AutoFinity's paper does: each program by a policy that was "
-            "learned from all others, compared with packed, distributed and the best placement."
-        ),
-        epilog=DATA_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _add_train_classify(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "classify",
+        "a model of a program's time in four strategies of placement (Denoyelle et al.)",
+        "Choose a learner, fit a model of the times in four strategies of placement, and write it as JSON.",
+        PLACEMENT_HELP,
     )
-    _add_data(judged)
-    judged.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
-    judged.add_argument("--report", type=Path, metavar="FILE.html", help="write tables and plots to this web page")
-    judged.set_defaults(job="evaluate_hints")
+    _add_data(parser)
+    _add_output(parser, "MODEL.json", "the model")
+    parser.add_argument(
+        "--learner",
+        choices=LEARNERS,
+        default="any",
+        help="the kind of learner (default any: the easiest to read of those that are as good as the best)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of folds and learner (default %(default)s)")
+    parser.set_defaults(job="placement_jobs.train")
+
+
+def _add_evaluate_hints(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "hints",
+        "the figures of AutoFinity's evaluation, for your own data",
+        "Judge the choice of affinity hints as AutoFinity's paper does: each program by a policy that was\n"
+        "learned from all others, compared with packed, distributed and the best placement.",
+        DATA_HELP,
+    )
+    _add_data(parser)
+    _add_of_hints(parser)
+    _add_results(parser)
+    parser.set_defaults(job="jobs.evaluate_hints")
+
+
+def _add_evaluate_classify(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "classify",
+        "how well models of placement do on programs and machines that they have not seen",
+        "Judge models of placement, nested: each program by models that were chosen, fitted and calibrated without\n"
+        "it, and on each machine also by models that know other machines only. Beside them are policies without a\n"
+        "model, and a control that has learned from exchanged times.",
+        PLACEMENT_HELP,
+    )
+    _add_data(parser)
+    _add_results(parser)
+    parser.add_argument(
+        "--seeds", type=_count, default=SEEDS, metavar="N", help="the number of seeds (default %(default)s)"
+    )
+    parser.set_defaults(job="placement_jobs.evaluate")
+
+
+def _add_predict_classify(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "classify",
+        "the strategy that a model forecasts for each program",
+        "Show what a model forecasts for the programs of a data set, beside the truth.",
+        PLACEMENT_HELP,
+    )
+    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.json", help="the model")
+    _add_data(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all forecasts to this file")
+    parser.set_defaults(job="placement_jobs.predict")
+
+
+def _add_output(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar=name, help=text)
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write tables and plots to this web page")
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, action="append", required=True, metavar="FILE.parquet", help="a data set; repeat for more"
     )
+
+
+def _add_of_hints(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads",
         type=_threads,
@@ -117,14 +238,23 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.toml",
         help="the model of a machine in the data set that is not built into pinfold; repeat for more",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors and results")
+
+
+def _is_positive(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) > 0
 
 
 def _threads(text: str) -> int | None:
     if text == "all":
         return None
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
+    if not _is_positive(text):
         raise argparse.ArgumentTypeError(f"{text} is not a number of threads: give a whole number of 1 or more, or all")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not _is_positive(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seeds: give a whole number of 1 or more")
     return int(text)
 
 
@@ -132,7 +262,7 @@ def _check(asked: argparse.Namespace) -> None:
     """Raise an error where the arguments are not valid, as far as this is known without reading data sets."""
     if getattr(asked, "incomplete", False) and asked.method != "paper":
         raise ValueError("--incomplete needs --method paper: the other methods compare all hints of a program")
-    if asked.job == "evaluate_hints" and asked.threads is None:
+    if asked.job == "jobs.evaluate_hints" and asked.threads is None:
         raise ValueError(
             "--threads all is for training: evaluation learns from one number of threads and judges the others"
         )
@@ -146,7 +276,8 @@ def _check(asked: argparse.Namespace) -> None:
             ) from error
         if begin != PARQUET:
             raise ValueError(f"{file} is not a data set: it is not Parquet; `pinfold sweep -o` writes one")
-    for file in asked.machine:
+    named = [*getattr(asked, "machine", []), getattr(asked, "model", None), *getattr(asked, "recordings", [])]
+    for file in (one for one in named if isinstance(one, Path)):
         file.open("rb").close()
     for file in (getattr(asked, name, None) for name in ("output", "json", "report")):
         if file and not file.parent.is_dir():

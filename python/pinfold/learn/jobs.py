@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Callable
 
 from pinfold.learn import data_set, hint_evaluation, hint_report
 from pinfold.learn.data_set import DataSet
 from pinfold.learn.hint_policy import HintPolicy, learn_best_observed, learn_policy
 from pinfold.learn.machines import find_binary
+from pinfold.learn.progress import printer
 from pinfold.learn.rule_policy import Trained, write_rule_policy
 from pinfold.learn.two_samples import learn_two_samples
 from pinfold.learn.variants import DEFAULT, PAPER, TREE
@@ -24,14 +23,6 @@ METHODS = {"pinfold": DEFAULT, "paper": PAPER, "regret-tree": TREE, "two-samples
 
 def _read(asked: argparse.Namespace) -> DataSet:
     return data_set.read(asked.data, find_binary(), asked.machine, getattr(asked, "incomplete", False))
-
-
-def _printer(asked: argparse.Namespace) -> Callable[[str], None]:
-    def show(text: str) -> None:
-        if not asked.quiet:
-            print(f"pinfold learn: {text}", file=sys.stderr)
-
-    return show
 
 
 def train_hints(asked: argparse.Namespace) -> None:
@@ -57,7 +48,7 @@ def train_hints(asked: argparse.Namespace) -> None:
     )
     write_rule_policy(asked.output, policy.rules, data.metrics, trained)
     names = [metric.name for metric in data.metrics]
-    show = _printer(asked)
+    show = printer(asked)
     for rule in policy.rules:
         show(rule.text(names))
     if begin:
@@ -66,7 +57,7 @@ def train_hints(asked: argparse.Namespace) -> None:
 
 def evaluate_hints(asked: argparse.Namespace) -> None:
     """Judge policies, and write and print the figures."""
-    evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, _printer(asked))
+    evaluation = hint_evaluation.evaluate(_read(asked), asked.threads, printer(asked))
     if asked.json:
         text = json.dumps(hint_evaluation.document(evaluation), indent=2, ensure_ascii=False, allow_nan=False)
         asked.json.write_text(text + "\n", encoding="utf-8")

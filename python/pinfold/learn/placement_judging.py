@@ -19,6 +19,7 @@ from os import sched_getaffinity
 
 import numpy as np
 
+from pinfold.learn.bootstrap import mean_interval
 from pinfold.learn.paper_method import split
 from pinfold.learn.placement_features import Floats, features
 from pinfold.learn.placement_model import (
@@ -34,7 +35,6 @@ from pinfold.learn.placement_model import (
 from pinfold.learn.strategies import SENSITIVE, STRATEGIES, Example, by_machine
 
 OUTER_FOLDS = INNER_FOLDS = 5
-RESAMPLES = 2000
 NEAR = 0.03
 """The distance of a program's largest change from the boundary of sensitivity that counts as near it."""
 
@@ -242,11 +242,9 @@ def _mean(judged: Sequence[Judged], values: Sequence[float]) -> float:
 
 
 def interval(judged: Sequence[Judged], values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean over programs: a percentile bootstrap that draws programs."""
-    each = _by_program(judged, values)
-    drawn = np.random.default_rng(0).integers(len(each), size=(RESAMPLES, len(each)))
-    low, high = np.percentile(each[drawn].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
+    """Return the 95 % interval of the mean over programs."""
+    _, low, high = mean_interval([[mean] for mean in _by_program(judged, values)])
+    return low, high
 
 
 def sensitivity(judged: Sequence[Judged]) -> dict[str, float | None]:

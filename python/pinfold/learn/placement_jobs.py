@@ -1,0 +1,116 @@
+"""The work of ``pinfold learn ... classify`` after its arguments have been checked.
+
+This import takes seconds: it loads numpy and scikit-learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow.parquet
+
+from pinfold.joined import joined
+from pinfold.learn import placement_data, placement_report
+from pinfold.learn.gate import Gate, gate
+from pinfold.learn.machines import find_binary
+from pinfold.learn.placement_features import features
+from pinfold.learn.placement_file import placement_model
+from pinfold.learn.placement_forecast import Forecast, ModelFile
+from pinfold.learn.placement_judging import Study, chosen
+from pinfold.learn.placement_model import LEARNERS, learn, strategy_name
+from pinfold.learn.progress import printer
+from pinfold.learn.rule_policy import Trained
+from pinfold.learn.strategies import STRATEGIES, Example
+from pinfold.split import refuse_judged
+from pinfold.tables import Table
+
+
+def observe(asked: argparse.Namespace) -> None:
+    """Make a data set of recordings on machines."""
+    show, binary = printer(asked), find_binary()
+    tables = []
+    for machine in asked.machine:
+        for recording in asked.recordings:
+            show(f"{recording} on {machine}")
+            try:
+                tables.append(placement_data.observe(binary, recording, machine))
+            except ValueError as error:
+                raise ValueError(f"{recording} on {machine}: {error}") from error
+    pyarrow.parquet.write_table(joined(tables), asked.output, compression="zstd")
+
+
+def _warn_of(opened: Gate, asked: argparse.Namespace) -> None:
+    lacking = [one for one in opened.conditions if not one.holds]
+    if lacking:
+        conditions = "; ".join(f"{one.name}: {one.value}, wanted {one.wanted}" for one in lacking)
+        printer(asked)(f"this data is not enough for figures that others can rely on: {conditions}")
+
+
+def train(asked: argparse.Namespace) -> None:
+    """Choose a learner, fit a model and write it."""
+    found = placement_data.read(asked.data)
+    refuse_judged(one.program for one in found)
+    _warn_of(gate(found), asked)
+    learners = [one for one in LEARNERS if asked.learner in ("any", one.kind)]
+    learner = chosen(found, learners, asked.seed)
+    model = learn(found, learner, asked.seed)
+    trained = Trained(
+        simulated=True,
+        machines=sorted({one.machine for one in found}),
+        programs=sorted({one.program for one in found}),
+        rows=len(found) * len(STRATEGIES),
+        learner=learner.text(),
+    )
+    asked.output.write_text(placement_model(model, trained), encoding="utf-8")
+    printer(asked)(f"{learner.text()}, from {len(found)} inputs of {len(trained.programs)} programs")
+
+
+def evaluate(asked: argparse.Namespace) -> None:
+    """Judge models on programs that they have not seen, and write and print the figures."""
+    found = placement_data.read(asked.data)
+    opened = gate(found)
+    _warn_of(opened, asked)
+    several = len({one.machine for one in found}) > 1
+    scenarios = [placement_report.SAME, *([placement_report.UNSEEN] if several else [])]
+    runs = placement_report.runs_of(Study(found), scenarios, range(asked.seeds), printer(asked))
+    if asked.json:
+        figures = {"gate": asdict(opened), **placement_report.document(runs)}
+        asked.json.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    if asked.report:
+        asked.report.write_text(placement_report.report(opened, runs), encoding="utf-8")
+    print(placement_report.summary(runs))
+    for table in placement_report.tables(runs):
+        print()
+        print("\n".join(table.markdown()).rstrip())
+
+
+def predict(asked: argparse.Namespace) -> None:
+    """Forecast the programs of a data set with a model file, and print what it says."""
+    model = ModelFile.read(asked.model)
+    found = placement_data.read_programs(asked.data)
+    forecasts = [model.forecast(features(one)) for one in found]
+    if asked.json:
+        document = [
+            {"machine": one.machine, "command": one.command, **_document(said)}
+            for one, said in zip(found, forecasts, strict=True)
+        ]
+        asked.json.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    rows = [[one.machine, one.command, *_cells(one, said)] for one, said in zip(found, forecasts, strict=True)]
+    head = ["machine", "program", "forecast", "expected speed", "true speed", "best"]
+    caption = "The forecast strategy, and speeds over that of the default:"
+    print("\n".join(Table(head, rows, caption).markdown()).rstrip())
+
+
+def _document(said: Forecast) -> dict[str, object]:
+    return {"log_times": said.logs, "strategy": said.choice, "abstains": said.abstains}
+
+
+def _cells(one: Example, said: Forecast) -> list[str]:
+    best = f"{strategy_name(one.best)}, {one.speeds[one.best]:.2f}"
+    if said.logs is None or said.choice is None:
+        return [f"none: {said.abstains}", "-", "-", best]
+    expected = float(np.exp(-said.logs[said.choice]))
+    return [strategy_name(said.choice), f"{expected:.2f}", f"{one.speeds[said.choice]:.2f}", best]

@@ -1,0 +1,92 @@
+"""The sweep of placement strategies: what fails is named and left out, and applications for judging stay apart."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from pinfold.applications.recording import FailedError
+from pinfold.evaluation import placement_sweep
+from pinfold.evaluation.placement_programs import SCALED, Caches, Machine, own, real
+from pinfold.evaluation.placement_sweep import Job, sweep
+from pinfold.split import Part, part
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    fails: bool = False
+    title: tuple[str, str] | None = None
+
+    def record(self, threads: int, file: Path) -> None:
+        raise AssertionError
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put a few programs in the place of the real ones; return the names of those that are swept."""
+    calls: list[str] = []
+
+    def swept(job: Job, data: Path) -> None:
+        calls.append(f"{job.program.name} on {job.machine}")
+        if job.program == Program("fails", fails=True):
+            raise FailedError("it is not parallel")
+        pyarrow.parquet.write_table(pyarrow.table({"program": [job.program.name]}, metadata={"a": "b"}), data)
+
+    def reals(part: Part, root: Path) -> list[list[Program]]:
+        return [[Program("real"), Program("fails", fails=True)]] if part == "development" else [[Program("hidden")]]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(placement_sweep, "build", lambda: "build")
+    monkeypatch.setattr(placement_sweep, "own", lambda machine, quick: [Program("own")])
+    monkeypatch.setattr(placement_sweep, "real", reals)
+    monkeypatch.setattr(placement_sweep, "_sweep", swept)
+    return calls
+
+
+def programs(file: Path) -> list[str]:
+    return list(pyarrow.parquet.read_table(file)["program"].to_pylist())
+
+
+def test_each_part_has_a_file_and_what_fails_is_named_and_not_tried_again(made: list[str]) -> None:
+    first = sweep(quick=False, machines=["m"])
+    assert programs(first.files["development"]) == ["own", "real"]
+    assert programs(first.files["judged"]) == ["hidden"]
+    assert first.failed == {"fails on m": "it is not parallel"}
+    assert sorted(made) == ["fails on m", "hidden on m", "own on m", "real on m"]
+    assert sweep(quick=False, machines=["m"]) == first
+    assert len(made) == 4
+
+
+def test_the_reduced_set_has_no_applications(made: list[str]) -> None:
+    assert {name: programs(file) for name, file in sweep(quick=True, machines=["m"]).files.items()} == {
+        "development": ["own"]
+    }
+
+
+def test_sizes_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = Caches(16 << 20, 4)
+    (stream,) = [one for one in SCALED if one.program == "stream"]
+    arguments = [one.arguments for one in stream.workloads(caches)]
+    assert [words.split("--init ")[1] for words in arguments] == ["parallel", "parallel", "serial"]
+    assert [int(words.split()[1].removesuffix("k")) >> 10 for words in arguments] == [8, 96, 96]
+    (join,) = [one for one in SCALED if one.program == "hash_join"]
+    assert join.workloads(Caches(64 << 20, 2))[1].arguments.startswith(f"--size {128 << 10}k")
+
+
+def test_own_programs_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Machine, "of", lambda name: Machine(24, Caches(15 << 20, 4)))
+    names = [program.name for program in own("m", quick=False)]
+    assert len(set(names)) == len(names)
+    assert {program.name for program in own("m", quick=True)} < set(names)
+
+
+def test_applications_are_those_of_the_part_with_one_phase_of_each_run() -> None:
+    root = Path(__file__).parents[2]
+    for of_part in ("development", "judged"):
+        found = [program for group in real(of_part, root) for program in group]
+        titles = [program.title for program in found if program.title]
+        assert all(part(application) == of_part for application, _ in titles)
+        assert len(set(titles)) == len(found)
