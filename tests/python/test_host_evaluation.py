@@ -59,3 +59,18 @@ def test_sizes_are_inside_the_caches_and_beyond_them() -> None:
     assert "170 MiB" in host._left_out(machine(170 << 20), 170 << 20)
     # Other programs had most of the cache during the calibration.
     assert host.sizes_of("stream", machine(4 << 20), 16 << 20)[-1] == "36864k"
+
+
+def test_what_is_far_off_is_listed_with_its_explanation_or_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "EXPLANATIONS", {"sort": "a reason"})
+
+    def row(workload: str, apart: float) -> host.Row:
+        real = {"one": [2.0], "apart": [1.0]}
+        return host.Row(workload, "1M", real, {"one": 2.0, "apart": apart})
+
+    found = host.far_off([row("stream", 1.4), row("sort", 1.6), row("lu", 0.4)])
+    assert [(one["workload"], one["setting"], one["explanation"]) for one in found] == [
+        ("sort", "apart", "a reason"),
+        ("lu", "apart", None),
+    ]
+    assert [cells[-1] for cells in host.far_table(found).rows] == ["a reason", "**not known**"]

@@ -30,9 +30,9 @@ SUBJECT = Subject("fft", "fft", "opteron-6164x4", 8, Path("fft.pft"), "0-7", 0.5
 RULES = {name: Rules(Path("rules.json"), Hint.parse("sLP")) for name in (ONE_SAMPLE, VERIFIED, PAIR, TWO_SAMPLES)}
 
 
-def outcome(program: str, policy: str, seconds: float, seed: int = 0) -> Outcome:
+def outcome(program: str, policy: str, seconds: float) -> Outcome:
     subject = replace(SUBJECT, program=program, label=program)
-    return Outcome(subject, policy, TIMES[0], seed, seconds, 100.0, None)
+    return Outcome(subject, policy, TIMES[0], seconds, 100.0, None)
 
 
 def test_no_judgement_is_without_noise() -> None:
@@ -51,7 +51,7 @@ def test_only_one_sample_is_not_verified() -> None:
 
 
 def test_a_share_is_a_geometric_mean_over_subjects_with_the_worst_of_them() -> None:
-    found = share([outcome("fft", "p", 100.0), outcome("lu", "p", 400.0, 0), outcome("lu", "p", 400.0, 1)])
+    found = share([outcome("fft", "p", 100.0), outcome("lu", "p", 400.0)])
     assert found is not None
     assert found.mean == pytest.approx(0.5)
     assert found.worst == pytest.approx(0.25)
@@ -126,3 +126,14 @@ def test_a_finished_run_knows_no_other_and_is_not_done_again_unless_its_recordin
     assert calls == 3
     assert finished.finished(["--rules", str(rules)], [recording, recording], [rules]).speeds == [2.0, 2.0]
     assert calls == 4
+
+
+def test_few_subjects_with_some_number_of_threads_are_shown_with_the_others() -> None:
+    def of_threads(threads: int, number: int) -> list[Outcome]:
+        found = [outcome(f"p{place}", "p", 100.0) for place in range(number)]
+        return [replace(one, subject=replace(one.subject, threads=threads)) for one in found]
+
+    many = judged_report.LEAST_SUBJECTS
+    assert judged_report.threads_of(of_threads(8, many) + of_threads(4, many)) == [4, 8]
+    assert judged_report.threads_of(of_threads(8, many) + of_threads(4, 1)) == [None]
+    assert judged_report.threads_of([]) == []

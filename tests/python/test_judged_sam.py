@@ -26,7 +26,7 @@ def ran(*speeds: float) -> Run:
 
 
 def outcome(program: str, policy: str, seconds: float) -> Outcome:
-    return Outcome(subject(program), policy, TIME, 0, seconds, 100.0, None)
+    return Outcome(subject(program), policy, TIME, seconds, 100.0, None)
 
 
 def test_pairs_are_of_different_programs_and_the_names_alone_decide_them() -> None:

@@ -9,8 +9,8 @@ Each section runs commands, stores their output as ``evaluation/NAME.json`` and 
 Simulated figures are marked. Each JSON file begins with the commit, the build and the machine that made it, and the
 figures that are asked for. Sections that this build and their own code have made already are not made again, so that
 an interrupted evaluation can go on, on another machine, too: only sections that measure the machine are made again
-there. Sections of another build are removed: figures of different builds are not mixed. At the end the figures that
-are not what is asked for are printed.
+there. Kept ones get the present commit, which would make the same. Sections of another build are removed: figures of
+different builds are not mixed. At the end the figures that are not what is asked for are printed.
 
 If sections are named, these are made again; all others must be of this build.
 """
@@ -24,15 +24,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from pinfold.evaluation.autofinity import autofinity
 from pinfold.evaluation.autopin import autopin
 from pinfold.evaluation.changes import changes
+from pinfold.evaluation.classify import classify
 from pinfold.evaluation.costs import costs
 from pinfold.evaluation.judged_section import judged
 from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
-from pinfold.evaluation.provenance import Provenance, code
+from pinfold.evaluation.provenance import Provenance, code, sentence
 from pinfold.evaluation.sam import sam
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
@@ -45,7 +47,7 @@ Make = Callable[[bool], Section]
 SECTIONS: dict[str, Make] = {
     make.__name__: make
     for make in (
-        *(placements, live, host, windows, autopin, autofinity, judged, sam, searches, validation, costs),
+        *(placements, live, host, windows, autopin, autofinity, judged, sam, classify, searches, validation, costs),
         changes,
     )
 }
@@ -106,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in asked.sections or SECTIONS:
         if name in made and name not in asked.sections:
             print(f"evaluation: {name} is there, of this build", file=sys.stderr)
+            kept = provenance.at_this_commit(found[name])
+            (FOLDER / f"{name}.json").write_text(_json(kept))
+            texts[name] = texts[name].replace(sentence(found[name]), sentence(kept))
             continue
         print(f"evaluation: {name}", file=sys.stderr)
         section = SECTIONS[name](asked.quick)
@@ -114,12 +119,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if taken := sorted(head.keys() & section.data.keys()):
             raise ValueError(f"the section {name} has data under the key `{taken[0]}`, which says what made it")
         data = head | section.data
-        (FOLDER / f"{name}.json").write_text(json.dumps(data, indent=2) + "\n")
+        (FOLDER / f"{name}.json").write_text(_json(data))
         texts[name] = section.markdown(provenance.sentence())
         # Written after each section, so that a later failure loses nothing, and the next call goes on here.
         PAGE.write_text(page(texts))
+    PAGE.write_text(page(texts))
     for line in not_held(FOLDER):
         print(line, file=sys.stderr)
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, indent=2) + "\n"
 
 
 def not_held(folder: Path) -> list[str]:

@@ -72,7 +72,12 @@ TRIES = 5  # The most runs for one without stolen time.
 LASTS = 0.05  # The least duration of a native run in seconds, without set-up.
 REPEAT = 1000  # Simulated repetitions; only the first has cold caches.
 DIFFERENT = 0.1  # Measured times with a smaller difference are not ordered.
+FAR = 0.5  # A time, or a time relative to one thread, that is off by more is far off.
 LARGEST = 128 << 20  # The largest size in bytes: recordings of larger ones take hours.
+
+
+EXPLANATIONS: dict[str, str] = {}
+"""Why the simulated times of a workload are far off, by workload."""
 
 
 @dataclass(frozen=True)
@@ -299,6 +304,38 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def far_off(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the workloads, sizes and settings whose time, or relative time, is far off, with the explanation."""
+    found = []
+    for row in rows:
+        for name in row.real:
+            of_time = row.simulated[name] / row.real[name] - 1
+            of_relative = row.relative(row.simulated, name) / row.relative(row.real, name) - 1
+            if max(abs(of_time), abs(of_relative)) > FAR:
+                found.append(
+                    {
+                        **{"workload": row.workload, "size": row.size, "setting": name},
+                        **{"time_error": of_time, "relative_error": of_relative},
+                        "explanation": EXPLANATIONS.get(row.workload),
+                    }
+                )
+    return found
+
+
+def far_table(found: Sequence[dict[str, Any]]) -> Table:
+    """Return what is far off as a table."""
+    cells = [
+        [
+            *(one["workload"], one["size"], one["setting"]),
+            *(f"{one['time_error']:+.0%}", f"{one['relative_error']:+.0%}"),
+            one["explanation"] or "**not known**",
+        ]
+        for one in found
+    ]
+    columns = ["workload", "size", "threads", "error of the time", "of the time relative to one thread", "why"]
+    return Table(columns, cells, f"Times that are off by more than {FAR:.0%}:")
+
+
 def table(rows: Sequence[Row]) -> Table:
     """Return all rows as a table."""
     cells = []
@@ -358,8 +395,11 @@ def host(quick: bool) -> Part:
         f"by more than 15 %. In {sum(row.disturbed for row in rows)} of {counted} measurements a hypervisor took "
         f"processor time in each of {TRIES} tries; the others had none.{_left_out(model, reported)}"
     )
+    far = far_off(rows)
     data = {
         **found,
+        "host_far": far,
+        "host_unexplained": sum(one["explanation"] is None for one in far),
         "host": here(),
         "host_rows": [
             {

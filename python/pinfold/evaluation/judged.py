@@ -9,21 +9,21 @@ The oracle is the fastest fixed pinning: of all placements and orders of ranks o
 It needs no sample and knows the program, so a policy reaches it only by chance. The probe is a twentieth of the judged
 time: 30 s, the default, for ten minutes.
 
-Policies that learn are learned from own workloads only, without the program on which they are judged. With several
-seeds, each seed is a run of its own.
+Policies that learn are learned from own workloads only, without the program on which they are judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import sched_getaffinity
 from pathlib import Path
 
 import numpy as np
 
 from pinfold.evaluation.finished import finished
+from pinfold.learn.bootstrap import mean_interval
 from pinfold.learn.hints import Hint
 
 NOISE = "6"
@@ -42,8 +42,8 @@ POLICIES = (UNPINNED, PACKED, DISTRIBUTED, BASELINE, ONE_SAMPLE, VERIFIED, PAIR,
 """In the order of tables. Those before ``BASELINE`` decide nothing. SAM is judged on another machine."""
 
 STATIC = (PACKED, DISTRIBUTED)
-RESAMPLES = 2000
 SEED = 0
+"""Of noise and scheduler."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,14 @@ class Time:
         The virtual time that the fastest pinning needs about.
     probe : str
         The length of a probe.
-    seeds : int
-        The number of runs of a policy that reads noisy metrics. Unpinned threads have one: each of their repetitions is
-        placed anew, which needs much more simulation.
     """
 
     seconds: int
     probe: str
-    seeds: int = field(compare=False)
 
 
-TIMES = (Time(600, "30s", 2), Time(60, "3s", 1), Time(10, "500ms", 1))
-"""Of own workloads."""
-
-APPLICATION_TIMES = (Time(600, "30s", 1),)
-"""Of applications, whose recordings are longer."""
+TIMES = (Time(600, "30s"), Time(60, "3s"), Time(10, "500ms"))
+"""Of own workloads. Applications, whose recordings are longer, have the first."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +120,6 @@ class Outcome:
         The policy's name.
     time : Time
         The judged time.
-    seed : int
-        The seed of noise and scheduler.
     seconds : float
         The virtual time of the whole run.
     oracle : float
@@ -140,7 +131,6 @@ class Outcome:
     subject: Subject
     policy: str
     time: Time
-    seed: int
     seconds: float
     oracle: float
     chosen: str | None
@@ -192,7 +182,7 @@ def judge(
         policies: the policies.
 
     Returns:
-        The outcomes in the order of subjects, times, policies and seeds.
+        The outcomes in the order of subjects, times and policies.
     """
     learned = [rules(subject) for subject in subjects]
 
@@ -208,20 +198,16 @@ def judge(
 def _outcomes(subject: Subject, rules: Mapping[str, Rules], time: Time, policies: Sequence[str]) -> list[Outcome]:
     repeat = max(1, round(time.seconds / subject.seconds))
 
-    def run(policy: str, seed: int) -> tuple[float, str | None]:
-        words = ["--machine", subject.machine, "--repeat", str(repeat), "--seed", str(seed), "--noise", NOISE]
+    def run(policy: str) -> tuple[float, str | None]:
+        words = ["--machine", subject.machine, "--repeat", str(repeat), "--seed", str(SEED), "--noise", NOISE]
         words += ["--probe", time.probe, *arguments(policy, subject, rules)]
         done = finished(words, [subject.recording], [one.file for one in rules.values()])
         return done.seconds, done.chosen
 
-    fixed = {policy: run(policy, 0) for policy in (*STATIC, ORACLE)}
+    fixed = {policy: run(policy) for policy in (*STATIC, ORACLE)}
     oracle = min(seconds for seconds, _ in fixed.values())
-    outcomes = []
-    for policy in policies:
-        for seed in range(1 if policy in (*STATIC, UNPINNED) else time.seeds):
-            seconds, chosen = fixed[policy] if policy in STATIC else run(policy, seed)
-            outcomes.append(Outcome(subject, policy, time, seed, seconds, oracle, chosen))
-    return outcomes
+    ran = {policy: fixed[policy] if policy in STATIC else run(policy) for policy in policies}
+    return [Outcome(subject, policy, time, seconds, oracle, chosen) for policy, (seconds, chosen) in ran.items()]
 
 
 @dataclass(frozen=True)
@@ -233,7 +219,7 @@ class Share:
     mean : float
         Geometric mean.
     worst : float
-        The least share, of the mean of all seeds of a subject.
+        The least share of a subject.
     low, high : float
         The 95 % interval of the mean when the programs are drawn anew.
     subjects : int
@@ -255,40 +241,35 @@ def share(outcomes: Sequence[Outcome]) -> Share | None:
     if not outcomes:
         return None
     logs = _by_subject(outcomes)
-    programs: dict[str, list[float]] = {}
-    for subject, log in logs.items():
-        programs.setdefault(subject.program, []).append(log)
-    sums = np.array([sum(of_program) for of_program in programs.values()])
-    numbers = np.array([len(of_program) for of_program in programs.values()])
-    drawn = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
-    means = np.exp(sums[drawn].sum(axis=1) / numbers[drawn].sum(axis=1))
-    low, high = np.percentile(means, [2.5, 97.5])
-    values = np.array(list(logs.values()))
-    return Share(float(np.exp(values.mean())), float(np.exp(values.min())), float(low), float(high), len(values))
+    mean, low, high = np.exp(mean_interval(_by_program(logs)))
+    return Share(float(mean), float(np.exp(min(logs.values()))), float(low), float(high), len(logs))
 
 
 def _by_subject(outcomes: Sequence[Outcome]) -> dict[Subject, float]:
-    """Return the mean logarithm of the share of each subject, over seeds."""
+    """Return the logarithm of the share of each subject; of its mean, if it ran for several times."""
     found: dict[Subject, list[float]] = {}
     for one in outcomes:
         found.setdefault(one.subject, []).append(float(np.log(one.share)))
     return {subject: float(np.mean(logs)) for subject, logs in found.items()}
 
 
+def _by_program(subjects: Mapping[Subject, float]) -> list[list[float]]:
+    """Return the values of all subjects of each program, in the order of their names."""
+    programs: dict[str, list[float]] = {}
+    ordered = sorted(subjects.items(), key=lambda found: (found[0].program, found[0].label, found[0].threads))
+    for subject, value in ordered:
+        programs.setdefault(subject.program, []).append(value)
+    return list(programs.values())
+
+
 def gain(outcomes: Sequence[Outcome], policy: str, over: str) -> tuple[float, float, float] | None:
     """Return how much faster one policy is than another: the ratio of speeds, and its 95 % interval over programs."""
     one, other = (_by_subject([run for run in outcomes if run.policy == name]) for name in (policy, over))
-    programs: dict[str, list[float]] = {}
-    for subject in one.keys() & other.keys():
-        programs.setdefault(subject.program, []).append(one[subject] - other[subject])
-    if not programs:
+    both = {subject: one[subject] - other[subject] for subject in one.keys() & other.keys()}
+    if not both:
         return None
-    ordered = [programs[name] for name in sorted(programs)]
-    sums, numbers = np.array([sum(of) for of in ordered]), np.array([len(of) for of in ordered])
-    drawn = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
-    means = np.exp(sums[drawn].sum(axis=1) / numbers[drawn].sum(axis=1))
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(np.exp(sums.sum() / numbers.sum())), float(low), float(high)
+    ratio, low, high = np.exp(mean_interval(_by_program(both)))
+    return float(ratio), float(low), float(high)
 
 
 def speedup(outcomes: Sequence[Outcome], policy: str, over: str) -> list[tuple[Subject, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -37,14 +38,16 @@ def shown(found: Share | None) -> str:
     return f"{found.mean:.1%} ({found.low:.1%} to {found.high:.1%}), {found.worst:.0%}"
 
 
-MOST_COLUMNS = 4
-"""With more numbers of threads than this, the subjects of a group are shown together."""
+LEAST_SUBJECTS = 5
+"""Where fewer subjects have some number of threads, those of all numbers are shown together."""
 
 
 def threads_of(outcomes: Sequence[Outcome]) -> list[int | None]:
     """Return the numbers of threads by which the subjects are shown; only None where they are shown together."""
-    found = sorted({one.subject.threads for one in outcomes})
-    return list(found) if len(found) <= MOST_COLUMNS else [None]
+    subjects = Counter(subject.threads for subject in {one.subject for one in outcomes})
+    if subjects and min(subjects.values()) < LEAST_SUBJECTS:
+        return [None]
+    return [*sorted(subjects)]
 
 
 def named(count: int | None) -> str:
@@ -148,7 +151,6 @@ def runs(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "footprint_over_caches": one.subject.footprint_over_caches,
             "policy": one.policy,
             "judged_s": one.time.seconds,
-            "seed": one.seed,
             "seconds": one.seconds,
             "oracle_s": one.oracle,
             "oracle": one.subject.oracle,

@@ -57,11 +57,10 @@ NO_LOSS, NO_HARM = 1.0, 0.95
 
 ABOUT = f"""\
 **SAM** is judged on `{MACHINE}`, because the events of the other machine do not show what threads share. There the
-oracle is the fastest pinning of a sweep in {data_sets.LIMIT} placements, of own workloads as of applications. One
-recording of each program is run, of own workloads with {THREADS} threads. In a pair two applications run side by side,
-each repeating its recorded region, for {LASTS.removesuffix("s")} s after the first decision; the first {PAIRS} pairs in
-the order of the names are run. A gain is the speed under SAM over that of unpinned threads, with the same order of
-task creation. That of a pair is the geometric mean of both programs."""
+oracle is the fastest pinning of a sweep in {data_sets.LIMIT} placements. One recording of each program is run. In a
+pair two applications run side by side, each repeating its recorded region, for {LASTS.removesuffix("s")} s after the
+first decision; the first {PAIRS} pairs in the order of the names are run. A gain is the speed under SAM over that of
+unpinned threads, with the same order of task creation. That of a pair is the geometric mean of both programs."""
 
 
 @dataclass(frozen=True)

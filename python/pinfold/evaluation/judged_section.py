@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pinfold.evaluation import judged_report, judged_sam
 from pinfold.evaluation.affinity_sweep import MACHINE, TRAINING_THREADS, Sweep, data_set, sweeps
 from pinfold.evaluation.judged import (
-    APPLICATION_TIMES,
     BASELINE,
     NOISE,
     PAIR,
@@ -16,7 +15,6 @@ from pinfold.evaluation.judged import (
     TWO_SAMPLES,
     Outcome,
     Subject,
-    Time,
     judge,
 )
 from pinfold.evaluation.judged_report import DEVELOPMENT, JUDGED, OWN
@@ -33,8 +31,8 @@ about: with its samples, its moves of threads and pages, cold caches after a mov
 of {NOISE} % on what it reads in a tenth of a second. The share is the time of the oracle, which is the fastest of all
 swept placements and orders of ranks, over that of the policy. The oracle is fixed from the start and samples nothing,
 so 100 % cannot be reached by a policy that has to look. The noise has a part that lasts for ten seconds, and a probe
-of 30 s does not average it away. Own workloads run with two seeds of noise where they run for ten minutes. All other
-runs are single, also those of unpinned threads. Those of a minute and of ten seconds have {TRAINING_THREADS} threads.
+of 30 s does not average it away. All runs are single. Own workloads have {TRAINING_THREADS} threads; of each program
+one recording is run, the first by name.
 
 The baselines decide nothing (unpinned threads, on the simulated Linux-like scheduler; packed; distributed), or need no
 learning: `{BASELINE}` has two samples of every program, and autopin nine. `hints` are learned. With one sample they are
@@ -55,19 +53,18 @@ def judged(quick: bool) -> Section:
     swept = sweeps(quick)
     learned = Learned(read([data_set(swept, quick)], PINFOLD))
     applications = of_applications()
-    subjects = {OWN: of_sweeps(swept), DEVELOPMENT: applications["development"], JUDGED: applications["judged"]}
+    threads = QUICK_THREADS if quick else (TRAINING_THREADS,)
+    subjects = {
+        OWN: of_sweeps([one for one in swept if one.threads in threads]),
+        DEVELOPMENT: judged_sam.one_of_each(applications["development"]),
+        JUDGED: judged_sam.one_of_each(applications["judged"]),
+    }
     if quick:
         subjects = {group: list(filter(_is_quick, of_group)) for group, of_group in subjects.items()}
-    wanted: list[tuple[str, list[Subject], Sequence[Time]]]
-    if quick:
-        wanted = [(group, of_group, TIMES[1:2]) for group, of_group in subjects.items()]
-    else:
-        shorter = [subject for subject in subjects[OWN] if subject.threads == TRAINING_THREADS]
-        wanted = [(OWN, subjects[OWN], TIMES[:1]), (OWN, shorter, TIMES[1:])]
-        wanted += [(group, subjects[group], APPLICATION_TIMES) for group in (DEVELOPMENT, JUDGED)]
+    times = {group: TIMES[1:2] if quick else TIMES if group == OWN else TIMES[:1] for group in subjects}
     groups: dict[str, list[Outcome]] = {group: [] for group in subjects}
-    for group, of_group, times in wanted:
-        groups[group] += judge(of_group, learned.rules, times, progress)
+    for group, of_group in subjects.items():
+        groups[group] += judge(of_group, learned.rules, times[group], progress)
     sam = judged_sam.judge_sam(_alone(swept, quick), () if quick else (DEVELOPMENT, JUDGED), progress)
     recorded = [group for group in (DEVELOPMENT, JUDGED) if not groups[group]]
     missing = f" Not recorded here: {' and '.join(recorded)} (`make applications`)." if recorded else ""
@@ -100,12 +97,11 @@ def _is_quick(subject: Subject) -> bool:
 
 
 def _alone(swept: Sequence[Sweep], quick: bool) -> dict[str, list[Subject]]:
-    """Return what SAM runs alone, by group; in the reduced set own workloads only."""
+    """Return what SAM runs alone, by group: applications; in the reduced set, which has none, own workloads."""
     if quick:
         return {OWN: judged_sam.of_own([one for one in swept if one.workload.program in QUICK_PROGRAMS])}
     applications = of_applications(judged_sam.MACHINE)
     return {
-        OWN: judged_sam.of_own(swept),
         DEVELOPMENT: judged_sam.one_of_each(applications["development"]),
         JUDGED: judged_sam.one_of_each(applications["judged"]),
     }

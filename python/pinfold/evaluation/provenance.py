@@ -20,6 +20,7 @@ from pinfold.evaluation.section import PINFOLD, here
 #: The files, beside the binary, on which all figures depend.
 SOURCES = ("workloads/**/*.[ch]", "machines/*.toml", "events/*.toml")
 
+CHANGES = "+changes"
 PACKAGE = "pinfold"
 INPUTS = "INPUTS"
 """The name of a constant of a section's module: patterns of committed files whose content the section reads."""
@@ -32,7 +33,7 @@ class Provenance:
     Attributes
     ----------
     commit : str
-        The commit of the sources, with ``+changes`` if the tree has changes that are not committed.
+        A commit of the sources that make it, with ``+changes`` if the tree has changes that are not committed.
     build : str
         A hash of the binary, the workloads, the machine models and the event sets.
     machine : str
@@ -53,7 +54,7 @@ class Provenance:
 
     def sentence(self) -> str:
         """Return it as a sentence."""
-        return f"Made by commit {self.commit}, build {self.build}, on: {self.machine}."
+        return sentence(asdict(self))
 
     def mixes(self, data: dict[str, Any]) -> bool:
         """Return whether a section with this content, beside a section made now, would mix builds."""
@@ -71,6 +72,19 @@ class Provenance:
         kept = ("build", "reduced", "code", *(["machine"] if measured else []))
         return all(data.get(key) == same[key] for key in kept)
 
+    def at_this_commit(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the content of a section that would be made now as it was made, as one of the present commit.
+
+        All that the section depends on has the same hash at this commit, so whoever checks it out gets this section.
+        Changes that are not committed cannot be checked out: with these the content is returned as it is.
+        """
+        return data if self.commit.endswith(CHANGES) else {**data, "commit": self.commit}
+
+
+def sentence(data: dict[str, Any]) -> str:
+    """Return what made a section, from the content of its JSON file, as a sentence."""
+    return f"Made by commit {data['commit']}, build {data['build']}, on: {data['machine']}."
+
 
 def _commit(root: Path) -> str:
     def git(*words: str) -> str:
@@ -80,7 +94,7 @@ def _commit(root: Path) -> str:
     commit = git("rev-parse", "HEAD")
     # What this program itself writes is no change of the sources.
     changed = git("status", "--porcelain", "--", ".", ":!docs/evaluation.md", ":!docs/plots", ":!evaluation")
-    return f"{commit}+changes" if changed else commit
+    return commit + CHANGES if changed else commit
 
 
 def build(root: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation.determinism import determinism
+from pinfold.evaluation.host import far_table
 from pinfold.evaluation.host import host as compared
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.misses import misses
@@ -36,6 +37,7 @@ ASKED_OF_HOST: Asked = (
     ("host_median_time_error_percent", "time of workloads on this machine, median error", "%", "<=", 12.0),
     ("host_median_error_percent", "relative time of workloads on this machine, median error", "%", "<=", 7.0),
     ("host_order_agreement", "share of pairs of placements in the order of this machine", "", ">=", 0.97),
+    ("host_unexplained", "times of workloads on this machine that are off by more than 50 %, unexplained", "", "<=", 0),
 )
 FOLDER = Path("target/evaluation/parts")
 """What was found, part by part, so that an interruption loses one of them."""
@@ -81,9 +83,8 @@ def host(quick: bool) -> Section:
     part = compared(quick)
     text = "\n\n".join([*(["A reduced set (`make evaluation-quick`)."] if quick else []), part.text])
     promised = promises(part.data, ASKED_OF_HOST)
-    return Section(
-        "host", "This machine and its model", text, part.commands, [part.table], part.data, promises=promised
-    )
+    tables = [part.table, far_table(part.data["host_far"])]
+    return Section("host", "This machine and its model", text, part.commands, tables, part.data, promises=promised)
 
 
 def promises(data: Mapping[str, Any], asked: Asked) -> list[Promise]:
