@@ -35,13 +35,14 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise FailedError("it is not parallel")
         pyarrow.parquet.write_table(pyarrow.table({"program": [job.program.name]}, metadata={"a": "b"}), data)
 
-    def reals(part: Part, root: Path) -> list[list[Program]]:
-        return [[Program("real"), Program("fails", fails=True)]] if part == "development" else [[Program("hidden")]]
+    def reals(part: Part, root: Path) -> list[Program]:
+        return [Program("real"), Program("fails", fails=True)] if part == "development" else [Program("hidden")]
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(placement_sweep, "build", lambda: "build")
     monkeypatch.setattr(placement_sweep, "own", lambda machine, quick: [Program("own")])
     monkeypatch.setattr(placement_sweep, "real", reals)
+    monkeypatch.setattr(placement_sweep, "PAPER_MACHINES", ("m",))
     monkeypatch.setattr(placement_sweep, "_sweep", swept)
     return calls
 
@@ -73,7 +74,8 @@ def test_sizes_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [words.split("--init ")[1] for words in arguments] == ["parallel", "parallel", "serial"]
     assert [int(words.split()[1].removesuffix("k")) >> 10 for words in arguments] == [8, 96, 96]
     (join,) = [one for one in SCALED if one.program == "hash_join"]
-    assert join.workloads(Caches(64 << 20, 2))[1].arguments.startswith(f"--size {128 << 10}k")
+    larger = [words.arguments.split()[1] for words in join.workloads(Caches(256 << 20, 2))]
+    assert larger == [f"{join.largest << 10}k"] * 2, "inside and beyond are the same size, once for each initialisation"
 
 
 def test_own_programs_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,10 +85,36 @@ def test_own_programs_have_different_names(monkeypatch: pytest.MonkeyPatch) -> N
     assert {program.name for program in own("m", quick=True)} < set(names)
 
 
-def test_applications_are_those_of_the_part_with_one_phase_of_each_run() -> None:
+@dataclass(frozen=True)
+class Pool:
+    """A program with threads beside those that are asked for."""
+
+    others: int
+    name: str = "pool"
+    title: None = None
+
+    def record(self, threads: int, file: Path) -> None:
+        file.write_text(str(threads + self.others))
+
+
+def test_a_pool_gets_so_many_threads_that_all_of_them_are_one_for_each_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
+        return pyarrow.table({"num_threads": [int(recording.read_text())]}, metadata={"a": "b"})
+
+    monkeypatch.setattr(placement_sweep, "observe", observe)
+    monkeypatch.setattr(Machine, "of", lambda name: Machine(24, Caches(15 << 20, 4)))
+    placement_sweep._sweep(Job("m", Pool(2)), tmp_path / "rows.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "rows.parquet")["num_threads"].to_pylist() == [24]
+    with pytest.raises(FailedError, match="it has 20 threads at the same time where it should have 24"):
+        placement_sweep._sweep(Job("m", Pool(-4)), tmp_path / "fails.parquet")
+
+
+def test_applications_are_those_of_the_part_with_one_phase() -> None:
     root = Path(__file__).parents[2]
     for of_part in ("development", "judged"):
-        found = [program for group in real(of_part, root) for program in group]
+        found = real(of_part, root)
         titles = [program.title for program in found if program.title]
         assert all(part(application) == of_part for application, _ in titles)
         assert len(set(titles)) == len(found)

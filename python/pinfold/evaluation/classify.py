@@ -6,9 +6,10 @@ The sweep is that of :mod:`pinfold.evaluation.placement_sweep`. Nothing is learn
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import permutations
 from os import sched_getaffinity
 from pathlib import Path
@@ -24,16 +25,21 @@ from pinfold.learn import paper_study, placement_report
 from pinfold.learn.gate import Gate, gate
 from pinfold.learn.paper_method import SENSITIVITY, STRATEGY, Aim
 from pinfold.learn.paper_study import METRICS, Matrix, Metrics, Question, Result
+from pinfold.learn.placement_data import ordered
+from pinfold.learn.placement_file import placement_model
+from pinfold.learn.placement_jobs import learned
 from pinfold.learn.placement_judging import (
     CHOICES,
     Study,
     answers,
     difference,
     harm,
+    judged_by,
     sensitivity,
     share,
 )
-from pinfold.learn.placement_report import SAME, UNSEEN, Run, gate_table, of, runs_of, sensitive
+from pinfold.learn.placement_model import LEARNERS
+from pinfold.learn.placement_report import JUDGING, SAME, UNSEEN, Run, gate_table, of, runs_of, sensitive
 from pinfold.learn.strategies import Example, by_machine, examples
 
 HASWELL, BROADWELL, SKYLAKE = PAPER_MACHINES
@@ -60,6 +66,11 @@ PAPER_DISTANCE: dict[str, dict[Metrics, float]] = {
 """Table 7 of the paper."""
 
 SEEDS = (0, 1, 2, 3, 4)
+SHIPPED = Path("models/classify.json")
+INPUTS = ("models/classify.json",)
+TRAINING, SIZE = 120, 200
+"""The longest time of training in seconds, and the largest file in KiB."""
+
 SETS, TURNS = 4, 2
 """Random sets of metrics, and partners with which a program is removed. The paper has many sets and all partners."""
 
@@ -90,7 +101,7 @@ and the faster is kept. The control has learned from times that were exchanged a
 def classify(quick: bool) -> Section:
     """Sweep, check the gate, and judge both ways to learn."""
     swept = placement_sweep.sweep(quick)
-    found = [one for one in examples(pyarrow.parquet.read_table(swept.files["development"])) if one.covers]
+    found = _covering(swept.files.get("development"))
     opened = gate(found)
     text = [ABOUT, _gate_text(opened)]
     tables = [gate_table(opened)]
@@ -116,10 +127,64 @@ def classify(quick: bool) -> Section:
         violin_figure(both, "strategy", "classify-strategy-new"),
     ]
     runs = runs_of(Study(found), (SAME, UNSEEN), SEEDS, _progress)
-    text.append(OURS)
+    began = time.monotonic()
+    model, trained = learned(found, LEARNERS, 0)
+    ships = Ships(time.monotonic() - began, placement_model(model, trained))
+    if judging := _covering(swept.files.get("judged")):
+        runs.append(Run(JUDGING, shuffled=False, judged=judged_by(model, found, judging)))
+    text += [OURS, ships.text()]
     tables += [*placement_report.tables(runs), placement_report.worst(runs, 20)]
-    data |= placement_report.document(runs)
-    return _section("\n\n".join(text), tables, data, plots, promises(runs))
+    data |= placement_report.document(runs) | {"ships": ships.data()}
+    return _section("\n\n".join(text), tables, data, plots, [*promises(runs), *ships.promises()])
+
+
+def _covering(file: Path | None) -> list[Example]:
+    """Return the programs of a data set whose windows cover them."""
+    found = examples(pyarrow.parquet.read_table(file)) if file else []
+    return ordered([one for one in found if one.covers])
+
+
+@dataclass(frozen=True)
+class Ships:
+    """The model that is learned from all programs, and the one that ships.
+
+    Attributes
+    ----------
+    seconds : float
+        The time of its training.
+    model : str
+        Its file.
+    """
+
+    seconds: float
+    model: str
+
+    def text(self) -> str:
+        """Say how it was made."""
+        return (
+            "The model that ships (`models/classify.json`) is learned from all development programs by `pinfold learn "
+            f"train classify --data {placement_sweep.RESULTS}/development.parquet -o models/classify.json`, in "
+            f"{self.seconds:.0f} s; it has {len(self.model.encode()) / 1024:.0f} KiB. `pinfold explain` puts it into "
+            "words. By this model applications for judging are judged: they had no part in any choice."
+        )
+
+    def data(self) -> dict[str, Any]:
+        """Return the figures."""
+        return {
+            "training_s": self.seconds,
+            "bytes": len(self.model.encode()),
+            "same": SHIPPED.exists() and SHIPPED.read_text() == self.model,
+        }
+
+    def promises(self) -> list[Promise]:
+        """Return what is asked for."""
+        found = self.data()
+        size, same = found["bytes"] / 1024, found["same"]
+        return [
+            Promise("placement, training", round(self.seconds, 1), "s", "<= 120", held=self.seconds <= TRAINING),
+            Promise("placement, size of the model's file", round(size, 1), "KiB", "<= 200", held=size <= SIZE),
+            Promise("placement, the model that ships is the one learned here", same, "", "True", same),
+        ]
 
 
 def _progress(text: str) -> None:

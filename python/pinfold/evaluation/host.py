@@ -14,6 +14,7 @@ placements.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import math
@@ -24,11 +25,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pinfold.evaluation.made_once import made_once
+from pinfold.evaluation.provenance import build
 from pinfold.evaluation.section import PINFOLD, Part, Table, here, output, record, run_json
 
 KIBI = 1024
@@ -75,6 +78,9 @@ DIFFERENT = 0.1  # Measured times with a smaller difference are not ordered.
 FAR = 0.5  # A time, or a time relative to one thread, that is off by more is far off.
 LARGEST = 128 << 20  # The largest size in bytes: recordings of larger ones take hours.
 
+
+FOLDER = Path("target/evaluation/parts")
+"""What was measured and simulated."""
 
 EXPLANATIONS: dict[str, str] = {}
 """Why the simulated times of a workload are far off, by workload."""
@@ -363,24 +369,49 @@ def _left_out(model: dict[str, Any], reported: int) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What was measured and simulated."""
+
+    rows: list[Row]
+    left_out: str
+    """What to say of sizes that were left out."""
+
+    @classmethod
+    def kept(cls, quick: bool) -> Comparison:
+        """Compare, unless this build has done it on this machine: a change of the text measures nothing again."""
+        machine = hashlib.sha256(here().encode()).hexdigest()[:8]
+        file = FOLDER / f"host-{'quick' if quick else 'whole'}-{build(Path())}-{machine}.json"
+        made_once(file, lambda unfinished: unfinished.write_text(json.dumps(asdict(cls.made(quick))) + "\n"))
+        found = json.loads(file.read_text())
+        return cls([Row(**row) for row in found["rows"]], found["left_out"])
+
+    @classmethod
+    def made(cls, quick: bool) -> Comparison:
+        """Calibrate, measure and simulate."""
+        workloads = list(SIZES)[:: 4 if quick else 1]
+        with tempfile.TemporaryDirectory() as directory:
+            folder = Path(directory)
+            machine = folder / "here.toml"
+            output([str(PINFOLD), "calibrate", "--model", "--quiet", "-o", str(machine)])
+            model = json.loads(output([str(PINFOLD), "machines", "--json", str(machine)]))
+            reported = reported_last_level()
+            # All measurements come first, so that no simulation disturbs them.
+            rows = [
+                Row(workload, size)
+                for workload in workloads
+                for size in sizes_of(workload, model, reported)[:: 2 if quick else 1]
+            ]
+            measure(rows, 2 if quick else 5)
+            for row in rows:
+                simulate(row, machine, folder)
+        return cls(rows, _left_out(model, reported))
+
+
 def host(quick: bool) -> Part:
     """Compare this machine with its own model."""
-    workloads = list(SIZES)[:: 4 if quick else 1]
-    with tempfile.TemporaryDirectory() as directory:
-        folder = Path(directory)
-        machine = folder / "here.toml"
-        output([str(PINFOLD), "calibrate", "--model", "--quiet", "-o", str(machine)])
-        model = json.loads(output([str(PINFOLD), "machines", "--json", str(machine)]))
-        reported = reported_last_level()
-        # All measurements come first, so that no simulation disturbs them.
-        rows = [
-            Row(workload, size)
-            for workload in workloads
-            for size in sizes_of(workload, model, reported)[:: 2 if quick else 1]
-        ]
-        measure(rows, 2 if quick else 5)
-        for row in rows:
-            simulate(row, machine, folder)
+    compared = Comparison.kept(quick)
+    rows = compared.rows
     found = summary(rows)
     counted = sum(len(times) for row in rows for times in row.turns.values())
     off = sum(error > 15 for error in errors(rows))  # noqa: PLR2004
@@ -393,7 +424,7 @@ def host(quick: bool) -> Part:
         f"{found['host_median_error_percent']:.1f} %, and of the time itself "
         f"{found['host_median_time_error_percent']:.0f} %. In {off} of {2 * len(rows)} cells the relative time is off "
         f"by more than 15 %. In {sum(row.disturbed for row in rows)} of {counted} measurements a hypervisor took "
-        f"processor time in each of {TRIES} tries; the others had none.{_left_out(model, reported)}"
+        f"processor time in each of {TRIES} tries; the others had none.{compared.left_out}"
     )
     far = far_off(rows)
     data = {

@@ -3,14 +3,13 @@
 Sizes of own workloads suit each machine: inside one last-level cache, and beyond all of them, where the first thread
 touches all pages or each thread its own. What placement does to a program depends on that more than on the program.
 
-An application is recorded as its description says, with another number of threads: of each of its runs the last phase.
-One that is for judging only has a data set of its own.
+An application is recorded as its description says, with another number of threads: of its first run the last phase. One
+that is for judging only has a data set of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -39,44 +38,49 @@ class Scaled:
         Of the workload; the mode may be empty.
     kind : str
         Which caches must be smaller than it, so that it is beyond them: all together, or each of them.
+    largest : int
+        The largest size, in MiB: of larger ones a sweep takes many minutes.
+    iterations : int
+        So many that the window covers the program: with a fixed number of accesses, more than one.
     """
 
     program: str
     region: int
     mode: str
     kind: Kind
+    largest: int
+    iterations: int = 1
 
     def workloads(self, caches: Caches) -> list[Workload]:
         """Return it inside and beyond the caches of a machine."""
-        every = caches.size * caches.number
-        beyond = 3 * every // 2 if self.kind == "partitioned" else min(4 * caches.size, LARGEST_SHARED)
+        beyond = 3 * caches.size * caches.number // 2 if self.kind == "partitioned" else 4 * caches.size
         sizes = [(caches.size // 2, "parallel"), (beyond, "parallel"), (beyond, "serial")]
-        return [self._workload(size, init) for size, init in sizes]
+        limited = [(min(size, self.largest << 20), init) for size, init in sizes]
+        return [self._workload(size, init) for size, init in dict.fromkeys(limited)]
 
     def _workload(self, size: int, init: str) -> Workload:
         mode = f"--mode {self.mode} " if self.mode else ""
-        return Workload(self.program, self.region, f"{mode}--size {size >> 10}k --iterations 1 --init {init}")
+        return Workload(
+            self.program, self.region, f"{mode}--size {size >> 10}k --iterations {self.iterations} --init {init}"
+        )
 
-
-LARGEST_SHARED = 128 << 20
-"""The largest size of irregular accesses in bytes: recordings of larger ones take minutes."""
 
 SCALED = (
-    Scaled("bfs", 1, "", "shared"),
-    Scaled("fft", 1, "", "partitioned"),
-    Scaled("graph_chase", 1, "read", "shared"),
-    Scaled("graph_chase", 1, "update", "shared"),
-    Scaled("hash_join", 2, "", "shared"),
-    Scaled("histogram", 1, "private", "partitioned"),
-    Scaled("kmeans", 1, "", "partitioned"),
-    Scaled("membench", 1, "row", "partitioned"),
-    Scaled("membench", 1, "line", "partitioned"),
-    Scaled("multigrid", 2, "", "partitioned"),
-    Scaled("random_access", 1, "independent", "shared"),
-    Scaled("sort", 1, "", "partitioned"),
-    Scaled("spmv", 1, "", "partitioned"),
-    Scaled("stencil", 1, "", "partitioned"),
-    Scaled("stream", 1, "", "partitioned"),
+    Scaled("bfs", 1, "", "shared", 64),
+    Scaled("fft", 1, "", "partitioned", 96),
+    Scaled("graph_chase", 1, "read", "shared", 64, 4),
+    Scaled("graph_chase", 1, "update", "shared", 64, 4),
+    Scaled("hash_join", 2, "", "shared", 64),
+    Scaled("histogram", 1, "private", "partitioned", 128),
+    Scaled("kmeans", 1, "", "partitioned", 64),
+    Scaled("membench", 1, "row", "partitioned", 1024),
+    Scaled("membench", 1, "line", "partitioned", 1024),
+    Scaled("multigrid", 2, "", "partitioned", 128),
+    Scaled("random_access", 1, "independent", "shared", 64, 4),
+    Scaled("sort", 1, "", "partitioned", 8),
+    Scaled("spmv", 1, "", "partitioned", 512),
+    Scaled("stencil", 1, "", "partitioned", 512),
+    Scaled("stream", 1, "", "partitioned", 1024),
 )
 
 UNSCALED = tuple(
@@ -191,22 +195,13 @@ def own(machine: str, quick: bool) -> list[Program]:
     return [Own(one) for one in (*UNSCALED, *scaled) if not quick or one.program in REDUCED]
 
 
-def real(part: Part, root: Path) -> list[list[Program]]:
-    """Return the installed applications of a part of the split: the phases of each.
+def real(part: Part, root: Path) -> list[Program]:
+    """Return the installed applications of a part of the split.
 
     Args:
         part: the part.
         root: the project's folder.
     """
     places = Places(root.resolve())
-    chosen = [one for one in description.read(root) if one.part == part and is_installed(one, places)]
-    return [
-        [Real(application, run, run.phases[-1], places) for run in _runs(application)]
-        for application in chosen
-        if application.runs
-    ]
-
-
-def _runs(application: Application) -> Sequence[Run]:
-    """Return a run of each name, whatever its number of threads."""
-    return list({run.name: run for run in application.runs}.values())
+    chosen = [one for one in description.read(root) if one.part == part and one.runs and is_installed(one, places)]
+    return [Real(one, one.runs[0], one.runs[0].phases[-1], places) for one in chosen]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pinfold.evaluation.determinism import determinism
-from pinfold.evaluation.host import far_table
+from pinfold.evaluation.host import FOLDER, far_table
 from pinfold.evaluation.host import host as compared
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.misses import misses
@@ -39,8 +39,6 @@ ASKED_OF_HOST: Asked = (
     ("host_order_agreement", "share of pairs of placements in the order of this machine", "", ">=", 0.97),
     ("host_unexplained", "times of workloads on this machine that are off by more than 50 %, unexplained", "", "<=", 0),
 )
-FOLDER = Path("target/evaluation/parts")
-"""What was found, part by part, so that an interruption loses one of them."""
 
 HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 

@@ -44,7 +44,7 @@ def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
         The rows of the sweep, with the metrics of table 2 and what was observed as columns of all rows.
 
     Raises:
-        ValueError: if pinfold fails; the text is its error output.
+        ValueError: if pinfold fails; the text is its error output. Or if there is nothing to observe.
     """
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
@@ -60,7 +60,11 @@ def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
         words = ["--quiet", "--machine", machine, "--policy", "classify", "--initialise", "1s", "--probe", "1s"]
         words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds)), "--db", str(folder / "behaviour.db")]
         _run(binary, "run", *words, "--json", str(sample), str(recording))
-        observed: list[dict[str, Any]] = json.loads(sample.read_text())["forecast"]["observed"]
+        record = json.loads(sample.read_text())
+        if "forecast" not in record:
+            why = (record.get("ended_early") or {}).get("why") or "it idles"
+            raise ValueError(f"the policy classify cannot observe it: {why}")
+        observed: list[dict[str, Any]] = record["forecast"]["observed"]
     values = {name: instrumented[name] for name in INSTRUMENTATION}
     return with_columns(table, values | {COLUMN + one["name"]: one["value"] for one in observed})
 
@@ -94,7 +98,12 @@ def read_programs(files: Sequence[Path]) -> list[Example]:
                 f"{file} has no column `{missing[0]}`, so it is no data set of placements: make one with "
                 "`pinfold learn observe classify`"
             )
-    return sorted(examples(joined(tables)), key=lambda one: (one.program, one.command, one.machine, one.threads))
+    return ordered(examples(joined(tables)))
+
+
+def ordered(found: Sequence[Example]) -> list[Example]:
+    """Return programs in an order of their own, so that the same ones always give the same model."""
+    return sorted(found, key=lambda one: (one.program, one.command, one.machine, one.threads))
 
 
 def read(files: Sequence[Path]) -> list[Example]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -20,7 +21,7 @@ from pinfold.learn.placement_features import features
 from pinfold.learn.placement_file import placement_model
 from pinfold.learn.placement_forecast import Forecast, ModelFile
 from pinfold.learn.placement_judging import Study, chosen
-from pinfold.learn.placement_model import LEARNERS, learn, strategy_name
+from pinfold.learn.placement_model import LEARNERS, Learner, PlacementModel, learn, strategy_name
 from pinfold.learn.progress import printer
 from pinfold.learn.rule_policy import Trained
 from pinfold.learn.strategies import STRATEGIES, Example
@@ -54,9 +55,23 @@ def train(asked: argparse.Namespace) -> None:
     found = placement_data.read(asked.data)
     refuse_judged(one.program for one in found)
     _warn_of(gate(found), asked)
-    learners = [one for one in LEARNERS if asked.learner in ("any", one.kind)]
-    learner = chosen(found, learners, asked.seed)
-    model = learn(found, learner, asked.seed)
+    model, trained = learned(found, [one for one in LEARNERS if asked.learner in ("any", one.kind)], asked.seed)
+    asked.output.write_text(placement_model(model, trained), encoding="utf-8")
+    printer(asked)(f"{trained.learner}, from {len(found)} inputs of {len(trained.programs)} programs")
+
+
+def learned(found: Sequence[Example], learners: Sequence[Learner], seed: int) -> tuple[PlacementModel, Trained]:
+    """Choose a learner and fit a model.
+
+    Args:
+        found: the programs.
+        learners: those from which one is chosen.
+        seed: of folds and learner.
+
+    Returns:
+        The model, and what it was learned from.
+    """
+    learner = chosen(found, learners, seed)
     trained = Trained(
         simulated=True,
         machines=sorted({one.machine for one in found}),
@@ -64,8 +79,7 @@ def train(asked: argparse.Namespace) -> None:
         rows=len(found) * len(STRATEGIES),
         learner=learner.text(),
     )
-    asked.output.write_text(placement_model(model, trained), encoding="utf-8")
-    printer(asked)(f"{learner.text()}, from {len(found)} inputs of {len(trained.programs)} programs")
+    return learn(found, learner, seed), trained
 
 
 def evaluate(asked: argparse.Namespace) -> None:

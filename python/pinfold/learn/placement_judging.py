@@ -26,6 +26,7 @@ from pinfold.learn.placement_model import (
     CLOSE,
     LEARNERS,
     Learner,
+    PlacementModel,
     Prediction,
     Rows,
     held_out_predictions,
@@ -128,12 +129,21 @@ class Study:
     def _part(self, taught: Sequence[Example], seed: int, part: tuple[list[int], list[int]]) -> list[Judged]:
         inside, outside = part
         training = [taught[place] for place in inside]
-        learner = chosen(training, self.learners, seed)
-        model = learn(training, learner, seed)
-        known = Known.of(training, Rows.of(training).weights)
-        judged = [self.found[place] for place in outside]
-        predictions = model.predict(np.array([features(one) for one in judged]))
-        return [Judged(one, said, learner, known) for one, said in zip(judged, predictions, strict=True)]
+        model = learn(training, chosen(training, self.learners, seed), seed)
+        return judged_by(model, training, [self.found[place] for place in outside])
+
+
+def judged_by(model: PlacementModel, training: Sequence[Example], judged: Sequence[Example]) -> list[Judged]:
+    """Predict programs by a model that was learned from others.
+
+    Args:
+        model: the model.
+        training: what it was learned from.
+        judged: the programs.
+    """
+    known = Known.of(training, Rows.of(training).weights)
+    predictions = model.predict(np.array([features(one) for one in judged]))
+    return [Judged(one, said, model.learner, known) for one, said in zip(judged, predictions, strict=True)]
 
 
 def chosen(found: Sequence[Example], learners: Sequence[Learner], seed: int) -> Learner:

@@ -21,9 +21,11 @@ from pinfold.learn.placement_judging import (
 from pinfold.learn.report import page
 from pinfold.tables import Table
 
-Scenario = Literal["unseen program", "unseen program on an unseen machine"]
+Scenario = Literal["unseen program", "unseen program on an unseen machine", "application for judging"]
 SAME: Scenario = "unseen program"
 UNSEEN: Scenario = "unseen program on an unseen machine"
+JUDGING: Scenario = "application for judging"
+"""Programs that no choice has ever seen, by the model of all others."""
 
 MODELS = ("one run", "two runs")
 """The ways to choose that need a model; the others are baselines."""
@@ -36,7 +38,7 @@ class Run:
     Attributes
     ----------
     scenario : str
-        ``SAME`` or ``UNSEEN``.
+        ``SAME``, ``UNSEEN`` or ``JUDGING``.
     shuffled : bool
         Whether it is the control.
     judged : list of Judged
