@@ -87,6 +87,24 @@ def test_figures_of_another_build_are_refused_beside_new_ones_and_replaced_by_a_
     assert "b1" not in Path("docs/evaluation.md").read_text()
 
 
+def test_a_simulated_section_of_a_build_with_the_same_results_stays_and_says_so(
+    made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "MEASURED", {"two"})
+    run(monkeypatch, ONE)
+    same = {"build": "b1", "binary": "b", "commit": "c1", "runs": 7, "observed": 0.0}
+    Path("evaluation/same_results.json").write_text(json.dumps({"build": "b2", "promises": [], "same_as": same}))
+    run(monkeypatch, OTHER)
+    assert made == ["one", "two", "two"], "what was measured is measured again"
+    page = Path("docs/evaluation.md").read_text()
+    assert "Made by commit c1, build b1, on: this machine. Build b2 of commit c2 has the same output in 7" in page
+    assert page.count("Made by commit c2, build b2, on: this machine.") == 1
+    data = json.loads(Path("evaluation/one.json").read_text())
+    assert (data["build"], data["commit"], data["made_by"]["build"]) == ("b2", "c2", "b1")
+    run(monkeypatch, OTHER)
+    assert made == ["one", "two", "two"]
+
+
 def test_a_section_whose_own_code_changed_is_made_again_and_the_others_stay(
     made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return [Program("real"), Program("fails", fails=True)] if part == "development" else [Program("hidden")]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(placement_sweep, "build", lambda: "build")
+    monkeypatch.setattr(placement_sweep, "folder", lambda: placement_sweep.RESULTS / "build")
     monkeypatch.setattr(placement_sweep, "own", lambda machine, quick: [Program("own")])
     monkeypatch.setattr(placement_sweep, "real", reals)
     monkeypatch.setattr(placement_sweep, "PAPER_MACHINES", ("m",))

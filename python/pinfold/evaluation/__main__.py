@@ -10,7 +10,8 @@ Simulated figures are marked. Each JSON file begins with the commit, the build a
 figures that are asked for. Sections that this build and their own code have made already are not made again, so that
 an interrupted evaluation can go on, on another machine, too: only sections that measure the machine are made again
 there. Kept ones get the present commit, which would make the same. Sections of another build are removed: figures of
-different builds are not mixed. At the end the figures that are not what is asked for are printed.
+different builds are not mixed, unless the builds are known to give the same results
+(:mod:`pinfold.evaluation.same_results`). At the end the figures that are not what is asked for are printed.
 
 If sections are named, these are made again; all others must be of this build.
 """
@@ -36,6 +37,7 @@ from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.provenance import Provenance, code, sentence
 from pinfold.evaluation.sam import sam
+from pinfold.evaluation.same_results import Same
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
 from pinfold.evaluation.validation import host, validation
@@ -95,7 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     texts = sections_of(PAGE.read_text()) if PAGE.exists() else {}
     found = {name: json.loads(file.read_text()) for name in texts if (file := FOLDER / f"{name}.json").exists()}
     codes = {name: code(Path(), make.__module__) for name, make in SECTIONS.items()}
-    ours = {name for name, data in found.items() if not provenance.mixes(data)}
+    same = Same.as_this(provenance.build)
+    ours = set()
+    for name, data in found.items():
+        if same and name not in MEASURED and data["build"] == same.build:
+            found[name] = same.restamped(data, provenance)
+        if not provenance.mixes(found[name]):
+            ours.add(name)
+            texts[name] = texts[name].replace(sentence(data), sentence(found[name]))
     if asked.sections and (others := sorted(set(found) - ours - set(asked.sections))):
         sys.exit(
             f"the sections {', '.join(others)} come from another build, and figures of different builds are not mixed: "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,13 @@ class Provenance:
 
 def sentence(data: dict[str, Any]) -> str:
     """Return what made a section, from the content of its JSON file, as a sentence."""
-    return f"Made by commit {data['commit']}, build {data['build']}, on: {data['machine']}."
+    by = data.get("made_by")
+    if by is None:
+        return f"Made by commit {data['commit']}, build {data['build']}, on: {data['machine']}."
+    return (
+        f"Made by commit {by['commit']}, build {by['build']}, on: {data['machine']}. Build {data['build']} of commit "
+        f"{data['commit']} has the same output in {by['runs']} commands (`evaluation/same_results.json`)."
+    )
 
 
 def _commit(root: Path) -> str:
@@ -97,9 +103,15 @@ def _commit(root: Path) -> str:
     return commit + CHANGES if changed else commit
 
 
-def build(root: Path) -> str:
-    """Return a hash of all files on which every figure depends."""
-    return _hash(root, [root / PINFOLD, *_files(root, SOURCES)])
+def build(root: Path, binary: Path | None = None) -> str:
+    """Return a hash of all files on which every figure depends.
+
+    Args:
+        root: the project's folder.
+        binary: another binary than that of the project.
+    """
+    files = {root / PINFOLD: binary or root / PINFOLD, **{file: file for file in _files(root, SOURCES)}}
+    return _hash(root, files)
 
 
 def code(root: Path, module: str) -> str:
@@ -121,7 +133,8 @@ def code(root: Path, module: str) -> str:
         tree = ast.parse(file.read_text())
         pending += [name.rpartition(".")[0], *_imported(tree)]
         inputs += _inputs(tree)
-    return _hash(root, [*(found[name] for name in sorted(found)), *_files(root, sorted(set(inputs)))])
+    files = [*(found[name] for name in sorted(found)), *_files(root, sorted(set(inputs)))]
+    return _hash(root, {file: file for file in files})
 
 
 def _file(root: Path, module: str) -> Path | None:
@@ -155,9 +168,15 @@ def _files(root: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted(file for pattern in patterns for file in root.glob(pattern))
 
 
-def _hash(root: Path, files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(str(file.relative_to(root)).encode() + b"\0")
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:32]
+def digest(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _hash(root: Path, files: Mapping[Path, Path]) -> str:
+    """Return a hash of files, each under the name of one of the project."""
+    found = hashlib.sha256()
+    for name, file in files.items():
+        found.update(str(name.relative_to(root)).encode() + b"\0")
+        found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:32]

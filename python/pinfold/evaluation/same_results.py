@@ -1,0 +1,234 @@
+"""Whether two builds give the same results, so that sections of both can be on one page.
+
+Run in the project's root, with the other build's binary and its commit::
+
+    python -m pinfold.evaluation.same_results OTHER_BINARY COMMIT
+
+Most changes of the sources change no simulated figure: another message, another calibration, another policy. But each
+makes another binary, and the whole evaluation takes a night. What is simulated is deterministic. So:
+
+1. Programs are recorded once, by this build.
+2. Both binaries execute the same commands on these recordings: each policy with and without noise, alone and side by
+   side, all kinds of sweeps, and what is computed of a recording or a model.
+3. If all outputs are equal, byte by byte, this is written to ``evaluation/same_results.json``. Sections that only
+   simulate, and that the other build made, then count as made by this one. Otherwise the commands with different
+   outputs are printed, and nothing is written.
+
+What ``classify`` observes may differ by ``TOLERANCE``: it observes a running program at some time, and not a command's
+whole output. Sections that measure the machine are not covered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from os import sched_getaffinity
+from pathlib import Path
+from typing import Any
+
+from pinfold.evaluation import provenance
+from pinfold.evaluation.section import PINFOLD, Promise, here, record
+
+FOUND = Path("evaluation/same_results.json")
+RULES = "crates/policy/tests/data/two_rules.json"
+TOLERANCE = 0.01
+"""The largest difference of what ``classify`` observes, as a share."""
+
+PROGRAMS = {
+    "stream": "--size 3M --iterations 2 --init serial",
+    "graph_chase": "--mode update --size 1M --iterations 1",
+    "false_sharing": "--size 32k --iterations 2",
+    "spmv": "--size 2M --iterations 2",
+    "pipeline": "--size 64k --iterations 20",
+    "hubench": "--size 16k --iterations 2",
+}
+THREADS = 8
+PINNED = "--policy fixed --schedule"
+TIMES = "-i 1s -t 2s -w 1s --repeat 20000"
+
+ALONE = (
+    f"run --machine opteron-6164x4 {PINNED} packed --repeat 20",
+    f"run --machine e5-4650x4 {PINNED} distributed --repeat 20 --page-map interleave",
+    "run --machine e5-4650x4 --policy none --repeat 200 --seed 3",
+    f"run --machine opteron-6164x4 --policy autopin --noise 6 {TIMES}",
+    f"run --machine barcelona --policy autopin --search racing --noise 6 {TIMES}",
+    f"run --machine opteron-6164x4 --policy hints --rules {RULES} --noise 6 {TIMES}",
+    f"run --machine opteron-6164x4 --policy hints --rules {RULES} --unverified --observe SLP {TIMES}",
+    f"run --machine e5-4650x4 --policy sam --noise 6 {TIMES}",
+    "sweep --machine e5-4650x4 --space threads --limit 6",
+    "sweep --machine e5-2680v3x2 --space threads --limit 4 --sampled",
+    "sweep --machine platinum-8168x2 --space numa+prefetch --limit 4",
+    "trace metrics --json",
+    "trace metrics --paper denoyelle --json --machine e5-2680v3x2",
+)
+"""Commands on one recording. ``sweep`` writes a data set, and the others JSON."""
+
+TOGETHER = (
+    f"run --machine e5-2660v2x2 --policy sam --noise 6 {TIMES}",
+    f"run --machine e5-4650x4 --policy none {TIMES}",
+)
+"""Commands on two recordings, side by side."""
+
+WITHOUT = (
+    "placements --machine opteron-6164x4 --threads 8 --leeway 2 --json",
+    "calibrate --thresholds --machine e5-2660v2x2",
+)
+"""Commands on no recording."""
+
+OBSERVE = f"run --machine e5-2680v3x2 --policy classify {TIMES}"
+"""What ``classify`` observes is compared, not what it does."""
+
+
+@dataclass(frozen=True)
+class Same:
+    """That two builds give the same results.
+
+    Attributes
+    ----------
+    build : str
+        The other build, as :func:`pinfold.evaluation.provenance.build` names it.
+    binary : str
+        The begin of its binary's SHA-256, by which results are kept.
+    commit : str
+        A commit that makes it.
+    runs : int
+        The number of commands whose outputs were compared.
+    observed : float
+        The largest difference of what ``classify`` observes, as a share.
+    """
+
+    build: str
+    binary: str
+    commit: str
+    runs: int
+    observed: float
+
+    @classmethod
+    def as_this(cls, build: str) -> Same | None:
+        """Return the build that was compared with this one, if there is one.
+
+        Args:
+            build: this build.
+        """
+        found = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+        return cls(**found["same_as"]) if found.get("build") == build else None
+
+    def restamped(self, data: dict[str, Any], now: provenance.Provenance) -> dict[str, Any]:
+        """Return the content of a section of the other build as one of this build."""
+        made_by = {"commit": self.commit, "build": self.build, "runs": self.runs}
+        return {**data, "commit": now.commit, "build": now.build, "made_by": made_by}
+
+
+def compare(binaries: Sequence[Path], folder: Path) -> tuple[list[str], list[str], float]:
+    """Execute all commands with both binaries.
+
+    Returns:
+        The commands, those with different outputs, and the largest difference of what ``classify`` observes.
+    """
+    recordings = {name: folder / f"{name}.pft" for name in PROGRAMS}
+    for name, file in recordings.items():
+        program = [f"target/workloads/{name}", "--threads", str(THREADS), *PROGRAMS[name].split()]
+        record(program, file, *([] if name == "pipeline" else ["--region", "0"]))
+    files = list(recordings.values())
+    commands = [(words, [file]) for words in ALONE for file in files]
+    commands += [(words, [one, other]) for words in TOGETHER for one, other in pairwise(files)]
+    commands += [(words, []) for words in WITHOUT]
+    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+        outputs = [list(pool.map(partial(_output, binary, folder), commands)) for binary in binaries]
+        observed = [list(pool.map(partial(_observed, binary, folder), files)) for binary in binaries]
+    texts = [" ".join([words, *(file.name for file in on)]) for words, on in commands]
+    different = [text for text, one, other in zip(texts, *outputs, strict=True) if one != other]
+    pairs = [pair for of_program in zip(*observed, strict=True) for pair in zip(*of_program, strict=True)]
+    return texts, different, max(_difference(one, other) for one, other in pairs)
+
+
+def _output(binary: Path, folder: Path, command: tuple[str, Sequence[Path]]) -> bytes:
+    words, recordings = command
+    with tempfile.TemporaryDirectory(dir=folder) as directory:
+        file = Path(directory) / "output"
+        options: list[str] = []
+        if words.startswith("run"):
+            options = ["--quiet", "--db", f"{directory}/db", "--json", str(file)]
+        elif words.startswith("sweep"):
+            options = ["--quiet", "--jobs", "1", "-o", str(file.with_suffix(".parquet"))]
+        elif words.startswith("calibrate"):
+            options = ["-o", str(file.with_suffix(".toml"))]
+        done = subprocess.run(
+            [str(binary), *words.split(), *options, *map(str, recordings)], check=False, capture_output=True
+        )
+        if done.returncode != 0:
+            sys.exit(f"`{binary} {words}` ended with status {done.returncode}:\n{done.stderr.decode()}")
+        return b"".join([done.stdout, *(made.read_bytes() for made in sorted(Path(directory).glob("output*")))])
+
+
+def _observed(binary: Path, folder: Path, recording: Path) -> list[float | None]:
+    with tempfile.TemporaryDirectory(dir=folder) as directory:
+        file = Path(directory) / "run.json"
+        options = ["--quiet", "--db", f"{directory}/db", "--json", str(file)]
+        subprocess.run([str(binary), *OBSERVE.split(), *options, str(recording)], check=True, capture_output=True)
+        forecast: Mapping[str, Any] = json.loads(file.read_text())["forecast"]
+        return [one["value"] for one in forecast["observed"]]
+
+
+def _difference(one: float | None, other: float | None) -> float:
+    """Return how much two figures differ, as a share; infinity if only one is known."""
+    if one is None or other is None:
+        return 0.0 if one is other else math.inf
+    largest = max(abs(one), abs(other))
+    # Rates of events that hardly happen differ by chance.
+    return abs(one - other) / max(largest, TINY)
+
+
+TINY = 1e-4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, and write what was found; return the exit status: 1 if the results differ."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("other", type=Path, metavar="OTHER_BINARY", help="the other build's binary")
+    parser.add_argument("commit", metavar="COMMIT", help="the commit that makes it")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as directory:
+        commands, different, observed = compare([PINFOLD, asked.other], Path(directory))
+    if different or observed > TOLERANCE:
+        print(
+            *(f"different: {text}" for text in different), f"observed: {observed:.2%} apart", sep="\n", file=sys.stderr
+        )
+        return 1
+    now = provenance.Provenance.current(Path(), reduced=False)
+    other = provenance.build(Path(), asked.other)
+    same = Same(other, provenance.digest(asked.other)[:12], asked.commit, len(commands), observed)
+    promises = [
+        Promise("commands with the same output by both builds", len(commands), "", f"all {len(commands)}", held=True),
+        Promise(
+            "difference of what classify observes, by both builds",
+            observed,
+            "",
+            f"<= {TOLERANCE}",
+            observed <= TOLERANCE,
+        ),
+    ]
+    document = {
+        "commit": now.commit,
+        "build": now.build,
+        "machine": here(),
+        "promises": [asdict(one) for one in promises],
+        "same_as": asdict(same),
+        "commands": commands,
+    }
+    FOUND.write_text(json.dumps(document, indent=2) + "\n")
+    print(f"{len(commands)} commands have the same output; written to {FOUND}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

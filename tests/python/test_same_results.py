@@ -1,0 +1,84 @@
+"""Another build counts as the same only if each command has the same output."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from pinfold.evaluation import provenance, same_results
+from pinfold.evaluation.provenance import Provenance
+from pinfold.evaluation.same_results import Same, main
+
+NOW = Provenance("c2", "b2", "this machine", reduced=False)
+
+#: Prints its first word, and writes what `--json` or `-o` asks for. As `classify` it observes a value.
+PROGRAM = """#!/bin/sh
+case "$*" in
+    *classify*) value=VALUE;;
+    *) value=1 && echo $1 $WORDS;;
+esac
+while [ $# -gt 1 ]; do
+    case $1 in
+        --json) case "$2" in */*) echo "{\\"forecast\\": {\\"observed\\": [{\\"value\\": $value}]}}" > $2;; esac;;
+        -o) echo data > $2;;
+    esac
+    shift
+done
+"""
+
+
+@pytest.fixture
+def binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Return two binaries with the same output, and let the first one be the project's."""
+    (tmp_path / "evaluation").mkdir()
+    monkeypatch.chdir(tmp_path)
+    one, other = Path("one"), Path("other")
+    for file in (one, other):
+        write(file)
+    monkeypatch.setattr(same_results, "PINFOLD", one)
+    monkeypatch.setattr(same_results, "record", lambda program, file, *arguments: None)
+    monkeypatch.setattr(same_results, "here", lambda: "this machine")
+    monkeypatch.setattr(Provenance, "current", lambda root, *, reduced: NOW)
+    monkeypatch.setattr(provenance, "build", lambda root, binary=None: "b1" if binary else "b2")
+    return one.resolve(), other.resolve()
+
+
+def write(file: Path, words: str = "", value: str = "1.0") -> None:
+    file.write_text(PROGRAM.replace("$WORDS", words).replace("VALUE", value))
+    file.chmod(0o755)
+
+
+def test_builds_with_the_same_output_are_the_same(binaries: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_results, "PINFOLD", binaries[0])
+    write(binaries[1], value="1.001")
+    assert main([str(binaries[1]), "c1"]) == 0
+    found = json.loads(Path("evaluation/same_results.json").read_text())
+    assert found["same_as"]["runs"] == len(found["commands"]) > len(same_results.PROGRAMS) * len(same_results.ALONE)
+    assert all(promise["held"] for promise in found["promises"])
+    same = Same.as_this("b2")
+    assert same
+    assert (same.build, same.commit) == ("b1", "c1")
+    assert same.observed == pytest.approx(0.001, rel=0.01)
+    assert Same.as_this("b3") is None
+
+
+@pytest.mark.parametrize(("words", "value"), [("differs", "1.0"), ("", "1.1"), ("", "null")])
+def test_a_different_output_is_named_and_nothing_is_written(
+    binaries: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    value: str,
+) -> None:
+    monkeypatch.setattr(same_results, "PINFOLD", binaries[0])
+    write(binaries[1], words, value)
+    assert main([str(binaries[1]), "c1"]) == 1
+    assert not Path("evaluation/same_results.json").exists()
+    assert ("different: run --machine opteron-6164x4" in capsys.readouterr().err) is bool(words)
+
+
+def test_a_figure_that_only_one_build_knows_is_a_difference() -> None:
+    assert same_results._difference(None, None) == 0
+    assert same_results._difference(None, 0.0) == math.inf
+    assert same_results._difference(2.0, 1.0) == pytest.approx(0.5)
