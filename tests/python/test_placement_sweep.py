@@ -42,7 +42,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(placement_sweep, "folder", lambda: placement_sweep.RESULTS / "build")
     monkeypatch.setattr(placement_sweep, "own", lambda machine, quick: [Program("own")])
     monkeypatch.setattr(placement_sweep, "real", reals)
-    monkeypatch.setattr(placement_sweep, "PAPER_MACHINES", ("m",))
+    monkeypatch.setattr(placement_sweep, "WITH_APPLICATIONS", ("m",))
     monkeypatch.setattr(placement_sweep, "_sweep", swept)
     return calls
 
