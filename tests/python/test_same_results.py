@@ -33,15 +33,17 @@ def binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Pat
     """Return two binaries with the same output, and let the first one be the project's."""
     (tmp_path / "evaluation").mkdir()
     monkeypatch.chdir(tmp_path)
-    one, other = Path("one"), Path("other")
+    one, other = tmp_path / "build/pinfold", tmp_path / "checkout/build/pinfold"
     for file in (one, other):
+        file.parent.mkdir(parents=True)
         write(file)
-    monkeypatch.setattr(same_results, "PINFOLD", one)
+    monkeypatch.setattr(same_results, "PINFOLD", Path("build/pinfold"))
     monkeypatch.setattr(same_results, "record", lambda program, file, *arguments: None)
     monkeypatch.setattr(same_results, "here", lambda: "this machine")
     monkeypatch.setattr(Provenance, "current", lambda root, *, reduced: NOW)
-    monkeypatch.setattr(provenance, "build", lambda root, binary=None: "b1" if binary else "b2")
-    return one.resolve(), other.resolve()
+    monkeypatch.setattr(provenance, "build", lambda root: "b2" if root == Path() else "b1")
+    monkeypatch.setattr(provenance, "commit", lambda root: "c1")
+    return one, other
 
 
 def write(file: Path, words: str = "", value: str = "1.0") -> None:
@@ -50,9 +52,9 @@ def write(file: Path, words: str = "", value: str = "1.0") -> None:
 
 
 def test_builds_with_the_same_output_are_the_same(binaries: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_results, "PINFOLD", binaries[0])
+
     write(binaries[1], value="1.001")
-    assert main([str(binaries[1]), "c1"]) == 0
+    assert main(["checkout"]) == 0
     found = json.loads(Path("evaluation/same_results.json").read_text())
     assert found["same_as"]["runs"] == len(found["commands"]) > len(same_results.PROGRAMS) * len(same_results.ALONE)
     assert all(promise["held"] for promise in found["promises"])
@@ -66,14 +68,12 @@ def test_builds_with_the_same_output_are_the_same(binaries: tuple[Path, Path], m
 @pytest.mark.parametrize(("words", "value"), [("differs", "1.0"), ("", "1.1"), ("", "null")])
 def test_a_different_output_is_named_and_nothing_is_written(
     binaries: tuple[Path, Path],
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: str,
     value: str,
 ) -> None:
-    monkeypatch.setattr(same_results, "PINFOLD", binaries[0])
     write(binaries[1], words, value)
-    assert main([str(binaries[1]), "c1"]) == 1
+    assert main(["checkout"]) == 1
     assert not Path("evaluation/same_results.json").exists()
     assert ("different: run --machine opteron-6164x4" in capsys.readouterr().err) is bool(words)
 

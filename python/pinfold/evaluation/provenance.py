@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Provenance:
     @classmethod
     def current(cls, root: Path, *, reduced: bool) -> Provenance:
         """Return what figures that are made now come from. ``root`` is the project's folder."""
-        return cls(_commit(root), build(root), here(), reduced)
+        return cls(commit(root), build(root), here(), reduced)
 
     def sentence(self) -> str:
         """Return it as a sentence."""
@@ -92,26 +92,22 @@ def sentence(data: dict[str, Any]) -> str:
     )
 
 
-def _commit(root: Path) -> str:
+def commit(root: Path) -> str:
+    """Return the commit of a checkout, marked if it has changes that are not committed."""
+
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=root, check=False, capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else ""
 
-    commit = git("rev-parse", "HEAD")
+    head = git("rev-parse", "HEAD")
     # What this program itself writes is no change of the sources.
     changed = git("status", "--porcelain", "--", ".", ":!docs/evaluation.md", ":!docs/plots", ":!evaluation")
-    return commit + CHANGES if changed else commit
+    return head + CHANGES if changed else head
 
 
-def build(root: Path, binary: Path | None = None) -> str:
-    """Return a hash of all files on which every figure depends.
-
-    Args:
-        root: the project's folder.
-        binary: another binary than that of the project.
-    """
-    files = {root / PINFOLD: binary or root / PINFOLD, **{file: file for file in _files(root, SOURCES)}}
-    return _hash(root, files)
+def build(root: Path) -> str:
+    """Return a hash of all files on which every figure depends."""
+    return _hash(root, [root / PINFOLD, *_files(root, SOURCES)])
 
 
 def code(root: Path, module: str) -> str:
@@ -133,8 +129,7 @@ def code(root: Path, module: str) -> str:
         tree = ast.parse(file.read_text())
         pending += [name.rpartition(".")[0], *_imported(tree)]
         inputs += _inputs(tree)
-    files = [*(found[name] for name in sorted(found)), *_files(root, sorted(set(inputs)))]
-    return _hash(root, {file: file for file in files})
+    return _hash(root, [*(found[name] for name in sorted(found)), *_files(root, sorted(set(inputs)))])
 
 
 def _file(root: Path, module: str) -> Path | None:
@@ -173,10 +168,9 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _hash(root: Path, files: Mapping[Path, Path]) -> str:
-    """Return a hash of files, each under the name of one of the project."""
+def _hash(root: Path, files: Iterable[Path]) -> str:
     found = hashlib.sha256()
-    for name, file in files.items():
-        found.update(str(name.relative_to(root)).encode() + b"\0")
+    for file in files:
+        found.update(str(file.relative_to(root)).encode() + b"\0")
         found.update(hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()[:32]

@@ -1,8 +1,8 @@
 """Whether two builds give the same results, so that sections of both can be on one page.
 
-Run in the project's root, with the other build's binary and its commit::
+Run in the project's root, with a checkout of another commit, in which ``make build`` has been run::
 
-    python -m pinfold.evaluation.same_results OTHER_BINARY COMMIT
+    python -m pinfold.evaluation.same_results CHECKOUT
 
 Most changes of the sources change no simulated figure: another message, another calibration, another policy. But each
 makes another binary, and the whole evaluation takes a night. What is simulated is deterministic. So:
@@ -194,19 +194,18 @@ TINY = 1e-4
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, and write what was found; return the exit status: 1 if the results differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("other", type=Path, metavar="OTHER_BINARY", help="the other build's binary")
-    parser.add_argument("commit", metavar="COMMIT", help="the commit that makes it")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="a checkout of the other commit, built")
+    checkout = parser.parse_args(arguments).checkout
     with tempfile.TemporaryDirectory() as directory:
-        commands, different, observed = compare([PINFOLD, asked.other], Path(directory))
+        commands, different, observed = compare([PINFOLD, checkout / PINFOLD], Path(directory))
     if different or observed > TOLERANCE:
         print(
             *(f"different: {text}" for text in different), f"observed: {observed:.2%} apart", sep="\n", file=sys.stderr
         )
         return 1
     now = provenance.Provenance.current(Path(), reduced=False)
-    other = provenance.build(Path(), asked.other)
-    same = Same(other, provenance.digest(asked.other)[:12], asked.commit, len(commands), observed)
+    binary = provenance.digest(checkout / PINFOLD)[:12]
+    same = Same(provenance.build(checkout), binary, provenance.commit(checkout), len(commands), observed)
     promises = [
         Promise("commands with the same output by both builds", len(commands), "", f"all {len(commands)}", held=True),
         Promise(
