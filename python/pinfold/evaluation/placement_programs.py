@@ -66,6 +66,7 @@ class Scaled:
 
 
 SCALED = (
+    Scaled("adi", 1, "", "partitioned", 256),
     Scaled("bfs", 1, "", "shared", 64),
     Scaled("cg", 1, "", "partitioned", 256),
     Scaled("fft", 1, "", "partitioned", 96),
@@ -75,16 +76,19 @@ SCALED = (
     Scaled("hash_join", 2, "", "shared", 64),
     Scaled("histogram", 1, "private", "partitioned", 128),
     Scaled("kmeans", 1, "", "partitioned", 64),
+    Scaled("lattice", 1, "", "partitioned", 512),
     Scaled("membench", 1, "row", "partitioned", 1024),
     Scaled("membench", 1, "line", "partitioned", 1024),
     Scaled("multigrid", 2, "", "partitioned", 128),
     Scaled("radix_sort", 1, "", "partitioned", 128),
     Scaled("random_access", 1, "independent", "shared", 64, 4),
+    Scaled("ring", 1, "", "partitioned", 512),
     Scaled("sort", 1, "", "partitioned", 8),
     Scaled("spmv", 1, "", "partitioned", 512),
     Scaled("stencil", 1, "", "partitioned", 512),
     Scaled("stream", 1, "", "partitioned", 1024),
     Scaled("transpose", 1, "", "partitioned", 256),
+    Scaled("wavefront", 1, "", "partitioned", 128),
 )
 
 UNSCALED = tuple(

@@ -95,9 +95,9 @@ class Learner:
 
 
 LEARNERS = (
-    *(Learner("tree", depth, 0.03) for depth in (2, 3, 4, 6)),
-    *(Learner("forest", depth, 0.03) for depth in (4, 8)),
-    *(Learner("boosting", depth, 0.03) for depth in (2, 3)),
+    *(Learner("tree", depth, 0.01) for depth in (2, 4, 6, 8)),
+    Learner("forest", 8, 0.01),
+    *(Learner("boosting", depth, 0.02) for depth in (2, 3)),
 )
 """All learners, from the one that is easiest to read."""
 
@@ -184,6 +184,11 @@ class Prediction:
     def best(self) -> int:
         """The position of the strategy that is predicted to be the fastest; of equally fast ones the first."""
         return int(np.argmin(self.logs))
+
+    @property
+    def other(self) -> int:
+        """The position of the strategy that is predicted to be the fastest, the default left out."""
+        return 1 + int(np.argmin(self.logs[1:]))
 
     @property
     def choice(self) -> int:
