@@ -12,6 +12,9 @@ pub(super) struct MatchedLevels {
 }
 
 /// Assigns each level of the curve to the cache whose reported size is nearest to the level's capacity, in order.
+///
+/// Where the curve has more levels than the machine has caches, the levels that fit worst are none: other programs that use
+/// a part of a shared cache give it several plateaus.
 pub(super) fn matched(levels: &[Level], shape: &Shape) -> MatchedLevels {
     let Some((&memory, caches)) = levels.split_last() else {
         return MatchedLevels {
@@ -19,24 +22,48 @@ pub(super) fn matched(levels: &[Level], shape: &Shape) -> MatchedLevels {
             memory: None,
         };
     };
-    let mut seen: Vec<Option<Level>> = vec![None; shape.caches.len()];
-    let mut first = 0;
-    for (number, &level) in caches.iter().enumerate() {
-        // Every later level of the curve needs its own cache.
-        let end = shape.caches.len().saturating_sub(caches.len() - 1 - number).max(first);
-        let size = |at: usize| shape.caches[at].size.unwrap_or(1) as f64;
-        let held = level.capacity.unwrap_or(1).max(1) as f64;
-        let nearest = (first..end).min_by(|&a, &b| ratio(size(a), held).total_cmp(&ratio(size(b), held)));
-        if let Some(at) = nearest {
-            seen[at] = Some(level);
-            first = at + 1;
-        }
-    }
+    let sizes: Vec<f64> = shape
+        .caches
+        .iter()
+        .map(|cache| cache.size.unwrap_or(1) as f64)
+        .collect();
+    let held: Vec<f64> = caches
+        .iter()
+        .map(|level| level.capacity.unwrap_or(1).max(1) as f64)
+        .collect();
     MatchedLevels {
-        caches: seen,
+        caches: assigned(&held, &sizes)
+            .into_iter()
+            .map(|level| level.map(|level| caches[level]))
+            .collect(),
         // A single level may be a cache or memory.
         memory: (levels.len() > 1).then_some(memory),
     }
+}
+
+/// For each cache the number of its level, in order: as many as possible, with the least sum of the distances of sizes.
+fn assigned(held: &[f64], sizes: &[f64]) -> Vec<Option<usize>> {
+    // The best assignment of the first levels to the first caches: how many are assigned, the sum of their
+    // distances, and the level of each cache.
+    type Best = (usize, f64, Vec<Option<usize>>);
+    let mut before: Vec<Best> = vec![(0, 0.0, vec![]); held.len() + 1];
+    for &size in sizes {
+        let mut now: Vec<Best> = vec![];
+        for end in 0..=held.len() {
+            let without = &before[end];
+            let mut best = (without.0, without.1, [&without.2[..], &[None]].concat());
+            for level in 0..end {
+                let (number, distance, levels) = &before[level];
+                let found = (number + 1, distance + ratio(size, held[level]));
+                if found.0 > best.0 || (found.0 == best.0 && found.1 < best.1) {
+                    best = (found.0, found.1, [&levels[..], &[Some(level)]].concat());
+                }
+            }
+            now.push(best);
+        }
+        before = now;
+    }
+    before.pop().map_or_else(Vec::new, |(_, _, levels)| levels)
 }
 
 impl Writer<'_> {
@@ -48,7 +75,7 @@ impl Writer<'_> {
 
     pub(super) fn caches(&mut self) {
         let last = self.shape.caches.len() - 1;
-        let mut before = 0;
+        let (mut before, mut nearer) = (0, 0.0);
         for at in 0..=last {
             let level = self.shape.caches[at].level;
             let similar = self.similar.caches[at.min(self.similar.caches.len() - 1)].clone();
@@ -57,7 +84,7 @@ impl Writer<'_> {
             before = self.size_and_ways(at, inclusion, before, &similar);
             let cores = if at == last { self.shape.cores_per_domain } else { 1 };
             self.count("cores", cores, REPORTED);
-            self.latency(at, &similar);
+            nearer = self.latency(at, nearer, &similar);
             let policy = format!("policy = {}", word(&inclusion));
             self.number("inclusion", &policy, &source_of_inclusion);
             let energy = format!("nj = {}", digits(similar.energy.value().0 * 1e9));
@@ -98,26 +125,42 @@ impl Writer<'_> {
         bytes
     }
 
-    fn latency(&mut self, at: usize, similar: &CacheLevel) {
+    /// Writes the latency of cache `at`, and returns it in cycles. `nearer` is that of the cache nearer to the core.
+    fn latency(&mut self, at: usize, nearer: f64, similar: &CacheLevel) -> f64 {
+        let frequency = self.calibration.frequency.value;
         let Some(level) = self.levels.caches[at] else {
-            let cycles = similar.latency.value().cycles(self.similar.frequency());
+            let of_similar = similar.latency.value().cycles(self.similar.frequency());
+            let memory = self.levels.memory.map(|memory| memory.latency * frequency);
+            let cycles = between(of_similar, nearer, memory);
+            let adapted = if cycles > of_similar {
+                ", but longer than the level before"
+            } else {
+                ""
+            };
+            let adapted = if cycles < of_similar {
+                ", but shorter than memory"
+            } else {
+                adapted
+            };
             let source = format!(
-                "{}; the measurement does not show this cache's latency",
+                "{}{adapted}; the measurement does not show this cache's latency",
                 as_in(&self.similar, &similar.latency)
             );
-            return self.number("latency", &format!("cycles = {}", digits(cycles)), &source);
+            self.number("latency", &format!("cycles = {}", digits(cycles)), &source);
+            return cycles;
         };
         let source = format!(
             "measured: dependent loads in huge pages; {:.1} % between the lowest and the highest latency of the plateau",
             100.0 * level.spread
         );
+        let cycles = level.latency * frequency;
         // The last level is not in the core, so its latency does not depend on the core's clock.
         if at + 1 < self.shape.caches.len() {
-            let cycles = level.latency * self.calibration.frequency.value;
             self.number("latency", &format!("cycles = {}", digits(cycles)), &source);
         } else {
             self.nanoseconds("latency", level.latency, &source);
         }
+        cycles
     }
 
     /// A cache's size in bytes, and its source. `before` is the size of the cache nearer to the core.
@@ -187,6 +230,18 @@ impl Writer<'_> {
     }
 }
 
+/// An assumed latency, if it lies between that of the level before and that of memory, which are measured; else one that
+/// does. All in cycles.
+fn between(assumed: f64, before: f64, memory: Option<f64>) -> f64 {
+    let memory = memory.unwrap_or(f64::INFINITY);
+    if before < assumed && assumed < memory {
+        return assumed;
+    }
+    // Nothing is nearer than a cycle. Levels that differ by less than `APART` would be one plateau.
+    let before = before.max(1.0);
+    (before * curve::APART).min((before * memory).sqrt())
+}
+
 /// The nearest size in bytes that has a whole number of sets, at least one.
 fn whole_sets(bytes: f64, ways: usize) -> u64 {
     let set = ways as f64 * LINE_BYTES as f64;
@@ -199,4 +254,43 @@ fn part_of(bytes: u64, reported: u64) -> String {
         bytes_in_words(bytes as f64),
         bytes_in_words(reported as f64)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{assigned, between};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_assumed_latency_is_longer_than_that_before_and_shorter_than_that_of_memory(
+            assumed in 1.0f64..1000.0, before in 1.0f64..400.0, farther in 1.01f64..10.0, known in any::<bool>(),
+        ) {
+            let memory = before * farther;
+            let found = between(assumed, before, known.then_some(memory));
+            prop_assert!(found > before, "{}", found);
+            prop_assert!(!known || found < memory, "{}", found);
+            let kept = (found - assumed).abs() < f64::EPSILON;
+            prop_assert!(kept || assumed <= before || (known && assumed >= memory));
+        }
+    }
+
+    const SIZES: [f64; 3] = [48e3, 2e6, 480e6];
+
+    #[test]
+    fn each_level_belongs_to_the_cache_of_its_size() {
+        assert_eq!(assigned(&[47e3, 1.6e6, 28e6], &SIZES), [Some(0), Some(1), Some(2)]);
+        assert_eq!(assigned(&[47e3, 100e6], &SIZES), [Some(0), None, Some(1)]);
+        assert_eq!(assigned(&[1.6e6], &SIZES), [None, Some(0), None]);
+        assert_eq!(assigned(&[], &SIZES), [None; 3]);
+    }
+
+    #[test]
+    fn a_cache_with_two_plateaus_takes_no_other_caches_level() {
+        assert_eq!(assigned(&[47e3, 1.6e6, 9e6, 28e6], &SIZES), [Some(0), Some(1), Some(3)]);
+        assert_eq!(
+            assigned(&[30e3, 47e3, 1.6e6, 9e6, 28e6], &SIZES),
+            [Some(1), Some(2), Some(4)]
+        );
+    }
 }

@@ -18,7 +18,7 @@ use pinfold_core::measurement::CurvePoint;
 const STEEPEST: f64 = 0.45;
 
 /// Plateaus whose latencies differ by less than this factor are one level.
-const APART: f64 = 1.3;
+pub(super) const APART: f64 = 1.3;
 
 /// From a plateau's first to its last point memory grows by at least this factor.
 const LONG: f64 = 1.25;
