@@ -1,13 +1,15 @@
 //! Decides where the pages of a running program should be: which parts of a process's memory are considered (`area`),
 //! and on which node each page belongs (`goal`, `spread`, `following`). For mappings by accesses, `profile` holds the
 //! accesses, from samples (`sampling`, whose cost is in `sampled`) or from a recording of another run (`recorded`).
-//! `cost` decides whether pages follow their threads, and `moves` has the result of moving them.
+//! `cost` decides whether pages follow their threads, `origins` remembers where pages were, and `moves` has the result of
+//! moving them.
 
 mod area;
 mod cost;
 mod following;
 mod goal;
 mod moves;
+mod origins;
 mod profile;
 mod recorded;
 mod runs;
@@ -20,6 +22,7 @@ pub use cost::{ASSUMED_COPY_RATE, TooLong, check_cost};
 pub use following::{Followed, Following, PinnedTask};
 pub use goal::{Unavailable, check_nodes, memory_nodes, nearest_other, node_of_pu, nodes_of_pus, spread};
 pub use moves::{Left, LeftCode, PageCount, PageMoves};
+pub use origins::{Back, Noting, Origins};
 pub use profile::{AccessProfile, PagePlaces};
 pub use recorded::{MappedArea, MappedBacking, Mismatch, Profiled, RecordedArea, RecordedProfile, UnmatchedArea};
 pub use sampled::{EventSampling, FaultSampling, Sampled, Seen};

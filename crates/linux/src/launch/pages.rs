@@ -2,7 +2,8 @@
 //!
 //! 1. The program begins with a memory policy (`exec`), so that pages are placed right at first touch.
 //! 2. When a configuration is applied, the pages in memory are moved. With a page mapping they go where it wants them,
-//!    in each process whose mapping or whose threads' node has changed. Without one they follow threads that changed
+//!    in each process whose mapping or whose threads' node has changed. Where a mapping gives way to first touch, the
+//!    pages that it moved go back (`pinfold_core::memory::Origins`). Without a mapping they follow threads that changed
 //!    their node (`pinfold_core::memory::Following`), if that is worth its cost (`check_cost`).
 //! 3. A page mapping that needs the accesses moves nothing before the initialisation is over. Then the accesses are
 //!    sampled first, or taken from a recording, for processes whose accesses are not known (`accesses`).
@@ -21,8 +22,8 @@ use crate::memory::{
     Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, move_pages, page_size,
 };
 use pinfold_core::memory::{
-    ASSUMED_COPY_RATE, Following, MemoryArea, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile, Selection,
-    Spread, check_cost, node_of_pu, nodes_of_pus, spread,
+    ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile,
+    Selection, Spread, check_cost, node_of_pu, nodes_of_pus, spread,
 };
 use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal, RefusalCode, Topology};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +83,8 @@ pub(crate) struct ProgramPages {
     following: Following,
     /// The last goal of each process's pages.
     applied: BTreeMap<i32, (PageMapping, Goal)>,
+    /// Where the pages of each process were before its first goal.
+    origins: BTreeMap<i32, Origins>,
     accesses: ProgramAccesses,
     /// The rate of the last unlimited migration, in bytes per second.
     measured: Option<f64>,
@@ -100,6 +103,7 @@ impl ProgramPages {
             page_size: page_size(),
             following: Following::default(),
             applied: BTreeMap::new(),
+            origins: BTreeMap::new(),
             accesses: ProgramAccesses::default(),
             measured: None,
             reported: vec![],
@@ -121,6 +125,7 @@ impl ProgramPages {
         let lives: BTreeSet<i32> = shared.lock().program.processes().into_iter().collect();
         self.following.retain(|process| lives.contains(&process));
         self.applied.retain(|process, _| lives.contains(process));
+        self.origins.retain(|process, _| lives.contains(process));
         self.accesses.retain(&lives);
         let mut goals = vec![];
         let mut following = vec![];
@@ -135,7 +140,15 @@ impl ProgramPages {
                         goals.push((process, mapping, goal));
                     }
                 }
-                Ok(None) => following.push(process),
+                Ok(None) => {
+                    if configuration
+                        .pages
+                        .is_none_or(|mapping| mapping == PageMapping::FirstTouch)
+                    {
+                        self.go_back(shared, process, applied);
+                    }
+                    following.push(process);
+                }
                 Err(refusal) if applied.refused.contains(&refusal) => {}
                 Err(refusal) => applied.refused.push(refusal),
             }
@@ -270,7 +283,7 @@ impl ProgramPages {
                 self.page_size,
                 &FollowedProcess { shared, process },
                 &areas,
-                &mut goal,
+                &mut self.origins.entry(process).or_default().noting(&mut goal),
                 &mapping.to_string(),
                 applied,
             );
@@ -279,6 +292,29 @@ impl ProgramPages {
             }
             self.measure(moves);
         }
+    }
+
+    /// Moves the pages of a process back to where they were before a mapping moved them.
+    fn go_back(&mut self, shared: &Shared, process: i32, applied: &mut Applied) {
+        let (Some((_, put)), Some(origins)) = (self.applied.remove(&process), self.origins.remove(&process)) else {
+            return;
+        };
+        if origins.is_empty() {
+            return;
+        }
+        let Some(areas) = self.areas(shared, process, applied) else {
+            return;
+        };
+        let moves = moving(
+            &mut self.options,
+            self.page_size,
+            &FollowedProcess { shared, process },
+            &areas,
+            &mut origins.back(&put),
+            "back to where they were",
+            applied,
+        );
+        self.measure(moves);
     }
 
     /// Moves pages after threads that have changed their node.
