@@ -48,7 +48,7 @@ def test_a_closed_gate_is_said_and_nothing_is_learned(tmp_path: Path, monkeypatc
     file = tmp_path / "rows.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
     swept = placement_sweep.Swept({"development": file}, {})
-    monkeypatch.setattr(placement_sweep, "sweep", lambda quick: swept)
+    monkeypatch.setattr(placement_sweep, "sweep", lambda quick, machines: swept)
     monkeypatch.setattr(plot, "PLOTS", tmp_path)
     found = section.classify(quick=True)
     assert "**The gate is closed**" in found.text

@@ -17,6 +17,7 @@ from pinfold.learn.paper_method import (
     nested,
     new_machines,
     new_programs,
+    pairs,
     speedup,
     split,
 )
@@ -63,7 +64,7 @@ def test_a_balanced_accuracy_gives_both_classes_the_same_weight() -> None:
 def test_on_noise_the_papers_figure_is_better_than_chance_and_the_nested_one_is_not() -> None:
     found = programs(16, signal=False)
     models = [model for model in drawn(COUNTERS, 8, seed=1) if model.kind == "svm"]
-    elected = as_in_the_paper(models, new_programs(found, seed=0, turns=1), SENSITIVITY, seed=0)
+    elected = as_in_the_paper(models, new_programs(found, seed=0, groups=99), SENSITIVITY, seed=0)
     honest = accuracy(found, nested(models, found, SENSITIVITY, seed=0, folds=3))
     assert elected.validation > 0.55
     assert elected.validation > honest
@@ -91,13 +92,20 @@ def test_a_missing_metric_is_not_zero() -> None:
 
 def test_of_two_removed_programs_one_tests_on_a_machine_and_the_other_validates_on_a_third() -> None:
     here, there, far = ([replace(one, machine=machine) for one in programs(6)] for machine in ("here", "there", "far"))
-    turns = both_new(here, there, far, seed=0, turns=2)
-    assert len(turns) == 12
+    turns = both_new(here, there, far, seed=0, groups=99)
+    assert len(turns) == 6
     for turn in turns:
         (test,), (validation,) = turn.test, turn.validation
         assert (test.machine, validation.machine) == ("there", "far")
         assert {test.program, validation.program}.isdisjoint(one.program for one in turn.training)
         assert len(turn.training) == 4
+
+
+def test_two_groups_of_programs_are_removed_at_a_time_each_once_for_each_part() -> None:
+    removed = pairs(programs(7), seed=0, groups=3)
+    assert sorted(name for test, _ in removed for name in test) == [f"p{number}" for number in range(7)]
+    assert sorted(name for _, validation in removed for name in validation) == [f"p{number}" for number in range(7)]
+    assert all(test.isdisjoint(validation) for test, validation in removed)
 
 
 def test_on_new_machines_all_programs_are_known() -> None:

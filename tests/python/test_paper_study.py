@@ -70,7 +70,7 @@ def test_best_and_worst_are_over_the_default() -> None:
 @pytest.mark.usefixtures("one_model")
 def test_what_a_metric_tells_is_predicted_for_new_programs_and_for_new_machines() -> None:
     here, there, far = (programs(machine) for machine in ("here", "there1", "far"))
-    question = Question("counters", SENSITIVITY, sets=1, turns=1)
+    question = Question("counters", SENSITIVITY, sets=1, groups=99)
     for result in (
         question.new_program(here),
         question.new_machine(here, there, far),
@@ -88,7 +88,7 @@ def test_what_a_metric_tells_is_predicted_for_new_programs_and_for_new_machines(
 @pytest.mark.usefixtures("one_model")
 def test_the_strategy_is_asked_for_sensitive_programs_alone() -> None:
     here = programs("here")
-    result = Question("counters", STRATEGY, sets=1, turns=1).new_program(here)
+    result = Question("counters", STRATEGY, sets=1, groups=99).new_program(here)
     assert result.best == pytest.approx(2.0)
     assert result.baseline == 1.0, "the default"
     assert result.balanced is None
@@ -98,6 +98,6 @@ def test_the_strategy_is_asked_for_sensitive_programs_alone() -> None:
 def test_a_program_that_is_known_on_one_machine_only_is_left_out_between_machines() -> None:
     here, there, far = (programs(machine) for machine in ("here", "there1", "far"))
     more = [*here, replace(here[0], program="extra", command="extra")]
-    question = Question("counters", SENSITIVITY, sets=1, turns=1)
+    question = Question("counters", SENSITIVITY, sets=1, groups=99)
     assert question.both_new(more, there, far) == question.both_new(here, there, far)
     assert np.isfinite(question.both_new(more, there, far).honest)

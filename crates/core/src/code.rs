@@ -232,11 +232,11 @@ codes! {
         HintRolledBack = "hint_rolled_back",
         /// The number of working threads changed; the hint is the same.
         ThreadsChanged = "threads_changed",
-        /// No strategy is forecast to be faster than the default, or nothing is.
+        /// The rate with the default strategy was higher than unpinned, and no other strategy was tried.
         DefaultStrategy = "default_strategy",
-        /// The rate with a strategy was higher than that of the default beyond the noise.
+        /// The rate with a strategy was higher than unpinned beyond the noise.
         StrategyKept = "strategy_kept",
-        /// The rate with no strategy was higher, and the program went back to the default.
+        /// The rate with no strategy was higher than unpinned, and nothing is pinned any more.
         StrategyRolledBack = "strategy_rolled_back",
         /// Any other.
         #[default]

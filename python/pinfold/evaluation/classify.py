@@ -71,14 +71,16 @@ INPUTS = ("models/classify.json",)
 TRAINING, SIZE = 120, 200
 """The longest time of training in seconds, and the largest file in KiB."""
 
-SETS, TURNS = 4, 2
-"""Random sets of metrics, and partners with which a program is removed. The paper has many sets and all partners."""
+SETS, GROUPS = 2, 5
+"""Random sets of metrics, each with sixteen models, and groups of programs. The paper has many sets and removes all
+pairs of single programs: that would take days here."""
 
 ABOUT = """\
 After Denoyelle et al. (ICPP 2019): with a thread for each core, a program runs in four strategies, {compact, scatter} x
 {first_touch, interleave}, each abbreviated by two letters. The default is compact with first touch. A program is
-*sensitive* if a strategy changes its speed by more than 10 %. The machines are the paper's three, with four nodes each,
-and two later ones. All programs are pinfold's own; the paper's are proxy applications, PARSEC and NAS."""
+*sensitive* if a strategy changes its speed by more than 10 %. The machines are the paper's three, with four nodes each.
+Programs are pinfold's own, in sizes inside one last-level cache and beyond all of them on each machine, and on the
+first machine real applications; the paper's are proxy applications, PARSEC and NAS. All rows are in `models/data`."""
 
 PAPERS = """\
 **The paper's models** are random forests, logistic regressions, support vector machines and networks of four neurons on
@@ -100,7 +102,7 @@ and the faster is kept. The control has learned from times that were exchanged a
 
 def classify(quick: bool) -> Section:
     """Sweep, check the gate, and judge both ways to learn."""
-    swept = placement_sweep.sweep(quick)
+    swept = placement_sweep.sweep(quick, PAPER_MACHINES)
     found = _covering(swept.files.get("development"))
     opened = gate(found)
     text = [ABOUT, _gate_text(opened)]
@@ -233,7 +235,7 @@ def _asked(known: Mapping[str, list[Example]]) -> tuple[list[Result], list[Resul
 def _ask(asked: tuple[str, Metrics, Aim, tuple[list[Example], ...]]) -> Result:
     kind, metrics, aim, machines = asked
     _progress(f"{metrics}, {aim.target}, {' to '.join(one[0].machine for one in machines)}")
-    question = Question(metrics, aim, SETS, TURNS)
+    question = Question(metrics, aim, SETS, GROUPS)
     if len(machines) == 1:
         return question.new_program(*machines)
     return question.new_machine(*machines) if kind == "cells" else question.both_new(*machines)

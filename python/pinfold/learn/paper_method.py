@@ -36,7 +36,7 @@ Score = Callable[[Sequence[Example], Labels], float]
 BEST_SHARE = 0.01
 """The share of models that the test programs choose."""
 
-FOLDS = 5
+FOLDS = 3
 
 
 def labels(found: Sequence[Example], target: Target) -> Labels:
@@ -116,35 +116,35 @@ class Turn:
     validation: Sequence[Example]
 
 
-def pairs(found: Sequence[Example], seed: int, turns: int) -> list[tuple[str, str]]:
-    """Return the names of the programs that are removed: each once as the first in each turn.
+def pairs(found: Sequence[Example], seed: int, groups: int) -> list[tuple[set[str], set[str]]]:
+    """Return the names of the programs that are removed together: each once as a test, and once as a validation.
 
-    The paper removes all pairs.
+    The paper removes two programs, and all pairs of these. That takes a training for each pair and model; here groups
+    of programs are removed.
 
     Args:
         found: programs.
         seed: of their order.
-        turns: how many partners each program is removed with.
+        groups: the number of groups; with as many as there are programs, single ones are removed.
     """
     names = sorted({one.program for one in found})
-    order = np.random.default_rng(seed).permutation(len(names))
-    return [
-        (names[order[place]], names[order[(place + turn) % len(names)]])
-        for turn in range(1, turns + 1)
-        for place in range(len(names))
-    ]
+    number = min(groups, len(names))
+    members: list[set[str]] = [set() for _ in range(number)]
+    for place, name in enumerate(np.random.default_rng(seed).permutation(len(names))):
+        members[place % number].add(names[name])
+    return [(members[place], members[(place + 1) % number]) for place in range(number)]
 
 
-def new_programs(found: Sequence[Example], seed: int, turns: int = 2) -> list[Turn]:
-    """Return the turns in which two programs of a machine are predicted after training with the others.
+def new_programs(found: Sequence[Example], seed: int, groups: int) -> list[Turn]:
+    """Return the turns in which two groups of programs of a machine are predicted after training with the others.
 
     Args:
         found: programs on one machine. With ``Example.program`` as the name of a program with its input, inputs count
             as programs, as NAS's classes do in the paper.
         seed: of the order of programs.
-        turns: how many partners each program is removed with.
+        groups: the number of groups.
     """
-    return both_new(found, found, found, seed, turns)
+    return both_new(found, found, found, seed, groups)
 
 
 def new_machines(training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example]) -> list[Turn]:
@@ -153,16 +153,16 @@ def new_machines(training: Sequence[Example], test: Sequence[Example], validatio
 
 
 def both_new(
-    training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example], seed: int, turns: int = 2
+    training: Sequence[Example], test: Sequence[Example], validation: Sequence[Example], seed: int, groups: int
 ) -> list[Turn]:
-    """Return the turns in which two programs are predicted, each on a machine, after training with others elsewhere."""
+    """Return the turns in which two groups are predicted, each on a machine, after training with others elsewhere."""
     return [
         Turn(
-            [one for one in training if one.program not in (first, second)],
-            [one for one in test if one.program == first],
-            [one for one in validation if one.program == second],
+            [one for one in training if one.program not in first | second],
+            [one for one in test if one.program in first],
+            [one for one in validation if one.program in second],
         )
-        for first, second in pairs(training, seed, turns)
+        for first, second in pairs(training, seed, groups)
     ]
 
 

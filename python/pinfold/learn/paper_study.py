@@ -150,8 +150,8 @@ class Question:
         What they predict.
     sets : int
         The number of random sets of metrics; each has sixteen models.
-    turns : int
-        With how many partners a program is removed. The paper removes all pairs.
+    groups : int
+        The number of groups into which programs are split; two of them are removed at a time.
     seed : int
         Of everything that is random.
     """
@@ -159,7 +159,7 @@ class Question:
     metrics: Metrics
     aim: Aim
     sets: int
-    turns: int
+    groups: int
     seed: int = 0
 
     @cached_property
@@ -171,7 +171,7 @@ class Question:
         """Return a cell on the diagonal of figures 3 and 5: new programs on a known machine."""
         counted = self._counted(found, found)
         predicted = nested(self.models, counted, self.aim, self.seed)
-        turns = new_programs(counted, self.seed, self.turns)
+        turns = new_programs(counted, self.seed, self.groups)
         constant = 1 if self.aim.target == "sensitivity" else 0
         return self._result(counted, counted, turns, predicted, np.full(len(counted), constant, dtype=np.int64))
 
@@ -207,7 +207,7 @@ class Question:
             if places:
                 unseen = [there[place] for place in places]
                 predicted[places] = elsewhere(self.models, training, unseen, self.aim, self.seed)
-        turns = both_new(here, other, there, self.seed, self.turns)
+        turns = both_new(here, other, there, self.seed, self.groups)
         return self._result(here, there, turns, predicted, _same_answer(here, there, self.aim))
 
     def _counted(self, found: Sequence[Example], elsewhere_too: Sequence[Example]) -> list[Example]:

@@ -25,8 +25,9 @@ from pinfold.learn.strategies import INSTRUMENTATION, STRATEGIES, Example, examp
 DEFAULT = (None, *STRATEGIES[0])
 """Region, map of threads and mapping of pages of the rows of whole programs in the default strategy."""
 
-OBSERVED_SECONDS = 4
-"""The virtual time of a run in which a program is observed for a second, after a second of initialisation."""
+OBSERVED_SECONDS = 8
+"""The virtual time of a run in which a program is observed. It initialises, is measured unpinned, warms up and is
+observed in the default strategy, each for a second; unpinned it may be twice as fast."""
 
 LEAST_PROGRAMS = 3
 """With fewer, nothing can be held out to judge a model."""
@@ -57,7 +58,8 @@ def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:
         whole = table.select(["region", "thread_map", "page_map", "time_s"]).to_pylist()
         (seconds,) = (row["time_s"] for row in whole if (row["region"], row["thread_map"], row["page_map"]) == DEFAULT)
         sample = folder / "run.json"
-        words = ["--quiet", "--machine", machine, "--policy", "classify", "--initialise", "1s", "--probe", "1s"]
+        words = ["--quiet", "--machine", machine, "--policy", "classify", "--placement-model", "none"]
+        words += ["--initialise", "1s", "--probe", "1s", "--warm-up", "1s"]
         words += ["--repeat", str(math.ceil(OBSERVED_SECONDS / seconds)), "--db", str(folder / "behaviour.db")]
         _run(binary, "run", *words, "--json", str(sample), str(recording))
         record = json.loads(sample.read_text())

@@ -4,12 +4,14 @@
 //!
 //! The four strategies are the paper's (section 2.1): threads compact or scattered over all nodes, pages on the node of
 //! the first touch or interleaved. `features` observes a program under the default strategy, `model` predicts the time
-//! in each strategy, and `file` reads models, which the Python package learns (`python/pinfold/learn`).
+//! in each strategy, `file` reads models, which the Python package learns (`python/pinfold/learn`), and `words` describes
+//! them.
 
 mod features;
 mod file;
 mod model;
 mod policy;
+mod words;
 
 pub use features::{FEATURES, Feature, MachinePeaks, OF_MACHINE, observe};
 pub use file::PlacementModelError;

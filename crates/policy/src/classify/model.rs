@@ -155,6 +155,11 @@ impl Prediction {
 }
 
 impl PlacementModel {
+    /// What it was learned from, as a part of a sentence.
+    pub fn learned_from(&self) -> String {
+        super::words::learned_from(&self.trained)
+    }
+
     /// The names of the features that it needs.
     pub fn needs(&self) -> Vec<&str> {
         let names = self.features.iter().filter_map(|feature| match feature {

@@ -1,15 +1,22 @@
 //! The policy `classify` in the loop.
 //!
-//! 1. The program starts in the default strategy. When its threads work it is observed once, for `t`.
-//! 2. The model forecasts its time in each strategy. If it is sure that none is clearly faster, the program is left
-//!    alone, at no further cost. If it is sure of one, that is the candidate. If it is not sure, all that may be the
-//!    fastest are, the likeliest first.
-//! 3. Each candidate warms up for `w` and is measured for `t`, or until it has lost (`race`). Threads and pages move,
+//! 1. The program starts unpinned, as the operating system places it. When its threads work it is measured for `t`: this
+//!    is the first candidate and the baseline.
+//! 2. It goes to the default strategy, warms up for `w`, and is observed once, for `t`. That is the second candidate.
+//! 3. The model forecasts its time in each strategy. If it is sure that none is clearly faster than the default, nothing
+//!    else is tried. If it is sure of one, that is a candidate. If it is not sure, all that may be the fastest are, the
+//!    likeliest first.
+//! 4. Each candidate warms up for `w` and is measured for `t`, or until it has lost (`race`). Threads and pages move,
 //!    also pages that are in memory already.
-//! 4. The fastest one stays, if it is faster than the default beyond the noise. Otherwise the program goes back.
+//! 5. The fastest one stays, if it is faster than the unpinned program beyond the noise. Otherwise the program is left
+//!    alone: nothing is pinned, and pages that were moved go back.
 //!
 //! Where the model says nothing, because a figure that it needs is not known or the machine is unlike all that it was
-//! learned from, the program stays where it is, and the reason is reported.
+//! learned from, no strategy but the default is tried, and the reason is reported.
+//!
+//! The paper's programs start in the default strategy. Here it is a trial like any other, because nothing is pinned
+//! before something is measured (docs/design/unpinned.md). It has to be tried: only where it is known which threads are
+//! neighbours, counts show who shares with whom.
 
 use super::features::{FEATURES, OF_MACHINE, observe};
 use super::{MachinePeaks, Pages, PlacementModel, Prediction, Strategy, Unknown};
@@ -52,14 +59,14 @@ pub struct ClassifyOptions {
     pub events: Option<MapperEvents>,
 }
 
+/// The positions of the unpinned program and of the default strategy among the candidates.
+const UNPINNED: usize = 0;
+const DEFAULT: usize = 1;
+
 /// The present phase, and when it began.
 #[derive(Debug)]
 enum Phase {
     Opening,
-    /// The default strategy is observed.
-    Observing {
-        began: Duration,
-    },
     WarmingUp {
         candidate: usize,
         began: Duration,
@@ -82,11 +89,11 @@ pub struct Classify {
     working_tasks: WorkingTasks,
     observer: Option<Observer>,
     meter: Option<(Meter, Duration)>,
-    /// The sample at which the observation began.
+    /// The sample at which the present candidate's measurement began.
     first: Sample,
     threads: usize,
-    /// The candidates, the default first, and what was measured of them.
-    candidates: Vec<(Strategy, Option<Measurement>)>,
+    /// The candidates and what was measured of them: the unpinned program, the default strategy, and others.
+    candidates: Vec<(Option<Strategy>, Option<Measurement>)>,
     pinning: Option<Pinning>,
     /// `None` until pages were interleaved.
     pages: Option<PageMapping>,
@@ -106,7 +113,7 @@ impl Classify {
             meter: None,
             first: Sample::default(),
             threads: 0,
-            candidates: vec![(Strategy::DEFAULT, None)],
+            candidates: vec![(None, None), (Some(Strategy::DEFAULT), None)],
             pinning: None,
             pages: None,
             race: Race::default(),
@@ -131,9 +138,7 @@ impl Policy for Classify {
             .events
             .as_ref()
             .and_then(|events| Observer::new(events, metrics).ok());
-        // The paper's programs have a thread for each core.
-        self.threads = self.options.threads.unwrap_or_else(|| allowed_cores(topology));
-        self.place(topology, Strategy::DEFAULT);
+        self.place(topology, None);
         self.opening.start(metrics, &mut findings);
         self.decision(Duration::ZERO, findings)
     }
@@ -148,15 +153,13 @@ impl Policy for Classify {
         let times = self.options.times;
         match self.phase {
             Phase::Opening => self.open(topology, sample, &mut findings),
-            Phase::Observing { began } if sample.at >= began + times.probe => {
-                self.forecast(topology, sample, &mut findings);
-            }
             Phase::WarmingUp { candidate, began } if sample.at >= began + times.warm_up => {
                 self.probe(candidate, sample, &mut findings);
             }
             Phase::Probing { candidate, began } => {
                 let measurement = self.measurement();
-                let lost = self.race.is_on() && self.race.lost(&measurement.readings);
+                // The baseline and the observation always take their whole time.
+                let lost = candidate > DEFAULT && self.race.is_on() && self.race.lost(&measurement.readings);
                 if lost || sample.at >= began + times.probe {
                     self.probed(topology, sample, candidate, measurement, lost, &mut findings);
                 }
@@ -178,18 +181,21 @@ impl Policy for Classify {
         let (code, why) = match self.phase {
             Phase::Watching { .. } => return vec![],
             Phase::Opening => return self.opening.end(&self.working_tasks, self.pinning.as_ref()),
-            Phase::Observing { .. } => (
+            Phase::WarmingUp { candidate, .. } | Phase::Probing { candidate, .. } if candidate <= DEFAULT => (
                 EndedCode::DuringSample,
-                "The program ended before it was observed for long enough, and was not moved.",
+                "The program ended before it was observed for long enough, and was not moved to any strategy.",
             ),
             Phase::WarmingUp { .. } | Phase::Probing { .. } => (
                 EndedCode::BeforeCheck,
                 "The program ended before the strategies were compared.",
             ),
         };
-        let rate = self.candidates[0].1.as_ref().and_then(|measurement| measurement.rate);
+        let rate = self.candidates[UNPINNED]
+            .1
+            .as_ref()
+            .and_then(|measurement| measurement.rate);
         vec![Finding::EndedEarly {
-            best: rate.map(|_| 0),
+            best: rate.map(|_| UNPINNED),
             rate,
             code,
             why: format!("{why} {}", times::remedy(self.now)),
@@ -206,24 +212,15 @@ impl Classify {
             Opened::With { meter, reading } => {
                 self.meter = Some((meter, reading));
                 self.threads = self.options.threads.unwrap_or(self.working_tasks.number()).max(1);
-                self.place(topology, Strategy::DEFAULT);
-                let why = format!("{}: the program is observed there once", Strategy::DEFAULT);
+                let why = format!("unpinned, {}: the program is observed there once", Strategy::DEFAULT);
                 findings.push(self.candidates_chosen(topology, CandidatesCode::Sample, why));
-                findings.push(Finding::Probing {
-                    candidate: 0,
-                    lasts: self.options.times.probe,
-                });
-                self.begin(sample);
-                self.phase = Phase::Observing { began: sample.at };
+                self.probe(UNPINNED, sample, findings);
             }
         }
     }
 
-    /// The observation is complete: the model forecasts the program.
+    /// The default was observed: the model forecasts the program.
     fn forecast(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
-        let measurement = self.measurement();
-        findings.push(probed(0, &measurement, false));
-        self.candidates[0].1 = Some(measurement);
         let values = self.observed(topology, sample);
         let value = |name: &str| {
             let place = FEATURES.iter().position(|feature| feature.name == name)?;
@@ -260,22 +257,18 @@ impl Classify {
             why: why.clone(),
         });
         if wanted.is_empty() {
-            findings.push(chosen(0, None, ChoiceCode::DefaultStrategy, &why));
-            self.watch(sample);
-            return;
+            return self.conclude(topology, sample, &why, findings);
         }
-        self.candidates
-            .extend(wanted.into_iter().map(|strategy| (strategy, None)));
-        let names: Vec<String> = self
-            .candidates
-            .iter()
-            .map(|(strategy, _)| strategy.to_string())
-            .collect();
-        let why = format!("{}: {why}", names.join(", "));
-        findings.push(self.candidates_chosen(topology, CandidatesCode::Forecast, why));
-        let default = self.candidates[0].1.clone().unwrap_or_default();
-        findings.push(probed(0, &default, false));
-        self.try_candidate(topology, sample, 1, findings);
+        let wanted = wanted.into_iter().map(|strategy| (Some(strategy), None));
+        self.candidates.extend(wanted);
+        let names: Vec<String> = self.candidates.iter().map(|&(strategy, _)| name(strategy)).collect();
+        let text = format!("{}: {why}", names.join(", "));
+        findings.push(self.candidates_chosen(topology, CandidatesCode::Forecast, text));
+        // The list of candidates is new, and what is known of the first ones belongs to it.
+        for (candidate, (_, measurement)) in self.candidates[..=DEFAULT].iter().enumerate() {
+            findings.push(probed(candidate, &measurement.clone().unwrap_or_default(), false));
+        }
+        self.try_candidate(topology, sample, DEFAULT + 1, findings);
     }
 
     /// Threads and pages go to a candidate's strategy, which warms up.
@@ -321,47 +314,58 @@ impl Classify {
         findings.push(probed(candidate, &measurement, lost));
         // One that lost is no candidate any more.
         self.candidates[candidate].1 = (!lost).then_some(measurement);
-        if candidate + 1 < self.candidates.len() {
-            return self.try_candidate(topology, sample, candidate + 1, findings);
+        if candidate == DEFAULT {
+            self.forecast(topology, sample, findings);
+        } else if candidate + 1 < self.candidates.len() {
+            self.try_candidate(topology, sample, candidate + 1, findings);
+        } else {
+            let why = "no strategy had a higher rate than the unpinned program beyond the noise";
+            self.conclude(topology, sample, why, findings);
         }
+    }
+
+    /// All candidates were measured: the fastest one stays. `why` says why nothing else is tried.
+    fn conclude(&mut self, topology: &Topology, sample: &Sample, why: &str, findings: &mut Vec<Finding>) {
         let best = self.best();
-        self.place(topology, self.candidates[best].0);
-        let gain = self.gain(best);
-        if best == 0 {
-            let why = "no other strategy had a higher rate than the default beyond the noise";
-            findings.push(chosen(0, None, ChoiceCode::StrategyRolledBack, why));
+        let strategy = self.candidates[best].0;
+        self.place(topology, strategy);
+        let tried = self.candidates.len() > DEFAULT + 1;
+        let faster = format!("{} had a higher rate than the unpinned program", name(strategy));
+        let (code, why) = match (best, tried) {
+            (UNPINNED, false) => (ChoiceCode::NoPinningBetter, format!("the program is left alone: {why}")),
+            (UNPINNED, true) => (ChoiceCode::StrategyRolledBack, why.to_owned()),
+            (DEFAULT, false) => (ChoiceCode::DefaultStrategy, format!("{faster}, and {why}")),
+            _ => (ChoiceCode::StrategyKept, format!("{faster} beyond the noise")),
+        };
+        findings.push(chosen(best, self.gain(best), code, &why));
+        if code == ChoiceCode::StrategyRolledBack {
             findings.push(Finding::Note {
                 code: NoteCode::RolledBack,
-                text: format!("No strategy helped, so the program went back to {}.", Strategy::DEFAULT),
+                text: "No strategy helped, so the moves were rolled back: nothing is pinned.".to_owned(),
             });
-        } else {
-            let why = format!(
-                "{} had a higher rate than the default beyond the noise",
-                self.candidates[best].0
-            );
-            findings.push(chosen(best, gain, ChoiceCode::StrategyKept, &why));
         }
         self.watch(sample);
     }
 
-    /// The fastest candidate that is faster than the default beyond the noise; the default if none is.
+    /// The fastest candidate that is faster than the unpinned program beyond the noise; the unpinned one if none is.
     fn best(&self) -> usize {
-        let Some(default) = &self.candidates[0].1 else { return 0 };
-        let measured = self.candidates.iter().enumerate().skip(1);
+        let Some(unpinned) = &self.candidates[UNPINNED].1 else {
+            return UNPINNED;
+        };
+        let measured = self.candidates.iter().enumerate().skip(DEFAULT);
         measured
             .filter_map(|(place, (_, measurement))| Some((place, measurement.as_ref()?)))
-            .filter(|(_, measurement)| default.is_lower_than(measurement))
+            .filter(|(_, measurement)| unpinned.is_lower_than(measurement))
             // The first of equally fast ones is the likeliest.
             .min_by(|one, other| other.1.rate.unwrap_or(0.0).total_cmp(&one.1.rate.unwrap_or(0.0)))
-            .map_or(0, |(place, _)| place)
+            .map_or(UNPINNED, |(place, _)| place)
     }
 
     fn gain(&self, candidate: usize) -> Option<f64> {
         let rate = |place: usize| self.candidates[place].1.as_ref()?.rate;
-        rate(candidate)
-            .zip(rate(0))
-            .filter(|(_, default)| *default > 0.0)
-            .map(|(rate, default)| rate / default - 1.0)
+        let over = rate(candidate).zip(rate(UNPINNED).filter(|unpinned| *unpinned > 0.0));
+        over.filter(|_| candidate != UNPINNED)
+            .map(|(rate, unpinned)| rate / unpinned - 1.0)
     }
 
     /// The figures of the program since `begin`, and of the machine.
@@ -377,12 +381,12 @@ impl Classify {
         observe(&rates, lasts, topology, &self.options.peaks)
     }
 
-    fn place(&mut self, topology: &Topology, strategy: Strategy) {
-        self.pinning = pinning(topology, self.threads, strategy);
-        self.pages = match strategy.pages {
-            Pages::Interleave => Some(PageMapping::Interleave),
+    fn place(&mut self, topology: &Topology, strategy: Option<Strategy>) {
+        self.pinning = strategy.and_then(|strategy| pinning(topology, self.threads, strategy));
+        self.pages = match strategy.map(|strategy| strategy.pages) {
+            Some(Pages::Interleave) => Some(PageMapping::Interleave),
             // A program whose pages were never moved keeps the policy that it has.
-            Pages::FirstTouch => self.pages.map(|_| PageMapping::FirstTouch),
+            Some(Pages::FirstTouch) | None => self.pages.map(|_| PageMapping::FirstTouch),
         };
     }
 
@@ -390,7 +394,7 @@ impl Classify {
         let pinnings = self
             .candidates
             .iter()
-            .map(|(strategy, _)| pinning(topology, self.threads, *strategy));
+            .map(|&(strategy, _)| pinning(topology, self.threads, strategy?));
         Finding::CandidatesChosen {
             threads: self.threads,
             pinnings: pinnings.collect(),
@@ -428,7 +432,7 @@ impl Classify {
         let wait = match self.phase {
             Phase::Opening => self.opening.wait(now),
             Phase::WarmingUp { began, .. } => times::wait(now, began + self.options.times.warm_up, reading),
-            Phase::Observing { began } | Phase::Probing { began, .. } | Phase::Watching { began } => {
+            Phase::Probing { began, .. } | Phase::Watching { began } => {
                 times::wait(now, began + self.options.times.probe, reading)
             }
         };
@@ -486,6 +490,11 @@ fn forecasts(said: &Prediction) -> Vec<StrategyForecast> {
     (0..said.logs.len()).map(of).collect()
 }
 
+/// The name of a candidate.
+fn name(strategy: Option<Strategy>) -> String {
+    strategy.map_or_else(|| "unpinned".to_owned(), |strategy| strategy.to_string())
+}
+
 /// The pinning of a strategy, over as many nodes as there are threads for.
 fn pinning(topology: &Topology, threads: usize, strategy: Strategy) -> Option<Pinning> {
     let nodes = topology.nodes().iter().filter(|node| {
@@ -493,10 +502,4 @@ fn pinning(topology: &Topology, threads: usize, strategy: Strategy) -> Option<Pi
         node.pus.iter().any(|pu| allowed.contains(pu))
     });
     map_threads(topology, threads, nodes.count().min(threads), strategy.threads)
-}
-
-fn allowed_cores(topology: &Topology) -> usize {
-    let cores = topology.objects_of(pinfold_core::ObjectKind::Core);
-    let allowed = cores.filter(|(_, core)| core.pus.iter().any(|pu| topology.allowed_pus().contains(pu)));
-    allowed.count().max(1)
 }

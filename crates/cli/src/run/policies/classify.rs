@@ -1,9 +1,9 @@
-//! `--policy classify`: the model, the events that it needs, and the report of its forecast.
+//! `--policy classify`: the model, the events that it needs, what the machine can carry, and the report of the forecast.
 
 use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
 use crate::activities;
 use crate::run::place::Where;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Command, FromArgMatches};
 use pinfold_calibrate::activities::of_machine;
 use pinfold_calibrate::peaks_of_model;
@@ -12,6 +12,7 @@ use pinfold_linux::counters::Request;
 use pinfold_policy::classify::{ClassifyOptions, MachinePeaks, PlacementModel};
 use pinfold_policy::sam::MapperEvents;
 use pinfold_runtime::Record;
+use pinfold_sim::model::Model;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,11 +24,23 @@ pub(super) struct Classify;
 #[group(skip)]
 #[command(next_help_heading = "Options of --policy classify")]
 struct Flags {
-    /// The model that forecasts the program, as `pinfold learn train classify` writes it. Without one, the program is
-    /// observed and stays where it is.
-    #[arg(long, value_name = "FILE.json")]
+    /// The model that forecasts the program, as `pinfold learn train classify` writes it; none only observes the program
+    /// [default: the model that pinfold ships].
+    #[arg(long, value_name = "FILE.json|none")]
     placement_model: Option<PathBuf>,
+
+    /// The model of this machine, as `pinfold calibrate --model` writes it: what its memory and links can carry. Simulated
+    /// machines know that of themselves.
+    #[arg(long, value_name = "FILE.toml")]
+    calibrated: Option<PathBuf>,
 }
+
+/// The model that pinfold ships, and its name in messages.
+const SHIPPED: &str = include_str!("../../../../../models/classify.json");
+const SHIPPED_NAME: &str = "models/classify.json, which pinfold ships";
+
+/// What `--placement-model` takes for no model.
+const NONE: &str = "none";
 
 impl PolicyEntry for Classify {
     fn name(&self) -> &'static str {
@@ -48,12 +61,20 @@ impl PolicyEntry for Classify {
 
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
-        let model = flags.placement_model.as_deref().map(read).transpose()?;
+        let model = model(flags.placement_model.as_deref())?;
+        if flags.calibrated.is_some() && !matches!(request.place, Where::Here) {
+            bail!(
+                "--calibrated is for this machine, and another one is simulated: leave --calibrated or --machine out"
+            );
+        }
         let (counted, why_not) = match request.place {
-            Where::Here => match activities::here() {
-                Ok((events, requests)) => (Counted::here(events, requests), None),
-                Err(error) => (Counted::default(), Some(format!("{error:#}"))),
-            },
+            Where::Here => {
+                let peaks = flags.calibrated.as_deref().map(peaks).transpose()?.unwrap_or_default();
+                match activities::here() {
+                    Ok((events, requests)) => (Counted::here(events, requests, peaks), None),
+                    Err(error) => (Counted::default(), Some(format!("{error:#}"))),
+                }
+            }
             Where::Simulated(machine) => (
                 Counted {
                     events: Some(of_machine(&machine.name)?),
@@ -68,8 +89,14 @@ impl PolicyEntry for Classify {
             ),
         };
         let notes: Vec<String> = why_not
-            .map(|why| format!("What a placement model sees cannot be counted, so no program is moved: {why}."))
+            .map(|why| format!("What a placement model sees cannot be counted, so no strategy is forecast: {why}."))
             .into_iter()
+            .chain(model.as_ref().map(|(name, model)| {
+                format!(
+                    "Forecasts come from the placement model {name}, learned from {}.",
+                    model.learned_from()
+                )
+            }))
             .collect();
         let (events, peaks) = (counted.events, counted.peaks);
         Ok(Prepared {
@@ -81,7 +108,7 @@ impl PolicyEntry for Classify {
                     metric: common.metric,
                     skip: common.skip,
                     threads: common.threads,
-                    model: model.clone(),
+                    model: model.as_ref().map(|(_, model)| model.clone()),
                     peaks,
                     events: events.clone(),
                 });
@@ -104,20 +131,38 @@ struct Counted {
 }
 
 impl Counted {
-    fn here(events: MapperEvents, requests: Vec<Request>) -> Self {
+    fn here(events: MapperEvents, requests: Vec<Request>, peaks: MachinePeaks) -> Self {
         Self {
             events: Some(events),
-            peaks: MachinePeaks::default(),
+            peaks,
             requests,
         }
     }
 }
 
-fn read(file: &Path) -> Result<PlacementModel> {
-    let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the placement model `{name}`"))?;
-    text.parse()
-        .with_context(|| format!("cannot use the placement model `{name}`"))
+/// The requested model with its name; `None` for none.
+fn model(requested: Option<&Path>) -> Result<Option<(String, PlacementModel)>> {
+    let (name, text) = match requested {
+        None => (SHIPPED_NAME.to_owned(), SHIPPED.to_owned()),
+        Some(none) if none == Path::new(NONE) => return Ok(None),
+        Some(file) => {
+            let name = format!("`{}`", file.display());
+            let text = fs::read_to_string(file).with_context(|| format!("cannot read the placement model {name}"))?;
+            (name, text)
+        }
+    };
+    let model = text
+        .parse()
+        .with_context(|| format!("cannot use the placement model {name}"))?;
+    Ok(Some((name, model)))
+}
+
+/// What a machine can carry, by the file of its model.
+fn peaks(file: &Path) -> Result<MachinePeaks> {
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the model `{name}` of this machine"))?;
+    let model = Model::parse(&name, &text).context("`pinfold calibrate --model` writes the model of this machine")?;
+    Ok(peaks_of_model(&model))
 }
 
 /// Reports what the model says.
@@ -138,5 +183,22 @@ impl Listener for Forecasts {
             let _ = write!(text, "\n  {threads} with {pages}: {ratio:.2}{interval} of the time");
         }
         Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_that_ships_can_be_read_and_is_small() {
+        let (_, model) = model(None).unwrap().unwrap();
+        assert!(SHIPPED.len() <= 200 << 10, "{} bytes", SHIPPED.len());
+        assert!(model.trained.programs.len() >= 40, "{}", model.learned_from());
+    }
+
+    #[test]
+    fn none_is_no_model() {
+        assert!(model(Some(Path::new(NONE))).unwrap().is_none());
     }
 }

@@ -1,0 +1,173 @@
+//! A placement model in words: what it was learned from, what it looks at, and what it concludes.
+
+use super::features::{FEATURES, OF_MACHINE};
+use super::model::{Ensemble, ModelFeature, Node, PlacementModel};
+use crate::rules::Trained;
+use std::fmt::{self, Write as _};
+
+/// A sum of more trees than this is not written out: nobody can follow it.
+const FEW_TREES: usize = 3;
+
+/// A text of several lines.
+impl fmt::Display for PlacementModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "A placement model, learned from {}.", learned_from(&self.trained))?;
+        writeln!(
+            f,
+            "It forecasts how long a program takes in each placement strategy, over its time in compact with first_touch."
+        )?;
+        writeln!(f, "\nIt looks at:")?;
+        for feature in &self.features {
+            writeln!(f, "  {}", described(feature))?;
+        }
+        match self.limit {
+            Some(limit) => writeln!(
+                f,
+                "\nIt is sure of a strategy if no other one is expected to be faster by more than {:.1} %.",
+                100.0 * limit.exp_m1()
+            )?,
+            None => writeln!(
+                f,
+                "\nIt is never sure of a strategy: too few programs showed when it can be relied on. All that may be the \
+                 fastest are tried."
+            )?,
+        }
+        writeln!(
+            f,
+            "A program keeps the default unless another strategy is forecast to be faster by more than {:.1} %.",
+            100.0 * self.close.exp_m1()
+        )?;
+        writeln!(f, "\n{}", self.in_trees())
+    }
+}
+
+/// What a model was learned from: the learner, the programs and the machines.
+pub(super) fn learned_from(trained: &Trained) -> String {
+    let origin = match trained.simulated {
+        Some(true) => "simulated",
+        Some(false) => "measured",
+        None => "of an unknown origin",
+    };
+    format!(
+        "{} rows of {} programs on {}, which are {origin} (learner: {})",
+        trained.rows,
+        trained.programs.len(),
+        trained.machines.join(", "),
+        trained.learner
+    )
+}
+
+fn described(feature: &ModelFeature) -> String {
+    match feature {
+        ModelFeature::Scatter => "scatter: 1 if neighbouring threads are on different nodes, else 0".to_owned(),
+        ModelFeature::Interleave => "interleave: 1 if pages are on all nodes in turn, else 0".to_owned(),
+        ModelFeature::Observed { name, least, greatest } => {
+            let meaning = FEATURES.iter().find(|known| known.name == name);
+            let meaning = meaning.map_or("", |known| known.meaning);
+            let used = if OF_MACHINE.contains(&name.as_str()) {
+                "used only within"
+            } else {
+                "was seen from"
+            };
+            format!("{name}: {meaning}; {used} {least:.4} to {greatest:.4}")
+        }
+    }
+}
+
+impl PlacementModel {
+    fn in_trees(&self) -> String {
+        let trees = &self.times.trees;
+        if trees.len() > FEW_TREES {
+            return format!(
+                "The forecast is a sum of {} trees, with {} conditions in all.",
+                trees.len(),
+                conditions(&self.times)
+            );
+        }
+        let mut text = String::from("The logarithm of the time over that in the default:");
+        for tree in trees {
+            self.branch(tree, 0, 1, &mut text);
+        }
+        text
+    }
+
+    /// Writes the part of a tree below a node.
+    fn branch(&self, tree: &[Node], place: usize, depth: usize, text: &mut String) {
+        let indent = "  ".repeat(depth);
+        match tree[place] {
+            Node::Leaf(value) => {
+                let log = self.times.base + self.times.factor * value;
+                let _ = write!(text, "\n{indent}{log:+.3} ({:.2} times the time)", log.exp());
+            }
+            Node::Split {
+                feature,
+                threshold,
+                low,
+                high,
+            } => {
+                let name = match &self.features[feature] {
+                    ModelFeature::Observed { name, .. } => name,
+                    ModelFeature::Scatter => "scatter",
+                    ModelFeature::Interleave => "interleave",
+                };
+                let _ = write!(text, "\n{indent}if {name} <= {threshold:.5}:");
+                self.branch(tree, low, depth + 1, text);
+                let _ = write!(text, "\n{indent}else:");
+                self.branch(tree, high, depth + 1, text);
+            }
+        }
+    }
+}
+
+fn conditions(ensemble: &Ensemble) -> usize {
+    let nodes = ensemble.trees.iter().flatten();
+    nodes.filter(|node| matches!(node, Node::Split { .. })).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(trees: &str) -> PlacementModel {
+        format!(
+            r#"{{
+                "placement_model": 1,
+                "trained": {{"simulated": true, "machines": ["one", "two"], "programs": ["a", "b", "c"], "rows": 12,
+                             "learner": "tree, depth 1"}},
+                "features": [{{"name": "interleave", "least": 0.0, "greatest": 1.0}},
+                             {{"name": "nodes", "least": 2.0, "greatest": 8.0}},
+                             {{"name": "ipc", "least": 0.25, "greatest": 3.0}}],
+                "strategies": [{{"threads": "compact", "pages": "interleave"}}],
+                "times": {{"base": 0.0, "factor": 1.0, "trees": {trees}}},
+                "errors": {{"base": 0.1, "factor": 1.0, "trees": []}},
+                "least_error": 0.001, "width": 2.0, "limit": 0.05, "close": 0.02
+            }}"#
+        )
+        .parse()
+        .unwrap()
+    }
+
+    #[test]
+    fn a_model_of_one_tree_is_written_out_with_its_origin_and_its_limits() {
+        let text = model("[[[0, 0.5, 1, 2], [0.0], [-0.5]]]").to_string();
+        for part in [
+            "12 rows of 3 programs on one, two, which are simulated (learner: tree, depth 1)",
+            "nodes: NUMA nodes; used only within 2.0000 to 8.0000",
+            "ipc: instructions per unhalted cycle; was seen from 0.2500 to 3.0000",
+            "faster by more than 5.1 %",
+            "  if interleave <= 0.50000:\n    +0.000 (1.00 times the time)\n  else:\n    -0.500 (0.61 times the time)",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sum_of_many_trees_is_only_counted() {
+        let trees = format!("[{}]", vec!["[[0, 0.5, 1, 2], [0.0], [-0.5]]"; 5].join(", "));
+        assert!(
+            model(&trees)
+                .to_string()
+                .contains("a sum of 5 trees, with 5 conditions in all")
+        );
+    }
+}

@@ -1,0 +1,89 @@
+"""`--policy classify` on a real kernel: threads and pages that are in memory go to the forecast strategy, or back."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from guest_machine import CPUS, NODES, Guest
+
+MIB = 8
+PAGES = MIB * 256
+
+#: By this model compact with interleave takes half of the default's time, whatever the program does.
+MODEL = {
+    "placement_model": 1,
+    "trained": {"simulated": True, "machines": ["none"], "programs": ["none"], "rows": 3, "learner": "by hand"},
+    "features": [
+        {"name": "scatter", "least": 0.0, "greatest": 1.0},
+        {"name": "interleave", "least": 0.0, "greatest": 1.0},
+    ],
+    "strategies": [
+        {"threads": "compact", "pages": "interleave"},
+        {"threads": "scatter", "pages": "first_touch"},
+        {"threads": "scatter", "pages": "interleave"},
+    ],
+    "times": {"base": 0.0, "factor": 1.0, "trees": [[[0, 0.5, 1, 2], [-0.7], [0.0]]]},
+    "errors": {"base": 0.01, "factor": 1.0, "trees": []},
+    "least_error": 0.001,
+    "width": 2.0,
+    "limit": 1.0,
+    "close": 0.02,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run of picky."""
+
+    record: dict[str, Any]
+    #: The number of pages on each node, at the begin and at the end.
+    before: list[int]
+    after: list[int]
+    #: The number of CPUs that the program might use at its end.
+    cpus: int
+
+
+def run(guest: Guest, *, likes_spread: bool) -> Outcome:
+    """Run picky, which likes its pages on several nodes or on one."""
+    guest.check(f"cat > /tmp/model.json <<'END'\n{json.dumps(MODEL)}\nEND")
+    times = "-i 2s -t 3s -w 1s --threads 1 --metric heartbeat"
+    command = f"picky /tmp/picky {MIB} {int(likes_spread)} 24"
+    said = guest.check(
+        f"pinfold run --policy classify --placement-model /tmp/model.json {times} --json /tmp/run.json -- {command}\n"
+        "cat /tmp/picky"
+    )
+    before, after, cpus = said.splitlines()[-3:]
+    record = json.loads(guest.check("cat /tmp/run.json"))
+    return Outcome(record, [int(one) for one in before.split()], [int(one) for one in after.split()], int(cpus))
+
+
+def moved(record: dict[str, Any]) -> dict[str, int]:
+    """Return the number of moved pages for each goal."""
+    return {one["goal"]: one["moved"]["pages"] for one in record["page_moves"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended(guest: Guest) -> None:
+    """End what an earlier test may have left."""
+    guest.run("killall -q -9 picky")
+
+
+def test_pages_in_memory_go_to_the_forecast_strategy_and_stay_where_that_helps(guest: Guest) -> None:
+    outcome = run(guest, likes_spread=True)
+    assert outcome.record["forecast"]["code"] == "strategy"
+    assert outcome.record["chosen"]["code"] == "strategy_kept"
+    assert outcome.record["chosen"]["gain_over_first"] > 1
+    assert sum(count > 0 for count in outcome.before) == 1
+    assert all(outcome.after[node] >= PAGES // len(NODES) - 1 for node in NODES)
+    assert outcome.cpus == 1
+
+
+def test_threads_and_pages_go_back_where_the_strategy_does_not_help(guest: Guest) -> None:
+    outcome = run(guest, likes_spread=False)
+    assert outcome.record["chosen"]["code"] == "strategy_rolled_back"
+    assert outcome.after == outcome.before
+    assert outcome.cpus == CPUS
+    pages = moved(outcome.record)
+    assert pages["interleave"] > PAGES // 2
+    assert pages["back to where they were"] >= pages["interleave"]
