@@ -78,7 +78,9 @@ def test_a_different_output_is_named_and_nothing_is_written(
     assert ("different: run --machine opteron-6164x4" in capsys.readouterr().err) is bool(words)
 
 
-def test_a_figure_that_only_one_build_knows_is_a_difference() -> None:
-    assert same_results._difference(None, None) == 0
-    assert same_results._difference(None, 0.0) == math.inf
-    assert same_results._difference(2.0, 1.0) == pytest.approx(0.5)
+def test_a_figure_that_only_one_build_knows_is_a_difference_and_noise_of_small_ones_is_none() -> None:
+    assert same_results._difference([None], [None]) == 0
+    assert same_results._difference([None], [0.0]) == math.inf
+    assert same_results._difference([2.0], [1.0]) == pytest.approx(0.5)
+    assert same_results._difference([2.0, 0.001], [2.0, 0.0]) == pytest.approx(0.0005)
+    assert same_results._difference([0.0], [0.0]) == 0

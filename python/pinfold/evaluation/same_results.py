@@ -41,18 +41,20 @@ from pinfold.evaluation.section import PINFOLD, Promise, here, record
 FOUND = Path("evaluation/same_results.json")
 RULES = "crates/policy/tests/data/two_rules.json"
 TOLERANCE = 0.01
-"""The largest difference of what ``classify`` observes, as a share."""
+"""The largest difference of a figure that ``classify`` observes, over its largest value of all programs."""
 
-PROGRAMS = {
-    "stream": "--size 3M --iterations 2 --init serial",
-    "graph_chase": "--mode update --size 1M --iterations 1",
-    "false_sharing": "--size 32k --iterations 2",
-    "spmv": "--size 2M --iterations 2",
-    "pipeline": "--size 64k --iterations 20",
-    "hubench": "--size 16k --iterations 2",
+PROGRAMS: dict[str, tuple[int | None, str]] = {
+    "stream": (1, "--size 3M --iterations 2 --init serial"),
+    "graph_chase": (1, "--mode update --size 1M --iterations 1"),
+    "false_sharing": (0, "--size 32k --iterations 2"),
+    "spmv": (1, "--size 2M --iterations 2 --init serial"),
+    "pipeline": (None, "--size 64k --iterations 20"),
+    "hubench": (0, "--size 16k --iterations 2"),
 }
+"""The programs, with the region that has their work, and their arguments."""
+
 THREADS = 8
-PINNED = "--policy fixed --schedule"
+PINNED = f"--policy fixed --threads {THREADS} --schedule"
 TIMES = "-i 1s -t 2s -w 1s --repeat 20000"
 
 ALONE = (
@@ -66,7 +68,7 @@ ALONE = (
     f"run --machine e5-4650x4 --policy sam --noise 6 {TIMES}",
     "sweep --machine e5-4650x4 --space threads --limit 6",
     "sweep --machine e5-2680v3x2 --space threads --limit 4 --sampled",
-    "sweep --machine platinum-8168x2 --space numa+prefetch --limit 4",
+    "sweep --machine e5-4650x4 --space placement",
     "trace metrics --json",
     "trace metrics --paper denoyelle --json --machine e5-2680v3x2",
 )
@@ -84,7 +86,7 @@ WITHOUT = (
 )
 """Commands on no recording."""
 
-OBSERVE = f"run --machine e5-2680v3x2 --policy classify {TIMES}"
+OBSERVE = "run --machine e5-2680v3x2 --policy classify -i 1s -t 1s -w 1s --repeat 200000"
 """What ``classify`` observes is compared, not what it does."""
 
 
@@ -103,7 +105,7 @@ class Same:
     runs : int
         The number of commands whose outputs were compared.
     observed : float
-        The largest difference of what ``classify`` observes, as a share.
+        The largest difference of a figure that ``classify`` observes, over its largest value of all programs.
     """
 
     build: str
@@ -136,8 +138,9 @@ def compare(binaries: Sequence[Path], folder: Path) -> tuple[list[str], list[str
     """
     recordings = {name: folder / f"{name}.pft" for name in PROGRAMS}
     for name, file in recordings.items():
-        program = [f"target/workloads/{name}", "--threads", str(THREADS), *PROGRAMS[name].split()]
-        record(program, file, *([] if name == "pipeline" else ["--region", "0"]))
+        region, words = PROGRAMS[name]
+        program = [f"target/workloads/{name}", "--threads", str(THREADS), *words.split()]
+        record(program, file, *([] if region is None else ["--region", str(region)]))
     files = list(recordings.values())
     commands = [(words, [file]) for words in ALONE for file in files]
     commands += [(words, [one, other]) for words in TOGETHER for one, other in pairwise(files)]
@@ -147,8 +150,8 @@ def compare(binaries: Sequence[Path], folder: Path) -> tuple[list[str], list[str
         observed = [list(pool.map(partial(_observed, binary, folder), files)) for binary in binaries]
     texts = [" ".join([words, *(file.name for file in on)]) for words, on in commands]
     different = [text for text, one, other in zip(texts, *outputs, strict=True) if one != other]
-    pairs = [pair for of_program in zip(*observed, strict=True) for pair in zip(*of_program, strict=True)]
-    return texts, different, max(_difference(one, other) for one, other in pairs)
+    by_figure = zip(*(zip(*of_build, strict=True) for of_build in observed), strict=True)
+    return texts, different, max(_difference(one, other) for one, other in by_figure)
 
 
 def _output(binary: Path, folder: Path, command: tuple[str, Sequence[Path]]) -> bytes:
@@ -179,16 +182,16 @@ def _observed(binary: Path, folder: Path, recording: Path) -> list[float | None]
         return [one["value"] for one in forecast["observed"]]
 
 
-def _difference(one: float | None, other: float | None) -> float:
-    """Return how much two figures differ, as a share; infinity if only one is known."""
-    if one is None or other is None:
-        return 0.0 if one is other else math.inf
-    largest = max(abs(one), abs(other))
-    # Rates of events that hardly happen differ by chance.
-    return abs(one - other) / max(largest, TINY)
+def _difference(one: Sequence[float | None], other: Sequence[float | None]) -> float:
+    """Return the largest difference of a figure of several programs between two builds, over its largest value.
 
-
-TINY = 1e-4
+    It is infinite if only one of the builds knows it.
+    """
+    if [value is None for value in one] != [value is None for value in other]:
+        return math.inf
+    known = [(here, there) for here, there in zip(one, other, strict=True) if here is not None and there is not None]
+    largest = max((abs(value) for pair in known for value in pair), default=0.0)
+    return max((abs(here - there) for here, there in known), default=0.0) / largest if largest else 0.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
