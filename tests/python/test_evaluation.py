@@ -92,7 +92,7 @@ def test_a_simulated_section_of_a_build_with_the_same_results_stays_and_says_so(
 ) -> None:
     monkeypatch.setattr(evaluation, "MEASURED", {"two"})
     run(monkeypatch, ONE)
-    same = {"build": "b1", "binary": "b", "commit": "c1", "runs": 7, "observed": 0.0}
+    same = {"build": "b1", "binary": "b", "commit": "c1", "runs": 7}
     Path("evaluation/same_results.json").write_text(json.dumps({"build": "b2", "promises": [], "same_as": same}))
     run(monkeypatch, OTHER)
     assert made == ["one", "two", "two"], "what was measured is measured again"

@@ -20,6 +20,8 @@ import pyarrow.parquet
 from pinfold.evaluation import placement_sweep
 from pinfold.evaluation.classify_plots import best_and_worst_figure, matrix_figure, violin_figure
 from pinfold.evaluation.placement_sweep import PAPER_MACHINES
+from pinfold.evaluation.provenance import build
+from pinfold.evaluation.same_results import Same
 from pinfold.evaluation.section import Promise, Section, Table
 from pinfold.learn import paper_study, placement_report
 from pinfold.learn.gate import Gate, gate
@@ -82,6 +84,10 @@ After Denoyelle et al. (ICPP 2019): with a thread for each core, a program runs 
 Programs are pinfold's own, in sizes inside one last-level cache and beyond all of them on each machine, and on the
 first machine real applications; the paper's are proxy applications, PARSEC and NAS. All rows are in `models/data`."""
 
+OBSERVED = """\
+Programs were observed by build {binary} ({commit}), whose policy began in the default strategy. The policy now begins
+unpinned and goes there. Programs that hardly use memory differ in ratios of the few accesses that are left."""
+
 PAPERS = """\
 **The paper's models** are random forests, logistic regressions, support vector machines and networks of four neurons on
 random sets of its metrics. Its figure is *leaky*: each model is scored on the programs on which the best of them is
@@ -105,7 +111,9 @@ def classify(quick: bool) -> Section:
     swept = placement_sweep.sweep(quick, PAPER_MACHINES)
     found = _covering(swept.files.get("development"))
     opened = gate(found)
-    text = [ABOUT, _gate_text(opened)]
+    same = Same.as_this(build(Path()))
+    observed = [OBSERVED.format(binary=same.build, commit=same.commit)] if same else []
+    text = [ABOUT, *observed, _gate_text(opened)]
     tables = [gate_table(opened)]
     machines = by_machine(found)
     data: dict[str, Any] = {"simulated": True, "gate": asdict(opened), "programs": _programs(found)}
