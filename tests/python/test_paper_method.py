@@ -85,6 +85,16 @@ def test_the_same_seed_draws_the_same_models_each_once() -> None:
     assert len(drawn(COUNTERS[:1], 10, seed=3)) == 16, "there is one set of one metric"
 
 
+def test_a_metric_that_hardly_varies_in_training_may_be_far_away_elsewhere() -> None:
+    name = COUNTERS[0]
+    near = [replace(one, metrics={name: 1 + 1e-9 * number}) for number, one in enumerate(programs(8))]
+    far = [replace(one, metrics={name: 1e30}) for one in programs(8)]
+    for kind in ("forest", "svm", "logistic", "network"):
+        pipeline = PaperModel(kind, True, 2, (name,)).pipeline(seed=0)
+        pipeline.fit(inputs(near, [name]), [0, 1] * 4)
+        assert set(pipeline.predict(inputs(far, [name]))) <= {0, 1}
+
+
 def test_a_missing_metric_is_not_zero() -> None:
     (one,) = programs(1)
     assert np.isnan(inputs([one], ["no such metric"])).all()

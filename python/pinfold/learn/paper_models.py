@@ -25,7 +25,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 
 Kind = Literal["forest", "logistic", "svm", "network"]
@@ -34,6 +34,9 @@ KINDS: tuple[Kind, ...] = ("forest", "logistic", "svm", "network")
 DEGREES = (1, 2)
 NEURONS = 4
 STEPS = 100
+
+MOST_DEVIATIONS = 1e6
+"""The largest normalised input: forests see single precision, in which squares of larger ones would be infinite."""
 
 MOST_PARAMETERS = 6
 """The most parameters of a model. The paper caps their number and does not give it; table 1 has six."""
@@ -66,17 +69,22 @@ class PaperModel:
         Args:
             seed: of classifiers that have a random part.
         """
-        steps: list[Any] = [SimpleImputer(keep_empty_features=True), StandardScaler()]
+        steps: list[Any] = [SimpleImputer(keep_empty_features=True), StandardScaler(), _limited()]
         if self.decomposed:
             steps.append(PCA(svd_solver="full"))
         if self.degree > 1:
-            steps += [PolynomialFeatures(self.degree, include_bias=False), StandardScaler()]
+            steps += [PolynomialFeatures(self.degree, include_bias=False), StandardScaler(), _limited()]
         return make_pipeline(*steps, _classifier(self.kind, seed))
 
     def text(self) -> str:
         """Describe it in a line."""
         parts = [self.kind, *(["SVD"] if self.decomposed else []), *(["degree 2"] if self.degree > 1 else [])]
         return f"{', '.join(parts)}: {', '.join(self.parameters)}"
+
+
+def _limited() -> FunctionTransformer:
+    """Limit normalised inputs: a metric that hardly varies in training may be very many deviations away elsewhere."""
+    return FunctionTransformer(np.clip, kw_args={"a_min": -MOST_DEVIATIONS, "a_max": MOST_DEVIATIONS})
 
 
 def _classifier(kind: Kind, seed: int) -> Any:
