@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_sum_of_many_trees_is_only_counted() {
-        let trees = format!("[{}]", vec!["[[0, 0.5, 1, 2], [0.0], [-0.5]]"; 5].join(", "));
+        let trees = format!("[{}]", ["[[0, 0.5, 1, 2], [0.0], [-0.5]]"; 5].join(", "));
         assert!(
             model(&trees)
                 .to_string()
