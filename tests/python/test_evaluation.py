@@ -101,6 +101,7 @@ def test_a_simulated_section_of_a_build_with_the_same_results_stays_and_says_so(
     assert page.count("Made by commit c2, build b2, on: this machine.") == 1
     data = json.loads(Path("evaluation/one.json").read_text())
     assert (data["build"], data["commit"], data["made_by"]["build"]) == ("b2", "c2", "b1")
+    assert json.loads(Path("evaluation/same_results.json").read_text())["commit"] == "c2"
     run(monkeypatch, OTHER)
     assert made == ["one", "two", "two"]
 

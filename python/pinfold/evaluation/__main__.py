@@ -37,6 +37,7 @@ from pinfold.evaluation.live import live
 from pinfold.evaluation.placements import placements
 from pinfold.evaluation.provenance import Provenance, code, sentence
 from pinfold.evaluation.sam import sam
+from pinfold.evaluation.same_results import FOUND as SAME_RESULTS
 from pinfold.evaluation.same_results import Same
 from pinfold.evaluation.searches import searches
 from pinfold.evaluation.section import PINFOLD, Section
@@ -133,6 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Written after each section, so that a later failure loses nothing, and the next call goes on here.
         PAGE.write_text(page(texts))
     PAGE.write_text(page(texts))
+    if same:
+        SAME_RESULTS.write_text(_json(provenance.at_this_commit(json.loads(SAME_RESULTS.read_text()))))
     for line in not_held(FOLDER):
         print(line, file=sys.stderr)
 
