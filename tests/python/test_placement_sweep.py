@@ -97,7 +97,7 @@ class Pool:
         file.write_text(str(threads + self.others))
 
 
-def test_a_pool_gets_so_many_threads_that_all_of_them_are_one_for_each_core(
+def test_a_pool_gets_fewer_threads_where_others_live_beside_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def observe(binary: Path, recording: Path, machine: str) -> pyarrow.Table:

@@ -41,7 +41,8 @@ class Scaled:
     largest : int
         The largest size, in MiB: of larger ones a sweep takes many minutes.
     iterations : int
-        So many that the window covers the program: with a fixed number of accesses, more than one.
+        The number with which the window covers the program: more than one where an iteration has a fixed number of
+        accesses.
     """
 
     program: str

@@ -2,7 +2,7 @@
 
 The machines are those of the paper (ICPP 2019, table 4) and two of its outlook. Each has its own number of cores, so
 each program (:mod:`pinfold.evaluation.placement_programs`) is recorded once for each machine. Applications are recorded
-for the first one only: with so many threads their recordings take a minute each. Results are in
+for the first one only: with a thread for each core a recording takes a minute. Results are in
 ``target/evaluation/placement``, in a folder for each build of pinfold, and existing ones are not made again. At the end
 two data sets have all of them: ``development`` and ``judged``. Their rows have the metrics of the paper's table 2, too,
 which come from the recording, and what the policy ``classify`` observes of the program under the default strategy.
