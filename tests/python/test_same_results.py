@@ -46,8 +46,7 @@ def write(file: Path, words: str = "") -> None:
     file.chmod(0o755)
 
 
-def test_builds_with_the_same_output_are_the_same(binaries: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-
+def test_builds_with_the_same_output_are_the_same(binaries: tuple[Path, Path]) -> None:
     assert main(["checkout"]) == 0
     found = json.loads(Path("evaluation/same_results.json").read_text())
     assert found["same_as"]["runs"] == len(found["commands"]) > len(same_results.PROGRAMS) * len(same_results.ALONE)
