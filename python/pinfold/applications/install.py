@@ -48,9 +48,10 @@ def versions(application: Application, places: Places) -> dict[str, str]:
     if application.packages:
         command = ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\n", *application.packages]
         found |= dict(line.split(" ", 1) for line in _output(command).splitlines())
-    if application.python:
-        pip = [str(places.virtual_environment / "bin" / "pip"), "list", "--format", "freeze"]
-        installed = dict(line.split("==", 1) for line in _output(pip).splitlines() if "==" in line)
+    pip = places.virtual_environment / "bin" / "pip"
+    if application.python and pip.exists():
+        listed = _output([str(pip), "list", "--format", "freeze"])
+        installed = dict(line.split("==", 1) for line in listed.splitlines() if "==" in line)
         names = {name.lower().replace("_", "-"): version for name, version in installed.items()}
         found |= {name: names[name.lower()] for name in application.python if name.lower() in names}
     return found

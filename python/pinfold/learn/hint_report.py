@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from pinfold import plot
+from pinfold.learn import report
 from pinfold.learn.hint_evaluation import Evaluation, Judged
 from pinfold.learn.judging import Judgement
 from pinfold.learn.variants import MEASURED, ONE_SAMPLE, OURS, PAPERS
@@ -15,15 +16,6 @@ from pinfold.tables import Table
 
 SHOWN_SPREADS = 8
 """The number of programs in the plot of figure 1: more lines cannot be distinguished."""
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0 2rem; font-size: 13px; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: left; }
-svg { max-width: 100%; height: auto; }
-pre { background: #f4f4f4; padding: .7rem; overflow-x: auto; }
-"""
 
 
 def summary(evaluation: Evaluation) -> str:
@@ -233,17 +225,12 @@ def _draw_bars(judgements: Sequence[Judgement], title: str, *, marked: bool) -> 
 def page(evaluation: Evaluation) -> str:
     """Return all results as one HTML page, which loads nothing else."""
     parts = [
-        "<h1>Evaluation of affinity hints</h1>",
         f"<p>{html.escape(summary(evaluation))}</p>",
         *(_policy(name, rules) for name, rules in evaluation.policies.items()),
         *(_without_prolog(plot.svg(drawn)) for drawn in figures(evaluation).values()),
         *(table.html() for table in tables(evaluation)),
     ]
-    body = "\n".join(parts)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Evaluation of affinity hints</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
-    )
+    return report.page("Evaluation of affinity hints", parts)
 
 
 def _policy(name: str, rules: Sequence[str]) -> str:
