@@ -59,6 +59,20 @@ RUNS = [
     ("lubench", "--mode", "25600"),
     ("membench", "--mode", "row"),
     ("membench", "--mode", "line"),
+    ("fir",),
+    ("del_dot",),
+    ("energy",),
+    ("pressure",),
+    ("vol3d",),
+    ("couple",),
+    ("pic",),
+    ("hydro",),
+    ("su3",),
+    ("short_force",),
+    ("anneal",),
+    ("swaptions",),
+    ("frequent",),
+    ("particles",),
 ]
 NAMES = sorted({name for name, *_ in RUNS})
 
