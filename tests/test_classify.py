@@ -1,10 +1,15 @@
 """`--policy classify` as a user sees it: a bad model is refused, and without one nothing stays moved."""
 
 import json
+import os
+import re
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-from conftest import Pinfold
+import pytest
+from conftest import PATIENCE, ROOT, Pinfold
 
 SCRIPT = """
 topology = "synthetic:package:2 numa:1 core:2 pu:1"
@@ -67,6 +72,62 @@ def test_a_model_is_explained_in_words(pinfold: Pinfold) -> None:
     assert "A placement model, learned from" in explained
     assert "It looks at:" in explained
     assert "used only within" in explained
+
+
+@pytest.fixture
+def lines(pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path) -> Path:
+    """Return a recording of a program of 32 threads that is in no training set, and whose pages are on one node."""
+    if shutil.which("qemu-x86_64") is None:
+        pytest.skip("qemu-x86_64 is not installed (apt install qemu-user)")
+    file = tmp_path / "lines.pft"
+    words = [str(pinfold.binary), "record", "-o", str(file), "--", str(compiled("lines", "-fopenmp")), "96"]
+    environment = os.environ | {"OMP_NUM_THREADS": "32"}
+    subprocess.run(words, check=True, capture_output=True, env=environment, timeout=PATIENCE)
+    return file
+
+
+@pytest.fixture
+def unseen(tmp_path: Path) -> Path:
+    """Return a machine in no training set: a Xeon E5-2683 v4, the Broadwell of the training set with more cores.
+
+    It keeps the name, by which its events are found.
+    """
+    model = (ROOT / "machines/e5-2650lv4x2.toml").read_text()
+    pus = ", ".join(str(pu) for pu in (*range(0, 32, 2), *range(1, 32, 2)))
+    for before, after in (
+        (r"cores_per_package = \{ count = 14", "cores_per_package = { count = 16"),
+        (r"pus = \[[\d,\s]*\]", f"pus = [{pus}]"),
+        (r"ghz = 1\.7", "ghz = 2.1"),
+        (r"kib = 17920", "kib = 20480"),
+        (r"cores = \{ count = 7", "cores = { count = 8"),
+    ):
+        model, found = re.subn(before, after, model)
+        assert found == 1, before
+    file = tmp_path / "e5-2683v4x2.toml"
+    file.write_text(model)
+    return file
+
+
+def test_the_model_that_ships_places_a_program_on_a_machine_that_it_has_not_seen(
+    pinfold: Pinfold, lines: Path, unseen: Path
+) -> None:
+    words = ("--policy", "classify", "--noise", "2", "--repeat", "500", *QUICK)
+    record = pinfold.record(*words, "--machine", unseen, lines).json
+    assert record["forecast"]["code"] in {"unsure", "strategy"}
+    times = {(one["threads"], one["pages"]): one["time_ratio"] for one in record["forecast"]["strategies"]}
+    assert times["compact", "interleave"] < 0.9, "its pages are on one node"
+    assert record["chosen"]["code"] == "strategy_kept"
+    assert record["chosen"]["gain_over_first"] > 0.1
+
+
+def test_on_a_machine_outside_of_the_training_data_the_model_says_so_and_abstains(
+    pinfold: Pinfold, lines: Path
+) -> None:
+    words = ("--policy", "classify", "--noise", "2", "--repeat", "1500", *QUICK)
+    record = pinfold.record(*words, "--machine", "xeon-8480x2", lines).json
+    assert record["forecast"]["code"] == "other_machine"
+    assert record["forecast"]["strategies"] == []
+    assert "the machines that the model was learned from have" in record["forecast"]["why"]
 
 
 def test_a_model_of_the_machine_that_cannot_be_used_is_refused_with_its_name(pinfold: Pinfold, tmp_path: Path) -> None:

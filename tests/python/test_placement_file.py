@@ -41,6 +41,7 @@ def test_a_file_gives_what_the_model_predicts(learner: Learner) -> None:
     for number in range(60, 80):
         values = features(program(number))
         (said,) = model.predict(values[None])
+        assert evaluated(document, "sensitivity", values[0]) == pytest.approx(said.sensitivity, abs=1e-9)
         for place, row in enumerate(values):
             assert evaluated(document, "times", row) == pytest.approx(said.logs[place + 1], abs=1e-9)
             width = document["width"] * max(evaluated(document, "errors", row), document["least_error"])
@@ -85,7 +86,8 @@ def write_fixture() -> None:
         # The machine is within the training data.
         values = {name: one.metrics[COLUMN + name] for name in (*PROGRAM, *MACHINE)}
         said_of = {"logs": said.logs.tolist(), "widths": said.widths.tolist(), "doubt": said.doubt}
-        cases.append({"values": values, **said_of, "is_sure": said.is_sure, "choice": said.choice})
+        said_of |= {"is_sure": said.is_sure, "choice": said.choice}
+        cases.append({"values": values, **said_of, "second": said.second, "is_sensitive": said.is_sensitive})
     CASES.write_text("[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
 
 

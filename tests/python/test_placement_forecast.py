@@ -25,6 +25,7 @@ def test_a_forecast_is_what_the_learner_and_the_policy_predict(case: dict[str, A
     assert said.logs == pytest.approx(case["logs"], abs=1e-9)
     assert (said.choice is not None) == case["is_sure"]
     assert (said.abstains is None) == case["is_sure"]
+    assert (said.second, said.sensitive) == (case["second"], case["is_sensitive"])
 
 
 def test_what_is_not_known_or_another_machine_is_not_forecast() -> None:
@@ -60,6 +61,8 @@ def changed(change: Callable[[dict[str, Any]], Any]) -> str:
         (changed(lambda one: one.update(close=float("nan"))), "nan is no finite number"),
         (changed(lambda one: one.pop("width")), "is damaged"),
         (changed(lambda one: one.update(times=1)), "is damaged"),
+        (changed(lambda one: one["deviations"].clear()), "it has no `deviations`"),
+        (changed(lambda one: one["deviations"][0].pop()), "a row of `deviations` has 3 numbers, not 4"),
     ],
 )
 def test_a_file_of_another_kind_or_damaged_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

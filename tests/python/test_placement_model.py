@@ -22,7 +22,7 @@ from pinfold.learn.placement_judging import (
     sensitivity,
     share,
 )
-from pinfold.learn.placement_model import CLOSE, Learner, Prediction, learn, regret
+from pinfold.learn.placement_model import CLOSE, Deviations, Learner, Prediction, learn, regret
 from pinfold.learn.strategies import Example
 
 TREE = Learner("tree", 3, 0.05)
@@ -45,7 +45,10 @@ def program(number: int, machine: str = "one", *, noise: float = 0.0) -> Example
 
 def judged(seconds: tuple[float, ...], logs: tuple[float, ...], *, sure: bool = True, name: str = "p") -> Judged:
     one = Example(name, name, "one", 24, seconds, {}, covers=True)
-    said = Prediction(np.array([0.0, *logs]), np.array([0.0, 0.1, 0.1, 0.1]), 0.0, sure)
+    widths = np.array([0.0, 0.1, 0.1, 0.1])
+    said = Prediction(
+        np.array([0.0, *logs]), widths, 0.0, sure, 1 + int(np.argmin(logs)), float(max(map(abs, logs)) > 0.1)
+    )
     return Judged(one, said, TREE, Known(1, (0, 1)))
 
 
@@ -70,8 +73,22 @@ def test_a_model_predicts_programs_that_it_has_not_seen_and_is_sure_where_it_is_
     said = model.predict(np.array([features(one) for one in found[40:]]))
     for one, prediction in zip(found[40:], said, strict=True):
         assert regret(one, prediction.choice) <= CLOSE
-        assert prediction.is_sensitive(0.1) == one.is_sensitive
+        assert prediction.is_sensitive == one.is_sensitive
         assert prediction.is_sure
+
+
+def test_the_second_strategy_is_the_best_companion_of_the_default_and_not_the_fastest_forecast() -> None:
+    # Scatter is a little faster for all; interleave is twice as fast for one of four, and slower for the others.
+    logs = np.array([[0.3, -0.02, 0.3]] * 3 + [[-0.7, -0.02, 0.3]])
+    known = Deviations.of(logs, np.ones(4))
+    assert known.second(np.zeros(4)) == 1
+    assert known.second(np.array([0.0, 0.8, 0.0, 0.0])) == 2, "where interleave is forecast to be slow"
+
+
+def test_where_all_programs_are_of_one_class_all_are_predicted_to_be() -> None:
+    found = [replace(program(number), seconds=(1.0, 1.0, 1.0, 1.0)) for number in range(24)]
+    model = learn(found, TREE, seed=0)
+    assert {one.sensitivity for one in model.predict(np.array([features(one) for one in found]))} == {0.0}
 
 
 def test_a_model_of_noise_is_never_sure() -> None:

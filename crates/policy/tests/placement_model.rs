@@ -33,5 +33,7 @@ fn a_model_says_what_it_says_in_python() {
         assert!((said.doubt - case["doubt"].as_f64().unwrap()).abs() < SAME);
         assert_eq!(said.is_sure, case["is_sure"].as_bool().unwrap());
         assert_eq!(said.choice() as u64, case["choice"].as_u64().unwrap());
+        assert_eq!(said.second as u64, case["second"].as_u64().unwrap());
+        assert_eq!(said.is_sensitive, case["is_sensitive"].as_bool().unwrap());
     }
 }

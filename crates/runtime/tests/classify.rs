@@ -66,13 +66,15 @@ fn program_with(scattered: f64, unpinned: f64, duration: f64) -> String {
     )
 }
 
-/// A model by which scatter takes this multiple of the default's time, with these further keys.
+/// A model by which scatter takes this multiple of the default's time, with these further keys. A difference of more
+/// than a tenth matters.
 fn model(feature: &str, scatter: f64, limit: Option<f64>) -> String {
     let limit = limit.map_or_else(|| "null".to_owned(), |limit| format!("{limit:?}"));
     let log = scatter.ln();
+    let matters = f64::from(u8::from((scatter - 1.0).abs() > 0.1));
     format!(
         r#"{{
-            "placement_model": 1,
+            "placement_model": 2,
             "trained": {{"simulated": true, "machines": [], "programs": [], "rows": 3, "learner": "by hand"}},
             "features": [
                 {{"name": "scatter", "least": 0.0, "greatest": 1.0}},
@@ -87,7 +89,9 @@ fn model(feature: &str, scatter: f64, limit: Option<f64>) -> String {
                 [[0, 0.5, 1, 2], [0.05], [1, 9.0, 3, 3], [{log:?}]]
             ]}},
             "errors": {{"base": 0.01, "factor": 1.0, "trees": []}},
-            "least_error": 0.001, "width": 2.0, "limit": {limit}, "close": 0.02
+            "least_error": 0.001, "width": 2.0, "limit": {limit}, "close": 0.02,
+            "sensitivity": {{"base": {matters:?}, "factor": 1.0, "trees": []}},
+            "deviations": [[1.0, 0.0, 0.0, 0.0]]
         }}"#
     )
 }

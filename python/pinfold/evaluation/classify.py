@@ -19,6 +19,7 @@ import pyarrow.parquet
 
 from pinfold.evaluation import placement_sweep
 from pinfold.evaluation.classify_plots import best_and_worst_figure, matrix_figure, violin_figure
+from pinfold.evaluation.placement_programs import OF_THE_PAPER
 from pinfold.evaluation.placement_sweep import PAPER_MACHINES
 from pinfold.evaluation.provenance import build
 from pinfold.evaluation.same_results import Same
@@ -41,7 +42,7 @@ from pinfold.learn.placement_judging import (
     share,
 )
 from pinfold.learn.placement_model import LEARNERS
-from pinfold.learn.placement_report import JUDGING, SAME, UNSEEN, Run, gate_table, of, runs_of, sensitive
+from pinfold.learn.placement_report import JUDGING, NEW, SAME, UNSEEN, Run, gate_table, of, runs_of, sensitive
 from pinfold.learn.strategies import Example, by_machine, examples
 
 HASWELL, BROADWELL, SKYLAKE = PAPER_MACHINES
@@ -101,9 +102,13 @@ OURS = """\
 the default: counts per instruction, access and cycle, traffic over what the machine can carry, and the machine itself.
 It is judged nested: whole programs are left out with all inputs and on all machines, and the learner is chosen, fitted
 and calibrated with the others. On an unseen machine, the others are known from other machines alone. `one run` goes
-where the model says; `two runs` measures that strategy and the default, and keeps the faster. Beside it are the
+where the model says; `two runs` measures one more strategy beside the default, and keeps the faster. Beside it are the
 default, the best static strategy of the training programs, and the best pair of strategies of these, of which both run
-and the faster is kept. The control has learned from times that were exchanged among programs."""
+and the faster is kept. The control has learned from times that were exchanged among programs.
+
+Learners, parameters and rules were chosen after nested results of forty of the programs had been seen, so their figures
+are optimistic. Fourteen programs, which follow the paper's table 3 by kind, were added after that; their part of the
+figures is apart ("had no part in any choice")."""
 
 
 def classify(quick: bool) -> Section:
@@ -137,6 +142,11 @@ def classify(quick: bool) -> Section:
         violin_figure(both, "strategy", "classify-strategy-new"),
     ]
     runs = runs_of(Study(found), (SAME, UNSEEN), SEEDS, _progress)
+    runs += [
+        Run(NEW, run.shuffled, [one for one in run.judged if one.example.program in OF_THE_PAPER])
+        for run in runs
+        if run.scenario == SAME
+    ]
     began = time.monotonic()
     model, trained = learned(found, LEARNERS, 0)
     ships = Ships(time.monotonic() - began, placement_model(model, trained))

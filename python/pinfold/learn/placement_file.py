@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pinfold.learn.placement_features import FEATURES
 from pinfold.learn.placement_model import CLOSE, LEAST_ERROR, PlacementModel
 from pinfold.learn.rule_policy import Trained
 from pinfold.learn.strategies import STRATEGIES
 
-VERSION = 1
+VERSION = 2
 
 LARGEST = 200 * 1024
 """Of a file, in bytes."""
@@ -42,7 +42,11 @@ def placement_model(model: PlacementModel, trained: Trained) -> str:
     Raises:
         ValueError: if the file would be larger than ``LARGEST``.
     """
-    ensembles = {"times": _ensemble(model.times), "errors": _ensemble(model.errors)}
+    ensembles = {
+        "times": _ensemble(model.times),
+        "errors": _ensemble(model.errors),
+        "sensitivity": _ensemble(model.sensitive),
+    }
     used = sorted(
         {int(node[0]) for one in ensembles.values() for tree in one["trees"] for node in tree if len(node) > 1}
     )
@@ -64,6 +68,7 @@ def placement_model(model: PlacementModel, trained: Trained) -> str:
         "width": model.width if math.isfinite(model.width) else None,
         "limit": model.limit if math.isfinite(model.limit) else None,
         "close": CLOSE,
+        "deviations": np.column_stack([model.deviations.weights, model.deviations.logs]).tolist(),
     }
     text = _readable(document)
     if len(text.encode()) > LARGEST:
@@ -79,6 +84,8 @@ def _ensemble(regressor: Any) -> dict[str, Any]:
     match regressor:
         case DecisionTreeRegressor():
             return {"base": 0.0, "factor": 1.0, "trees": [_tree(regressor.tree_)]}
+        case DecisionTreeClassifier():
+            return {"base": 0.0, "factor": 1.0, "trees": [_tree(regressor.tree_, regressor.classes_)]}
         case RandomForestRegressor():
             trees = [_tree(one.tree_) for one in regressor.estimators_]
             return {"base": 0.0, "factor": 1 / len(trees), "trees": trees}
@@ -89,13 +96,18 @@ def _ensemble(regressor: Any) -> dict[str, Any]:
     raise TypeError(f"{type(regressor).__name__} is no regressor of trees")
 
 
-def _tree(tree: Any) -> list[Node]:
-    """Return the nodes of a tree. scikit-learn numbers children after their parent."""
+def _tree(tree: Any, classes: Sequence[bool] = (True,)) -> list[Node]:
+    """Return the nodes of a tree. scikit-learn numbers children after their parent.
+
+    Args:
+        tree: the tree.
+        classes: those of a classifier, in the order of its values; a leaf then has the share of the class True.
+    """
     nodes: list[Node] = []
     for node in range(tree.node_count):
         low, high = int(tree.children_left[node]), int(tree.children_right[node])
         if low == high:
-            nodes.append([float(tree.value[node][0][0])])
+            nodes.append([float(tree.value[node][0] @ np.asarray(classes, dtype=float))])
         else:
             nodes.append([int(tree.feature[node]), float(tree.threshold[node]), low, high])
     return nodes
@@ -113,10 +125,10 @@ def _readable(document: dict[str, Any]) -> str:
     lines = []
     for key, value in document.items():
         match key:
-            case "features" | "strategies":
+            case "features" | "strategies" | "deviations":
                 inner = ",\n".join(f"    {json.dumps(one)}" for one in value)
                 text = f"[\n{inner}\n  ]"
-            case "times" | "errors":
+            case "times" | "errors" | "sensitivity":
                 trees = ",\n".join(f"      {json.dumps(tree, separators=(',', ':'))}" for tree in value["trees"])
                 numbers = f'"base": {json.dumps(value["base"])}, "factor": {json.dumps(value["factor"])}'
                 text = f'{{\n    {numbers},\n    "trees": [\n{trees}\n    ]\n  }}'
@@ -131,7 +143,7 @@ def evaluated(document: Mapping[str, Any], ensemble: str, values: npt.NDArray[np
 
     Args:
         document: the content of a file.
-        ensemble: ``times`` or ``errors``.
+        ensemble: ``times``, ``errors`` or ``sensitivity``.
         values: all features, in the order of ``FEATURES``.
     """
     seen = [float(np.float32(values[FEATURES.index(one["name"])])) for one in document["features"]]

@@ -15,6 +15,7 @@ import numpy as np
 
 from pinfold.learn.placement_features import FEATURES, MACHINE, OF_STRATEGY, Floats
 from pinfold.learn.placement_file import VERSION, evaluated
+from pinfold.learn.placement_model import Deviations
 from pinfold.learn.strategies import STRATEGIES
 
 LEAF, SPLIT = 1, 4
@@ -34,11 +35,17 @@ class Forecast:
         The strategy to use; None if the model says nothing or is not sure.
     abstains : str or None
         Why there is no choice.
+    second : int or None
+        The strategy to measure beside the default, if one more is measured; None if the model says nothing.
+    sensitive : bool or None
+        Whether placement is predicted to matter; None if the model says nothing.
     """
 
     logs: tuple[float, ...] | None
     choice: int | None
     abstains: str | None
+    second: int | None = None
+    sensitive: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -90,10 +97,16 @@ class ModelFile:
         may = (errors + errors[best]) - (logs - logs[best])
         may[best] = 0
         limit = self.document["limit"]
+        deviations = np.array(self.document["deviations"])
+        told = (
+            Deviations(deviations[:, 1:], deviations[:, 0]).second(logs),
+            evaluated(self.document, "sensitivity", values[0]) > 1 / 2,
+        )
         shown = tuple(logs.tolist())
         if limit is None or may.max() > limit:
-            return Forecast(shown, None, f"another strategy may be faster by {np.expm1(max(may.max(), 0)):.0%}")
-        return Forecast(shown, best if logs[best] < -self.document["close"] else 0, None)
+            why = f"another strategy may be faster by {np.expm1(max(may.max(), 0)):.0%}"
+            return Forecast(shown, None, why, *told)
+        return Forecast(shown, best if logs[best] < -self.document["close"] else 0, None, *told)
 
 
 def _check(document: Mapping[str, Any]) -> None:
@@ -108,7 +121,13 @@ def _check(document: Mapping[str, Any]) -> None:
             _numbers([feature["least"], feature["greatest"]])
     _numbers([document["least_error"], document["close"]])
     _numbers([one for one in (document["width"], document["limit"]) if one is not None])
-    for kind in ("times", "errors"):
+    if not document["deviations"]:
+        raise ValueError("it has no `deviations`: train it again")
+    for row in document["deviations"]:
+        _numbers(row)
+        if len(row) != len(STRATEGIES):
+            raise ValueError(f"a row of `deviations` has {len(row)} numbers, not {len(STRATEGIES)}: train it again")
+    for kind in ("times", "errors", "sensitivity"):
         _numbers([document[kind]["base"], document[kind]["factor"]])
         for number, tree in enumerate(document[kind]["trees"], 1):
             for place, node in enumerate(tree):

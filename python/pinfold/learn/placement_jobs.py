@@ -113,18 +113,25 @@ def predict(asked: argparse.Namespace) -> None:
         ]
         asked.json.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     rows = [[one.machine, one.command, *_cells(one, said)] for one, said in zip(found, forecasts, strict=True)]
-    head = ["machine", "program", "forecast", "expected speed", "true speed", "best"]
+    head = ["machine", "program", "sensitive", "forecast", "expected speed", "true speed", "best"]
     caption = "The forecast strategy, and speeds over that of the default:"
     print("\n".join(Table(head, rows, caption).markdown()).rstrip())
 
 
 def _document(said: Forecast) -> dict[str, object]:
-    return {"log_times": said.logs, "strategy": said.choice, "abstains": said.abstains}
+    return {
+        "log_times": said.logs,
+        "strategy": said.choice,
+        "abstains": said.abstains,
+        "second": said.second,
+        "sensitive": said.sensitive,
+    }
 
 
 def _cells(one: Example, said: Forecast) -> list[str]:
     best = f"{strategy_name(one.best)}, {one.speeds[one.best]:.2f}"
+    sensitive = {None: "-", False: "no", True: "yes"}[said.sensitive]
     if said.logs is None or said.choice is None:
-        return [f"none: {said.abstains}", "-", "-", best]
+        return [sensitive, f"none: {said.abstains}", "-", "-", best]
     expected = float(np.exp(-said.logs[said.choice]))
-    return [strategy_name(said.choice), f"{expected:.2f}", f"{one.speeds[said.choice]:.2f}", best]
+    return [sensitive, strategy_name(said.choice), f"{expected:.2f}", f"{one.speeds[said.choice]:.2f}", best]

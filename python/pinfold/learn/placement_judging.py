@@ -197,7 +197,7 @@ CHOICES: dict[str, Choice] = {
     "best static": lambda one: regret(one.example, one.known.static),
     "one run": lambda one: regret(one.example, one.prediction.choice),
     "run two, keep the better": lambda one: _two(one, one.known.pair),
-    "two runs": lambda one: _two(one, (0, one.prediction.other)),
+    "two runs": lambda one: _two(one, (0, one.prediction.second)),
     "best possible": lambda one: 0.0,
 }
 """The ways to choose that are compared: those of the model are ``one run`` and ``two runs``."""
@@ -263,7 +263,7 @@ def sensitivity(judged: Sequence[Judged]) -> dict[str, float | None]:
         ``balanced_accuracy``: the mean of the recalls of both classes; ``far_wrong``: the share of programs that are
         misclassified and lie farther than ``NEAR`` from the boundary. None where there is no program of a kind.
     """
-    told = [one.prediction.is_sensitive(SENSITIVE) == one.example.is_sensitive for one in judged]
+    told = [one.prediction.is_sensitive == one.example.is_sensitive for one in judged]
     shares = []
     for kind in (False, True):
         places = [place for place, one in enumerate(judged) if one.example.is_sensitive is kind]

@@ -11,6 +11,11 @@
 4. The strategy that is predicted to be the fastest is an answer if another one can hardly be faster. The limit is the
    largest for which at most one answer of twenty costs more than 2 %, with the correction of conformal risk control for
    a finite number of programs (Angelopoulos et al., ICLR 2024, section 2.1). Any other program is *unsure*.
+5. If one more strategy is to be measured beside the default, it is the one with which the faster of both is expected to
+   lose least. The expectation is over the deviations of held-out programs: where predictions are poor, this is the
+   best companion of the default for all programs, and else that of this program.
+6. Whether placement matters at all is a question of its own, with a classification tree: predictions of times are drawn
+   to their mean, so that few are as far from the default as the times are.
 """
 
 from __future__ import annotations
@@ -24,10 +29,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pinfold.learn.paper_method import split
-from pinfold.learn.placement_features import FEATURES, Floats, features
+from pinfold.learn.placement_features import FEATURES, OF_STRATEGY, Floats, features
 from pinfold.learn.strategies import STRATEGIES, Example
 
 Kind = Literal["tree", "forest", "boosting"]
@@ -44,6 +49,12 @@ WRONG = 0.05
 
 FOREST_TREES, BOOSTED_TREES = 50, 60
 ERROR_DEPTH = 2
+SENSITIVITY_DEPTH, SENSITIVITY_LEAF = 4, 0.03
+"""The largest number of conditions that decide whether placement matters, and the least share of all weight in a leaf."""
+
+DIGITS = 6
+"""Of deviations and their weights, behind the point."""
+
 LEAST_ERROR = 1e-3
 """The least error that is predicted, so that no interval is without a width."""
 
@@ -173,12 +184,18 @@ class Prediction:
         How much less another strategy may take than the one that is predicted to be the fastest, as a logarithm.
     is_sure : bool
         Whether that is little enough for an answer.
+    second : int
+        The strategy to measure beside the default, if one more is measured.
+    sensitivity : float
+        The share of programs like it to which placement matters, if as many programs are sensitive as are not.
     """
 
     logs: Floats
     widths: Floats
     doubt: float
     is_sure: bool
+    second: int
+    sensitivity: float
 
     @property
     def best(self) -> int:
@@ -186,18 +203,47 @@ class Prediction:
         return int(np.argmin(self.logs))
 
     @property
-    def other(self) -> int:
-        """The position of the strategy that is predicted to be the fastest, the default left out."""
-        return 1 + int(np.argmin(self.logs[1:]))
-
-    @property
     def choice(self) -> int:
         """The strategy to use: the best one, or the default if that is predicted to be as close to it as an answer."""
         return self.best if self.logs[self.best] < -CLOSE else 0
 
-    def is_sensitive(self, threshold: float) -> bool:
-        """Whether a strategy is predicted to change the speed by more than a share."""
-        return bool(np.max(np.abs(np.exp(-self.logs) - 1)) > threshold)
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether placement is predicted to matter."""
+        return self.sensitivity > 1 / 2
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """How the times of held-out programs differed from what was predicted for them.
+
+    Attributes
+    ----------
+    logs : array of float, shape (examples, strategies but the default)
+        The logarithms of times over the predicted ones.
+    weights : array of float, shape (examples,)
+        The weight of each example; their sum is 1, up to the last digit.
+    """
+
+    logs: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, logs: Floats, weights: Floats) -> Deviations:
+        """Return them in as many digits as a file has."""
+        return cls(logs.round(DIGITS), (weights / weights.sum()).round(DIGITS))
+
+    def second(self, predicted_logs: Floats) -> int:
+        """Return the strategy with which the faster one of it and the default is expected to take the least time.
+
+        Of equal ones it is the first.
+
+        Args:
+            predicted_logs: the logarithms of times over that in the default, shape (strategies,).
+        """
+        # The default's logarithm is 0, whatever happens.
+        expected = self.weights @ np.minimum(predicted_logs[1:] + self.logs, 0)
+        return 1 + int(np.argmin(expected))
 
 
 @dataclass(frozen=True)
@@ -219,6 +265,10 @@ class PlacementModel:
         programs.
     limit : float
         The largest doubt with which a prediction is an answer.
+    sensitive : scikit-learn classifier
+        The model of whether placement matters.
+    deviations : Deviations
+        How held-out programs differed from what was predicted for them.
     """
 
     learner: Learner
@@ -228,6 +278,8 @@ class PlacementModel:
     ranges: Floats
     width: float
     limit: float
+    sensitive: Any
+    deviations: Deviations
 
     def predict(self, values: Floats) -> list[Prediction]:
         """Predict programs.
@@ -239,9 +291,17 @@ class PlacementModel:
         with_default = np.concatenate([np.zeros((len(logs), 1)), logs], axis=1)
         expected = np.concatenate([np.zeros((len(logs), 1)), errors], axis=1)
         doubts = _doubts(with_default, expected)
+        matters = sensitivities(self.sensitive, values)
         return [
-            Prediction(log, np.array([0, *(self.width * error)]), float(doubt), bool(doubt <= self.limit))
-            for log, error, doubt in zip(with_default, errors, doubts, strict=True)
+            Prediction(
+                logs=log,
+                widths=np.array([0, *(self.width * error)]),
+                doubt=float(doubt),
+                is_sure=bool(doubt <= self.limit),
+                second=self.deviations.second(log),
+                sensitivity=float(share),
+            )
+            for log, error, doubt, share in zip(with_default, errors, doubts, matters, strict=True)
         ]
 
     def missing(self, values: Floats) -> list[list[str]]:
@@ -278,6 +338,8 @@ def learn(found: Sequence[Example], learner: Learner, seed: int, folds: int = FO
         ranges=np.stack([flat.min(axis=0), flat.max(axis=0)], axis=1),
         width=_width(found, (off / expected).max(axis=1)),
         limit=_limit(found, rows.logs, held_out, expected),
+        sensitive=_sensitive(found, rows, seed),
+        deviations=Deviations.of(rows.logs - held_out, rows.weights),
     )
 
 
@@ -287,6 +349,32 @@ def held_out_predictions(found: Sequence[Example], rows: Rows, learner: Learner,
     for inside, outside in split(found, folds, seed):
         logs[outside] = predicted(rows.part(inside).fit(learner, seed), rows.values[outside])
     return logs
+
+
+def _sensitive(found: Sequence[Example], rows: Rows, seed: int) -> Any:
+    """Fit a tree that says whether placement matters. Both classes have the same weight."""
+    matters = np.array([one.is_sensitive for one in found])
+    of_class = np.array([rows.weights[matters == kind].sum() for kind in matters])
+    tree = DecisionTreeClassifier(
+        max_depth=SENSITIVITY_DEPTH, min_weight_fraction_leaf=SENSITIVITY_LEAF, random_state=seed
+    )
+    known = np.where(np.isnan(rows.values[:, 0]).any(axis=0), 0, _of_program(rows.values))
+    return tree.fit(known, matters, sample_weight=rows.weights / of_class)
+
+
+def sensitivities(classifier: Any, values: Floats) -> Floats:
+    """Return the share of sensitive programs that a fitted tree says, shape (examples,)."""
+    shares: Floats = classifier.predict_proba(_of_program(values))
+    # A tree that has only seen one class has one column.
+    return shares @ classifier.classes_.astype(float)
+
+
+def _of_program(values: Floats) -> Floats:
+    """Return the features of programs. Those of a strategy are 0, and so is what is missing."""
+    first = values[:, 0].copy()
+    first[:, -len(OF_STRATEGY) :] = 0
+    known: Floats = np.nan_to_num(first)
+    return known
 
 
 def _expected_errors(regressor: Any, values: Floats) -> Floats:

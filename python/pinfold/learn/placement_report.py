@@ -21,9 +21,17 @@ from pinfold.learn.placement_judging import (
 from pinfold.learn.report import page
 from pinfold.tables import Table
 
-Scenario = Literal["unseen program", "unseen program on an unseen machine", "application for judging"]
+Scenario = Literal[
+    "unseen program",
+    "unseen program on an unseen machine",
+    "unseen program that had no part in any choice",
+    "application for judging",
+]
 SAME: Scenario = "unseen program"
 UNSEEN: Scenario = "unseen program on an unseen machine"
+NEW: Scenario = "unseen program that had no part in any choice"
+"""Those of the unseen programs that were added after everything else had been chosen."""
+
 JUDGING: Scenario = "application for judging"
 """Programs that no choice has ever seen, by the model of all others."""
 
@@ -38,7 +46,7 @@ class Run:
     Attributes
     ----------
     scenario : str
-        ``SAME``, ``UNSEEN`` or ``JUDGING``.
+        ``SAME``, ``UNSEEN``, ``NEW`` or ``JUDGING``.
     shuffled : bool
         Whether it is the control.
     judged : list of Judged

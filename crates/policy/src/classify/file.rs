@@ -2,13 +2,13 @@
 
 use super::Strategy;
 use super::features::FEATURES;
-use super::model::{Ensemble, ModelFeature, Node, PlacementModel};
+use super::model::{Deviation, Ensemble, ModelFeature, Node, PlacementModel};
 use crate::rules::Trained;
 use serde::Deserialize;
 use std::str::FromStr;
 
 /// The format version that is read.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The names of what describes a strategy.
 const SCATTER: &str = "scatter";
@@ -41,10 +41,13 @@ pub enum PlacementModelError {
         "{0} is listed among the predicted strategies, and must not be: each is listed once, and the default is not"
     )]
     Strategy(Strategy),
+    /// The trees that say whether placement matters ask for a strategy.
+    #[error("a tree of `sensitivity` uses `{0}`, and it is asked of no strategy; the file is damaged: train it again")]
+    OfStrategy(String),
     /// A tree cannot be followed.
     #[error("node {node} of tree {tree} of `{of}` {what}; the file is damaged: train it again")]
     Tree {
-        /// `times` or `errors`.
+        /// `times`, `errors` or `sensitivity`.
         of: &'static str,
         /// The number of the tree, from 1.
         tree: usize,
@@ -53,6 +56,9 @@ pub enum PlacementModelError {
         /// What is wrong.
         what: &'static str,
     },
+    /// There are no deviations, or one has another number of strategies.
+    #[error("{0}; the file is damaged: train it again")]
+    Deviations(String),
     /// A number is not finite, or not above zero where it has to be.
     #[error("`{0}` is {1}, which is not possible; the file is damaged: train it again")]
     Number(&'static str, f64),
@@ -81,6 +87,9 @@ struct File {
     width: Option<f64>,
     limit: Option<f64>,
     close: f64,
+    sensitivity: FileEnsemble,
+    /// Each is a weight and a logarithm for each strategy.
+    deviations: Vec<Vec<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +137,16 @@ impl FromStr for PlacementModel {
             }
         }
         let number = file.features.len();
+        let deviations = deviations(&file.deviations, file.strategies.len())?;
+        let sensitivity = ensemble("sensitivity", file.sensitivity, number)?;
+        let of_strategy = |name: &str| [SCATTER, INTERLEAVE].contains(&name);
+        let used = sensitivity.trees.iter().flatten().filter_map(|node| match node {
+            Node::Split { feature, .. } => Some(&file.features[*feature].name),
+            Node::Leaf(_) => None,
+        });
+        if let Some(name) = used.into_iter().find(|name| of_strategy(name)) {
+            return Err(PlacementModelError::OfStrategy(name.clone()));
+        }
         Ok(Self {
             trained: file.trained,
             features: file.features.into_iter().map(feature).collect::<Result<_, _>>()?,
@@ -138,8 +157,27 @@ impl FromStr for PlacementModel {
             width: file.width,
             limit: file.limit,
             close: file.close,
+            sensitivity,
+            deviations,
         })
     }
+}
+
+fn deviations(rows: &[Vec<f64>], strategies: usize) -> Result<Vec<Deviation>, PlacementModelError> {
+    if rows.is_empty() {
+        return Err(PlacementModelError::Deviations("`deviations` is empty".to_owned()));
+    }
+    let checked = rows.iter().enumerate().map(|(place, row)| match row.split_first() {
+        Some((&weight, logs)) if logs.len() == strategies => Ok(Deviation {
+            weight,
+            logs: logs.to_vec(),
+        }),
+        _ => Err(PlacementModelError::Deviations(format!(
+            "row {place} of `deviations` has {} numbers, not a weight and one for each of {strategies} strategies",
+            row.len()
+        ))),
+    });
+    checked.collect()
 }
 
 fn feature(one: FileFeature) -> Result<ModelFeature, PlacementModelError> {
@@ -215,7 +253,7 @@ mod tests {
     /// Interleave takes half the time if memory is out of balance; scatter a tenth more if threads share.
     fn document() -> Value {
         json!({
-            "placement_model": 1,
+            "placement_model": 2,
             "trained": {"simulated": true, "machines": ["one"], "programs": ["a", "b"], "rows": 6, "learner": "tree, depth 2"},
             "features": [
                 {"name": "memory_imbalance", "least": 1.0, "greatest": 4.0},
@@ -236,7 +274,9 @@ mod tests {
             "least_error": 0.001,
             "width": 2.0,
             "limit": 0.2,
-            "close": 0.02
+            "close": 0.02,
+            "sensitivity": {"base": 0.0, "factor": 1.0, "trees": [[[0, 2.0, 1, 2], [0.1], [0.9]]]},
+            "deviations": [[0.5, 0.0, 0.0, 0.0], [0.5, 0.9, 0.0, 0.0]]
         })
     }
 
@@ -269,9 +309,19 @@ mod tests {
         assert!(said.doubt.abs() < 1e-12 && said.is_sure);
         assert_eq!(
             said.likeliest(),
-            [1, 3, 0],
+            [3, 1, 0],
             "scatter with first touch is too far from the best"
         );
+    }
+
+    #[test]
+    fn the_second_strategy_is_the_one_that_is_expected_to_help_most_beside_the_default() {
+        let said = model().predict(observed(3.0), of_machine).unwrap();
+        // Interleave alone is forecast to be faster, and was wrong for half of the programs.
+        assert_eq!((said.best(), said.second), (1, 3));
+        assert!(said.is_sensitive);
+        assert_eq!(said.likeliest(), [3, 1, 0]);
+        assert!(!model().predict(observed(1.5), of_machine).unwrap().is_sensitive);
     }
 
     #[test]
@@ -324,7 +374,7 @@ mod tests {
             file.to_string().parse::<PlacementModel>().unwrap_err().to_string()
         };
         for (message, expected) in [
-            (broken(|file| file["placement_model"] = json!(2)), "version 2"),
+            (broken(|file| file["placement_model"] = json!(1)), "version 1"),
             (broken(|file| *file = json!({"rule_policy": 1})), "no placement model"),
             (
                 broken(|file| file["features"][0]["name"] = json!("memory_inbalance")),
@@ -352,6 +402,15 @@ mod tests {
             ),
             (broken(|file| file["least_error"] = json!(0.0)), "`least_error` is 0"),
             (broken(|file| file["more"] = json!(1)), "unknown field `more`"),
+            (broken(|file| file["deviations"] = json!([])), "`deviations` is empty"),
+            (
+                broken(|file| file["deviations"][1] = json!([0.5, 0.1])),
+                "row 1 of `deviations` has 2 numbers",
+            ),
+            (
+                broken(|file| file["sensitivity"]["trees"][0][0] = json!([2, 0.5, 1, 2])),
+                "a tree of `sensitivity` uses `interleave`",
+            ),
         ] {
             assert!(message.contains(expected), "{message}");
         }

@@ -22,6 +22,17 @@ pub struct PlacementModel {
     pub(super) width: Option<f64>,
     pub(super) limit: Option<f64>,
     pub(super) close: f64,
+    /// The share of sensitive programs among those like it, if as many are sensitive as are not.
+    pub(super) sensitivity: Ensemble,
+    pub(super) deviations: Vec<Deviation>,
+}
+
+/// How the times of one program of the training data differed from what was predicted for it without it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Deviation {
+    pub(super) weight: f64,
+    /// The logarithms of times over the predicted ones, in the order of the predicted strategies.
+    pub(super) logs: Vec<f64>,
 }
 
 /// What trees see at one position.
@@ -84,6 +95,9 @@ fn leaf(tree: &[Node], seen: &[f32]) -> f64 {
     }
 }
 
+/// Placement matters to a program if it is predicted to matter to a larger share of those like it.
+const SENSITIVE: f64 = 0.5;
+
 /// The position of the least value; of equal ones the first.
 fn fastest(logs: &[f64]) -> usize {
     let order = (0..logs.len()).min_by(|&one, &other| logs[one].total_cmp(&logs[other]));
@@ -125,6 +139,10 @@ pub struct Prediction {
     pub doubt: f64,
     /// Whether that is little enough for an answer.
     pub is_sure: bool,
+    /// The strategy to measure beside the default, if one more is measured: the faster of both is expected to take least.
+    pub second: usize,
+    /// Whether placement is predicted to matter.
+    pub is_sensitive: bool,
     /// What is too little a gain to leave the default, as a logarithm.
     close: f64,
 }
@@ -141,7 +159,8 @@ impl Prediction {
         if self.logs[best] < -self.close { best } else { 0 }
     }
 
-    /// All strategies that may be the fastest, the likeliest first, the default always among them.
+    /// All strategies that may be the fastest, the default always among them. The first is the one to measure if one is
+    /// measured, the others follow from the likeliest on.
     pub fn likeliest(&self) -> Vec<usize> {
         let width = |place: usize| self.widths[place].unwrap_or(f64::INFINITY);
         let best = self.best();
@@ -149,7 +168,11 @@ impl Prediction {
         let mut places: Vec<usize> = (0..self.logs.len())
             .filter(|&place| place == 0 || self.logs[place] - width(place) <= highest)
             .collect();
-        places.sort_by(|&one, &other| self.logs[one].total_cmp(&self.logs[other]));
+        places.sort_by(|&one, &other| {
+            let is_later = |place: usize| place != self.second;
+            let by_log = self.logs[one].total_cmp(&self.logs[other]);
+            is_later(one).cmp(&is_later(other)).then(by_log)
+        });
         places
     }
 }
@@ -201,6 +224,18 @@ impl PlacementModel {
         Ok(self.predicted(value))
     }
 
+    /// The strategy with which the faster of it and the default is expected to take the least time, over all deviations.
+    fn second(&self, logs: &[f64]) -> usize {
+        let mut expected = vec![0.0; self.strategies.len()];
+        for deviation in &self.deviations {
+            for ((sum, log), off) in expected.iter_mut().zip(&logs[1..]).zip(&deviation.logs) {
+                // The default's logarithm is 0, whatever happens.
+                *sum += deviation.weight * (log + off).min(0.0);
+            }
+        }
+        1 + fastest(&expected)
+    }
+
     fn predicted(&self, value: impl Fn(&str) -> Option<f64>) -> Prediction {
         let mut logs = vec![0.0];
         let mut errors = vec![0.0];
@@ -232,6 +267,9 @@ impl PlacementModel {
                 .chain(errors[1..].iter().map(|error| Some(self.width? * error)))
                 .collect(),
             is_sure: self.limit.is_some_and(|limit| doubt <= limit),
+            second: self.second(&logs),
+            // The trees for it use no feature of a strategy.
+            is_sensitive: self.sensitivity.value(&seen) > SENSITIVE,
             close: self.close,
             logs,
             doubt,

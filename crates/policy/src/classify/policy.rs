@@ -37,9 +37,6 @@ use pinfold_core::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A strategy changes the speed of a sensitive program by more than this share (section 3.1).
-const SENSITIVE: f64 = 0.1;
-
 /// The options of `classify`.
 #[derive(Clone, Debug)]
 pub struct ClassifyOptions {
@@ -463,8 +460,7 @@ fn verdict(said: &Prediction) -> (ForecastCode, String, Vec<Strategy>) {
         );
         return (ForecastCode::Strategy, why, vec![of(choice)]);
     }
-    let sensitive = said.logs.iter().any(|log| ((-log).exp() - 1.0).abs() > SENSITIVE);
-    if sensitive {
+    if said.is_sensitive {
         let why = "the default is forecast to be the fastest strategy".to_owned();
         (ForecastCode::DefaultIsBest, why, vec![])
     } else {

@@ -37,7 +37,14 @@ impl fmt::Display for PlacementModel {
             "A program keeps the default unless another strategy is forecast to be faster by more than {:.1} %.",
             100.0 * self.close.exp_m1()
         )?;
-        writeln!(f, "\n{}", self.in_trees())
+        writeln!(
+            f,
+            "If one more strategy is measured beside the default, it is the one that would have helped most, had this \
+             program differed from its forecast as those that it was learned from did (cases: {}).",
+            self.deviations.len()
+        )?;
+        writeln!(f, "\n{}", self.times_in_trees())?;
+        writeln!(f, "\n{}", self.sensitivity_in_trees())
     }
 }
 
@@ -75,7 +82,7 @@ fn described(feature: &ModelFeature) -> String {
 }
 
 impl PlacementModel {
-    fn in_trees(&self) -> String {
+    fn times_in_trees(&self) -> String {
         let trees = &self.times.trees;
         if trees.len() > FEW_TREES {
             return format!(
@@ -85,19 +92,34 @@ impl PlacementModel {
             );
         }
         let mut text = String::from("The logarithm of the time over that in the default:");
+        let leaf = |value: f64| {
+            let log = self.times.base + self.times.factor * value;
+            format!("{log:+.3} ({:.2} times the time)", log.exp())
+        };
         for tree in trees {
-            self.branch(tree, 0, 1, &mut text);
+            self.branch(tree, 0, 1, &leaf, &mut text);
         }
         text
     }
 
-    /// Writes the part of a tree below a node.
-    fn branch(&self, tree: &[Node], place: usize, depth: usize, text: &mut String) {
+    fn sensitivity_in_trees(&self) -> String {
+        let mut text = String::from("Placement matters to a program if it does to more than half of those like it:");
+        let leaf = |value: f64| {
+            let share = self.sensitivity.base + self.sensitivity.factor * value;
+            format!("to {:.0} %", 100.0 * share)
+        };
+        for tree in &self.sensitivity.trees {
+            self.branch(tree, 0, 1, &leaf, &mut text);
+        }
+        text
+    }
+
+    /// Writes the part of a tree below a node, and its leaves by `leaf`.
+    fn branch(&self, tree: &[Node], place: usize, depth: usize, leaf: &dyn Fn(f64) -> String, text: &mut String) {
         let indent = "  ".repeat(depth);
         match tree[place] {
             Node::Leaf(value) => {
-                let log = self.times.base + self.times.factor * value;
-                let _ = write!(text, "\n{indent}{log:+.3} ({:.2} times the time)", log.exp());
+                let _ = write!(text, "\n{indent}{}", leaf(value));
             }
             Node::Split {
                 feature,
@@ -111,9 +133,9 @@ impl PlacementModel {
                     ModelFeature::Interleave => "interleave",
                 };
                 let _ = write!(text, "\n{indent}if {name} <= {threshold:.5}:");
-                self.branch(tree, low, depth + 1, text);
+                self.branch(tree, low, depth + 1, leaf, text);
                 let _ = write!(text, "\n{indent}else:");
-                self.branch(tree, high, depth + 1, text);
+                self.branch(tree, high, depth + 1, leaf, text);
             }
         }
     }
@@ -131,7 +153,7 @@ mod tests {
     fn model(trees: &str) -> PlacementModel {
         format!(
             r#"{{
-                "placement_model": 1,
+                "placement_model": 2,
                 "trained": {{"simulated": true, "machines": ["one", "two"], "programs": ["a", "b", "c"], "rows": 12,
                              "learner": "tree, depth 1"}},
                 "features": [{{"name": "interleave", "least": 0.0, "greatest": 1.0}},
@@ -140,7 +162,9 @@ mod tests {
                 "strategies": [{{"threads": "compact", "pages": "interleave"}}],
                 "times": {{"base": 0.0, "factor": 1.0, "trees": {trees}}},
                 "errors": {{"base": 0.1, "factor": 1.0, "trees": []}},
-                "least_error": 0.001, "width": 2.0, "limit": 0.05, "close": 0.02
+                "least_error": 0.001, "width": 2.0, "limit": 0.05, "close": 0.02,
+                "sensitivity": {{"base": 0.0, "factor": 1.0, "trees": [[[2, 1.5, 1, 2], [0.75], [0.25]]]}},
+                "deviations": [[1.0, 0.0]]
             }}"#
         )
         .parse()
@@ -156,6 +180,8 @@ mod tests {
             "ipc: instructions per unhalted cycle; was seen from 0.2500 to 3.0000",
             "faster by more than 5.1 %",
             "  if interleave <= 0.50000:\n    +0.000 (1.00 times the time)\n  else:\n    -0.500 (0.61 times the time)",
+            "to more than half of those like it:\n  if ipc <= 1.50000:\n    to 75 %\n  else:\n    to 25 %",
+            "(cases: 1)",
         ] {
             assert!(text.contains(part), "{text}");
         }
