@@ -28,7 +28,7 @@ from pinfold.evaluation import provenance
 from pinfold.evaluation.affinity_sweep import Workload, build
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine
-from pinfold.evaluation.react_programs import workloads
+from pinfold.evaluation.react_programs import NOT_SAMPLED, workloads
 from pinfold.evaluation.same_results import Same
 from pinfold.evaluation.section import PINFOLD, record
 from pinfold.joined import joined
@@ -145,7 +145,8 @@ def _sweep(job: Job, data: Path) -> None:
                 record(workload.command(threads), recording, *region)
                 recordings.append(str(recording))
             made = Path(temporary) / "data.parquet"
-            words = ["sweep", "--quiet", "--sampled", "--machine", job.machine, "--space", "ics20", "-o", str(made)]
+            sampled = [] if workload.program in NOT_SAMPLED else ["--sampled"]
+            words = ["sweep", "--quiet", *sampled, "--machine", job.machine, "--space", "ics20", "-o", str(made)]
             command = [str(PINFOLD), *words, *recordings]
             result = subprocess.run(command, check=False, capture_output=True, text=True)
             said = result.stderr.strip()
