@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,8 @@ def test_the_data_set_has_the_schema_of_the_documentation(sweep: Sweep) -> None:
     assert [metric["name"] for metric in metrics] == schema.names[len(COLUMNS) :]
     assert all(str(schema.field(metric["name"]).type) == "double" for metric in metrics)
     assert {"ipc", "package_power_w", "dram_power_w", "event:instructions"} <= set(schema.names)
+    # These are of the space ics20 alone.
+    assert not {"joined_command", "baseline", "likwid:Power"} & set(schema.names)
     assert schema.metadata[b"pinfold.simulated"] == b"true"
 
 
@@ -276,6 +279,65 @@ def test_the_numa_space_has_the_papers_configurations(sweep: Sweep) -> None:
     expected |= {(4, "compact", page_map) for page_map in several}
     assert found == expected
     assert len(rows) == len(expected)
+
+
+def record_with(binary: Path, program: Path, folder: Path, *counts: int) -> list[Path]:
+    """Record a program with these numbers of threads."""
+    files = [folder / f"{program.name}-{threads}.pft" for threads in counts]
+    for threads, file in zip(counts, files, strict=True):
+        command = [binary, "record", "--region", "1", "-o", file, "--", program]
+        command += ["--threads", threads, "--size", "256K", "--iterations", "2"]
+        subprocess.run(list(map(str, command)), env=environment(), check=True, capture_output=True, timeout=PATIENCE)
+    return files
+
+
+def test_the_space_ics20_has_the_papers_configurations_with_the_regions_of_all_thread_counts_joined(
+    sweep: Sweep, workload: Callable[[str], Path]
+) -> None:
+    recordings = record_with(sweep.binary, workload("stream"), sweep.folder, 8, 16, 32)
+    said = sweep("--machine", "e5-4650x4", "--space", "ics20", *recordings)
+    assert "region_complete" not in said
+    rows = sweep.table().to_pylist()
+    keys = ("num_threads", "num_nodes", "thread_map", "page_map", "prefetch")
+    regions = {(row["region_object"], row["region_offset"]) for row in rows if row["region"]}
+    assert {one for one, _ in regions} == {"stream"}
+    assert all(offset.startswith("0x") for _, offset in regions)
+    for region in (*regions, (None, None)):
+        mine = [row for row in rows if (row["region_object"], row["region_offset"]) == region]
+        assert len({tuple(row[key] for key in keys) for row in mine}) == len(mine) == 288
+        assert {row["joined_command"] for row in mine} == {
+            "stream --threads {threads} --size 256K --iterations 2",
+        }
+        assert all(row["region_complete"] for row in mine)
+        (baseline,) = [row for row in mine if row["baseline"]]
+        assert tuple(baseline[key] for key in keys) == (32, 4, "scatter", "locality", "0000")
+        numa = Counter((row["num_threads"], row["num_nodes"]) for row in mine)
+        assert numa == {(8, 1): 2 * 16, (16, 2): 8 * 16, (32, 4): 8 * 16}
+    counters = [name for name in sweep.table().column_names if name.startswith("likwid:")]
+    assert len(counters) == 19
+    # Regions outside the window have no instructions.
+    worked = [row for row in rows if row["likwid:CPI"] is not None]
+    assert {row["region"] is None for row in worked} == {True, False}
+    for row in worked:
+        assert row["likwid:Power"] == pytest.approx(row["package_power_w"])
+        assert row["likwid:Energy"] == pytest.approx(row["likwid:Power"] * row["time_s"])
+        assert 0 < row["likwid:Energy PP0"] < row["likwid:Energy"]
+        # Without write-backs, in bytes.
+        volume = row["likwid:Local DRAM data volume"] + row["likwid:Remote DRAM data volume"]
+        assert volume == pytest.approx(row["likwid:Memory data volume"])
+        assert volume * 1e9 <= sum(row["node_bytes"]) * 1.01 + 1
+
+
+def test_recordings_that_the_space_ics20_cannot_join_are_named(sweep: Sweep, workload: Callable[[str], Path]) -> None:
+    arguments = ("--machine", "e5-4650x4", "--space", "ics20")
+    eight, thirty_two = record_with(sweep.binary, workload("stream"), sweep.folder, 8, 32)
+    said = sweep(*arguments, eight, thirty_two, status=125)
+    assert "`stream --threads {threads} --size 256K --iterations 2` has no recording with 16 threads" in said
+    assert f"`{sweep.recording}` has 4 threads" in sweep(*arguments, sweep.recording, status=125)
+    command = (workload("stream"), "--threads", "8", "--size", "64K", "--iterations", "1")
+    assert "have 8, 16, 32 threads, each of a recording" in sweep(*arguments, "--", *command, status=125)
+    arguments = ("--machine", "clovertown", "--space", "ics20")
+    assert "clovertown has 1 nodes" in sweep(*arguments, eight, status=125)
 
 
 def test_a_killed_sweep_continues_and_gives_the_same_bytes(sweep: Sweep) -> None:

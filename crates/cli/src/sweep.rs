@@ -211,6 +211,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (programs, own_recording) = if arguments.command.is_empty() {
         (open(&arguments.recordings, arguments.workers()?)?, None)
     } else {
+        check_one_recording(&machines, &spaces)?;
         let file = arguments.own_recording();
         if let Some(status) = record(arguments, &file)? {
             return Ok(ExitCode::from(status));
@@ -237,6 +238,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         json.write_json(&summary)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A program is recorded once, with one number of threads.
+fn check_one_recording(machines: &[Machine], spaces: &Spaces) -> Result<()> {
+    for machine in machines {
+        if let Some(threads) = spaces.thread_counts(&machine.model)? {
+            let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
+            bail!(
+                "the configurations of --space ics20 on {} have {} threads, each of a recording of its own: record the \
+                 program with each number (`pinfold record`), and give the recordings",
+                machine.model.name,
+                threads.join(", ")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Removes the recording of the program, after a copy to the file that the user named, if any.

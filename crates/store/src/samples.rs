@@ -51,6 +51,7 @@ fn row(program: &Program, sample: &SampleRow, metrics: &BTreeMap<&str, &str>) ->
         window: WindowColumns::default(),
         sampling: SamplingColumns::default(),
         traffic: TrafficColumns::default(),
+        joined: None,
         metrics: metrics.keys().map(value).collect(),
     })
 }

@@ -2,12 +2,13 @@
 //!
 //! The same rows give the same bytes: the file has no time, path or name of the current machine.
 
+use crate::joined::{Joined, Regions, place};
 use crate::journal::{Outcome, Row as SweptRow};
 use crate::parquet_table::{self, Values};
 use crate::plan::{Job, Machine, Plan};
 use anyhow::Result;
 use pinfold_sim::Coverage;
-use pinfold_sim::sweep::{MetricColumn, page_map_name};
+use pinfold_sim::sweep::{MetricColumn, ics20, likwid_columns, page_map_name};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -46,6 +47,8 @@ pub struct Row {
     pub sampling: SamplingColumns,
     /// The bytes by node and by link.
     pub traffic: TrafficColumns,
+    /// What joins it to rows with other numbers of threads, in a space in which that number is a part of the configuration.
+    pub joined: Option<JoinedColumns>,
     /// By metric of the data set; `None` where it is not available.
     pub metrics: Vec<Option<f64>>,
 }
@@ -95,6 +98,34 @@ pub struct TrafficColumns {
     pub link_bytes: Option<Vec<u64>>,
 }
 
+/// What joins a row to those of the same program and region with other numbers of threads.
+pub struct JoinedColumns {
+    /// The program and its arguments; `{threads}` is in place of the number of threads.
+    pub command: String,
+    /// The name of the file with the region's code; `None` for the whole program, and for code in no file.
+    pub region_object: Option<String>,
+    /// The region's offset in it, as hexadecimal digits.
+    pub region_offset: Option<String>,
+    /// Whether there are rows with all numbers of threads.
+    pub region_complete: bool,
+    /// Whether it is the configuration with which others are compared.
+    pub baseline: bool,
+}
+
+impl JoinedColumns {
+    fn of(joined: &Joined, regions: &Regions, plan: &Plan, job: &Job, region: Option<u64>) -> Self {
+        let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
+        let place = region.and_then(|region| place(program.regions(), region));
+        Self {
+            command: joined.command(joined.run(job.program)),
+            region_complete: regions.complete(joined, job, region, place.as_ref()),
+            baseline: ics20::is_baseline(&machine.model, program.threads, &job.point),
+            region_offset: place.as_ref().map(|place| format!("{:#x}", place.offset)),
+            region_object: place.map(|place| place.object),
+        }
+    }
+}
+
 /// The layout of threads on nodes.
 pub struct Layout {
     /// The number of nodes.
@@ -118,7 +149,9 @@ pub struct DataSet {
 impl DataSet {
     /// The data set of a plan's results, in the order of its jobs.
     pub fn of_sweep(plan: &Plan, outcomes: &[Outcome]) -> Self {
-        let metrics = plan.metric_columns();
+        let mut metrics = plan.metric_columns();
+        let joined = plan.joined.as_ref();
+        let joined = joined.map(|joined| (joined, Regions::of(joined, plan, outcomes)));
         // By machine: the position of each metric among its own.
         let places: Vec<Vec<Option<usize>>> = plan
             .machines
@@ -137,8 +170,19 @@ impl DataSet {
                 let rows = outcome.rows.iter();
                 rows.map(move |row| (job, row, outcome))
             })
-            .map(|(job, row, outcome)| swept(plan, job, row, outcome, &places[job.machine]))
+            .map(|(job, row, outcome)| {
+                let mut made = swept(plan, job, row, outcome, &places[job.machine]);
+                if let Some((joined, regions)) = &joined {
+                    made.joined = Some(JoinedColumns::of(joined, regions, plan, job, row.region));
+                    made.metrics
+                        .extend(row.likwid.iter().map(|value| value.map(|value| value.0)));
+                }
+                made
+            })
             .collect();
+        if joined.is_some() {
+            metrics.extend(likwid_columns());
+        }
         Self {
             schema: "sweep",
             metrics,
@@ -237,6 +281,21 @@ impl DataSet {
             ("node_bytes", counts(|traffic| &traffic.node_bytes)),
             ("link_bytes", counts(|traffic| &traffic.link_bytes)),
         ]);
+        let joined: Option<Vec<&JoinedColumns>> = rows.iter().map(|row| row.joined.as_ref()).collect();
+        if let Some(joined) = joined.filter(|joined| !joined.is_empty()) {
+            let text = |value: fn(&JoinedColumns) -> &Option<String>| {
+                Values::OptionalText(joined.iter().map(|one| value(one).clone()).collect())
+            };
+            let flags = |value: fn(&JoinedColumns) -> bool| Values::Flag(joined.iter().map(|one| value(one)).collect());
+            let commands = joined.iter().map(|one| one.command.clone()).collect();
+            columns.extend([
+                ("joined_command", Values::Text(commands)),
+                ("region_object", text(|one| &one.region_object)),
+                ("region_offset", text(|one| &one.region_offset)),
+                ("region_complete", flags(|one| one.region_complete)),
+                ("baseline", flags(|one| one.baseline)),
+            ]);
+        }
         let mut columns: Vec<_> = columns
             .into_iter()
             .map(|(name, values)| (name.to_owned(), values))
@@ -278,6 +337,7 @@ fn swept(plan: &Plan, job: &Job, row: &SweptRow, outcome: &Outcome, places: &[Op
             node_bytes: row.node_bytes.clone(),
             link_bytes: row.link_bytes.clone(),
         },
+        joined: None,
         metrics: places
             .iter()
             .map(|place| row.metrics[(*place)?].map(|value| value.0))

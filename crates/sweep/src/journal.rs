@@ -60,6 +60,8 @@ pub struct Row {
     pub link_bytes: Option<Vec<u64>>,
     /// The metrics of the machine, in the order of its columns.
     pub metrics: Vec<Option<Exact>>,
+    /// The counters of LIKWID, in the order of their columns.
+    pub likwid: Vec<Option<Exact>>,
 }
 
 /// A number that is stored as its bits.
@@ -259,6 +261,7 @@ mod tests {
             node_bytes: region.map(|region| vec![region, u64::MAX]),
             link_bytes: region.map(|_| vec![]),
             metrics: vec![None, Some(Exact(seed as f64 * 0.1)), Some(Exact(f64::MIN_POSITIVE))],
+            likwid: vec![Some(Exact(seed as f64 * 0.7)), None],
         };
         Outcome {
             rows: (0..=seed % 3)

@@ -1,6 +1,7 @@
 //! Simulates recordings in spaces of configurations on simulated machines, and writes one data set.
 //!
 //! 1. `plan`: machines, programs and spaces become jobs. Each job has a key of everything on which its result depends.
+//!    Where the number of threads is a part of a configuration, `joined` finds the recordings that are of one program.
 //! 2. `journal`: the results of an unfinished sweep. A later run of the same plan reads them back.
 //! 3. `workers`: run the remaining jobs on several threads.
 //! 4. `data_set`: the only writer of data sets (docs/formats.md), of sweeps and of samples.
@@ -8,6 +9,7 @@
 //! `spaces` is the registry of the values of `--space`: a space is a file in that folder and a line in `SPACES`.
 
 pub mod data_set;
+mod joined;
 mod journal;
 mod parquet_table;
 mod plan;

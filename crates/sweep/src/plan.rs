@@ -1,15 +1,16 @@
 //! The work of a sweep: every recording, on every machine, at every point of its space.
 
+use crate::joined::{Counts, Joined, Recorded, Regions};
 use crate::journal::{Exact, Key, Outcome, Row};
 use crate::spaces::Spaces;
 use anyhow::{Context, Result, bail};
 use pinfold_core::{Topology, content_hash};
 use pinfold_sim::model::Model;
 use pinfold_sim::sampled::Samples;
-use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, evaluate_sampled};
+use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, evaluate_sampled, likwid_values};
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
 use pinfold_sim::{Coverage, MUCH_UNRECORDED_WAIT, Program as _, RECORD_REGIONS, RecordedProgram};
-use pinfold_trace::Recording;
+use pinfold_trace::{Recording, RegionPlace};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub struct Program {
     pub threads: usize,
     accesses: u64,
     file: PathBuf,
+    words: Vec<String>,
+    regions: Vec<RegionPlace>,
     recorded: RecordedProgram,
     /// Computed when it is first needed.
     profile: OnceLock<PageProfile>,
@@ -76,6 +79,8 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// The jobs.
     pub jobs: Vec<Job>,
+    /// The recordings of one program, where the number of threads is a part of the configurations.
+    pub(crate) joined: Option<Joined>,
     extent: Extent,
 }
 
@@ -100,7 +105,8 @@ impl Program {
             hash_of_file(file).with_context(|| format!("the recording `{}` cannot be read", file.display()))?;
         let words = &recording.header().command;
         let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-        let (name, command) = (name.to_owned(), words.join(" "));
+        let (name, command, words) = (name.to_owned(), words.join(" "), words.clone());
+        let regions = recording.regions().to_vec();
         let accesses = recording.threads().iter().map(pinfold_trace::Thread::accesses).sum();
         let recorded = RecordedProgram::new(recording).with_context(|| file.display().to_string())?;
         // Where the begin of threads was not recorded, all of them count as alive.
@@ -115,6 +121,8 @@ impl Program {
             threads,
             accesses,
             file: file.to_owned(),
+            words,
+            regions,
             recorded,
             profile: OnceLock::new(),
             samples: OnceLock::new(),
@@ -124,6 +132,11 @@ impl Program {
     /// How much of the program's memory the recording accesses.
     pub(crate) fn coverage(&self) -> Coverage {
         self.recorded.coverage()
+    }
+
+    /// The places of the regions that began, if they are in files.
+    pub(crate) fn regions(&self) -> &[RegionPlace] {
+        &self.regions
     }
 
     fn profile(&self) -> &PageProfile {
@@ -158,8 +171,9 @@ impl Plan {
                 );
             }
         }
+        let joined = joined(&machines, &programs, spaces)?;
         let build = build_id()?;
-        let mut jobs = vec![];
+        let mut jobs: Vec<Job> = vec![];
         for (machine_number, machine) in machines.iter().enumerate() {
             for (program_number, program) in programs.iter().enumerate() {
                 for point in spaces.points(&machine.model, &machine.topology, program.threads)? {
@@ -172,10 +186,21 @@ impl Plan {
                 }
             }
         }
+        for (number, program) in programs.iter().enumerate() {
+            if jobs.iter().all(|job| job.program != number) {
+                bail!(
+                    "`{}` has {} threads, and no configuration of --space ics20 on the machines has: leave it out, or record \
+                     the program with a quarter, a half and all of a machine's cores",
+                    program.file.display(),
+                    program.threads
+                );
+            }
+        }
         Ok(Self {
             machines,
             programs,
             jobs,
+            joined,
             extent,
         })
     }
@@ -237,6 +262,10 @@ impl Plan {
                 .into_iter()
                 .map(|value| value.map(Exact))
                 .collect(),
+            likwid: likwid_values(&machine.model, part)
+                .into_iter()
+                .map(|value| value.map(Exact))
+                .collect(),
         });
         Ok(Outcome {
             rows: rows.collect(),
@@ -274,6 +303,9 @@ impl Plan {
         for (number, program) in self.programs.iter().enumerate() {
             notes.extend(self.waits(number, program, outcomes));
             notes.extend(self.uncertain(number, program, outcomes));
+        }
+        if let Some(joined) = &self.joined {
+            notes.extend(Regions::of(joined, self, outcomes).notes(joined, self));
         }
         notes
     }
@@ -346,6 +378,31 @@ fn too_small_a_window(program: &Program, machine: &Machine) -> String {
     )
 }
 
+/// The recordings of one program, where the number of threads is a part of the configurations.
+fn joined(machines: &[Machine], programs: &[Program], spaces: &Spaces) -> Result<Option<Joined>> {
+    let mut counts = vec![];
+    for machine in machines {
+        let Some(threads) = spaces.thread_counts(&machine.model)? else {
+            return Ok(None);
+        };
+        counts.push(Counts {
+            machine: machine.model.name.clone(),
+            threads,
+        });
+    }
+    let recordings: Vec<Recorded<'_>> = programs
+        .iter()
+        .map(|program| Recorded {
+            file: &program.file,
+            name: &program.name,
+            words: &program.words,
+            threads: program.threads,
+            regions: &program.regions,
+        })
+        .collect();
+    Joined::of(&recordings, &counts).map(Some)
+}
+
 /// A hash of everything on which a result depends. Each type is destructured by name: a new field does not compile
 /// until it is decided here whether results depend on it.
 fn key(build: u128, machine: &Machine, program: &Program, point: &Point, extent: Extent) -> Key {
@@ -364,6 +421,8 @@ fn key(build: u128, machine: &Machine, program: &Program, point: &Point, extent:
         name: _,
         command: _,
         accesses: _,
+        words: _,
+        regions: _,
         recorded: _,
         profile: _,
         samples: _,

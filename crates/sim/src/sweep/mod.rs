@@ -5,9 +5,13 @@
 //!   those that a user writes.
 //! - [`evaluate`] simulates a program at one point and returns plain data, for the whole program and for each region;
 //!   [`evaluate_sampled`] simulates pieces of it.
+//! - [`ics20`] is the space in which the number of threads differs, too.
+//! - [`likwid_values`] are the counters of LIKWID from which that space's paper learns.
 //! - [`Metrics`] says what a data set shows of it, under the names of the machine's own events.
 
 mod evaluate;
+pub mod ics20;
+mod likwid;
 mod metrics;
 mod point;
 mod repetitions;
@@ -16,6 +20,7 @@ mod space_file;
 mod thread_map;
 
 pub use evaluate::{Evaluation, Part, evaluate, evaluate_sampled};
+pub use likwid::{likwid_columns, likwid_values};
 pub use metrics::{MetricColumn, Metrics};
 pub use point::{PAGE_MAPS, Point, page_map_name};
 pub use space_file::{SpaceError, SpaceFile};

@@ -3,7 +3,8 @@
 //! `numa` is that of Sánchez Barrera et al. (ICS 2020, section 2.1): threads are spread evenly over 1, 2, 4 … nodes, by
 //! both thread maps; pages are `local` or `remote` where one node is used, and else `locality`, `balance`, `interleave` or
 //! `single`. First touch is not in it, as it is not in the paper's 18 (footnote 3). For 8 threads on the paper's Sandy Bridge
-//! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288.
+//! machine that gives its 18 configurations, and with the 16 prefetcher settings its 288, but all of them with 8 threads: the
+//! number of threads is the recording's. In the paper it is a part of the configuration; that is the space `ics20`.
 //!
 //! `placement` is that of Denoyelle, Goglin, Jeannot and Ropars (ICPP 2019, sections 2.1 and 3.1): two thread maps over
 //! all nodes, each with first touch and interleave. Their programs have a thread for each core.
@@ -55,6 +56,12 @@ pub fn numa_and_prefetch(model: &Model, threads: usize) -> Vec<Point> {
 }
 
 fn numa_of(model: &Model, threads: usize) -> Vec<(Pinning, PageMapping)> {
+    let counts = node_counts(model, threads).into_iter();
+    counts.flat_map(|nodes| on_nodes(model, threads, nodes)).collect()
+}
+
+/// The pinnings and page mappings of `threads` threads on `nodes` nodes. On one node both pinnings are the same.
+pub(super) fn on_nodes(model: &Model, threads: usize, nodes: usize) -> Vec<(Pinning, PageMapping)> {
     const ON_ONE_NODE: [PageMapping; 2] = [PageMapping::Local, PageMapping::Remote];
     const ON_SEVERAL: [PageMapping; 4] = [
         PageMapping::Locality,
@@ -62,26 +69,23 @@ fn numa_of(model: &Model, threads: usize) -> Vec<(Pinning, PageMapping)> {
         PageMapping::Interleave,
         PageMapping::Single(NodeId(0)),
     ];
-    let mut all = vec![];
-    for nodes in node_counts(model, threads) {
-        let mappings = match (nodes, model.nodes()) {
-            // All mappings are the same on one node.
-            (1, 1) => &ON_ONE_NODE[..1],
-            (1, _) => &ON_ONE_NODE[..],
-            _ => &ON_SEVERAL[..],
-        };
-        for map in ThreadMap::ALL {
-            if let Some(pinning) = map_threads(model, threads, nodes, map) {
-                all.extend(mappings.iter().map(|&pages| (pinning.clone(), pages)));
-            }
-        }
-    }
-    all
+    let mappings = match (nodes, model.nodes()) {
+        // All mappings are the same on one node.
+        (1, 1) => &ON_ONE_NODE[..1],
+        (1, _) => &ON_ONE_NODE[..],
+        _ => &ON_SEVERAL[..],
+    };
+    let pinnings = ThreadMap::ALL
+        .into_iter()
+        .filter_map(|map| map_threads(model, threads, nodes, map));
+    pinnings
+        .flat_map(|pinning| mappings.iter().map(move |&pages| (pinning.clone(), pages)))
+        .collect()
 }
 
 /// All settings of the machine's prefetchers, the one with all on first. A prefetcher that the machine lacks counts as
 /// on.
-fn prefetcher_settings(model: &Model) -> Vec<Prefetchers> {
+pub(super) fn prefetcher_settings(model: &Model) -> Vec<Prefetchers> {
     let present = model.prefetch.present.value();
     let absent = |setting: &Prefetchers| {
         Prefetcher::ALL

@@ -132,6 +132,8 @@ pub struct Counters {
     pub late_prefetches: u64,
     /// Prefetches that memory served.
     pub prefetches_from_memory: u64,
+    /// Those of them that the memory of another node served.
+    pub prefetches_from_remote_memory: u64,
     /// Prefetches that were dropped because too many were in flight.
     pub dropped_prefetches: u64,
     /// Misses of the translation look-aside buffer.
@@ -178,6 +180,10 @@ impl Counters {
         whole(&mut self.memory_writes, other.memory_writes);
         whole(&mut self.late_prefetches, other.late_prefetches);
         whole(&mut self.prefetches_from_memory, other.prefetches_from_memory);
+        whole(
+            &mut self.prefetches_from_remote_memory,
+            other.prefetches_from_remote_memory,
+        );
         whole(&mut self.dropped_prefetches, other.dropped_prefetches);
         whole(&mut self.tlb_misses, other.tlb_misses);
         whole(&mut self.switches, other.switches);

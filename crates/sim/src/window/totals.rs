@@ -125,6 +125,19 @@ pub(crate) fn package_joules<'a>(
     package
 }
 
+/// The part of the packages' energy that is of cores and their caches, without the last level: the domain PP0 of RAPL. The
+/// energy of idle cores is not known apart from their package's, and is not in it.
+pub(crate) fn core_joules(model: &Model, counters: &Counters) -> f64 {
+    let energy = &model.energy;
+    let private = &model.caches[..model.caches.len() - 1];
+    let caches = counters.levels.iter().zip(private);
+    energy.core_active.value().0 * counters.busy_cycles / model.frequency().0
+        + energy.instruction.value().0 * counters.instructions as f64
+        + caches
+            .map(|(level, cache)| cache.energy.value().0 * (level.hits + level.misses) as f64)
+            .sum::<f64>()
+}
+
 /// Energy of all memory.
 pub(crate) fn memory_joules(model: &Model, seconds: f64, lines: f64) -> f64 {
     let energy = &model.energy;

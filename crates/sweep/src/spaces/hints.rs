@@ -10,6 +10,7 @@ pub(super) const SPACE: Space = Space {
     name: "hints",
     about: "the placements of the eight affinity hints, including packed and distributed",
     limited: false,
+    thread_counts: None,
     points: |request| {
         let placements = hinted(request.topology, request.threads)?;
         Ok(space::pinned(request.model, request.threads, placements))

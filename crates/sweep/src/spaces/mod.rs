@@ -3,6 +3,7 @@
 //! A space is a file in this folder with a `Space`, and a line in `SPACES`.
 
 mod hints;
+mod ics20;
 mod numa;
 mod placement;
 mod threads;
@@ -15,13 +16,16 @@ use std::fs;
 use std::path::Path;
 
 /// The named spaces.
-pub const SPACES: [Space; 5] = [
+pub const SPACES: [Space; 6] = [
     threads::SPACE,
     hints::SPACE,
     placement::SPACE,
     numa::NUMA,
     numa::NUMA_AND_PREFETCH,
+    ics20::SPACE,
 ];
+
+type ThreadCounts = fn(&Model) -> Result<Vec<usize>>;
 
 /// A named space of configurations.
 #[derive(Clone, Copy)]
@@ -32,6 +36,8 @@ pub struct Space {
     pub about: &'static str,
     /// Whether `--limit` limits it.
     pub limited: bool,
+    /// The numbers of threads where they are a part of the configurations; `None` where a configuration has the recording's.
+    thread_counts: Option<ThreadCounts>,
     points: fn(&Request<'_>) -> Result<Vec<Point>>,
 }
 
@@ -72,6 +78,15 @@ impl Spaces {
             );
         }
         Ok(Self { spaces, limit })
+    }
+
+    /// The numbers of threads of the configurations on a machine, if they are a part of them in one of the spaces.
+    pub fn thread_counts(&self, model: &Model) -> Result<Option<Vec<usize>>> {
+        let counts = self.spaces.iter().find_map(|space| match space {
+            Selected::Named(space) => space.thread_counts,
+            Selected::File(_) => None,
+        });
+        counts.map(|counts| counts(model)).transpose()
     }
 
     /// The points for `threads` threads on a machine, each once, in the order of the spaces.
@@ -193,6 +208,21 @@ mod tests {
         };
         assert_eq!(count(&["numa", "numa+prefetch"]), 288);
         assert_eq!(count(&["threads", "numa"]), count(&["threads"]) + 18);
+    }
+
+    #[test]
+    fn the_number_of_threads_is_a_part_of_the_configurations_of_ics20_alone() {
+        let model = builtin("e5-4650x4").unwrap();
+        for space in SPACES {
+            let spaces = Spaces::new(&[space.name.to_owned()], None).unwrap();
+            let counts = spaces.thread_counts(&model).unwrap();
+            assert_eq!(
+                counts,
+                (space.name == "ics20").then(|| vec![8, 16, 32]),
+                "{}",
+                space.name
+            );
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(super) const SPACE: Space = Space {
     name: "threads",
     about: "all placements of the threads",
     limited: true,
+    thread_counts: None,
     points: |request| {
         let placements = placements(request)?;
         Ok(space::pinned(request.model, request.threads, placements))

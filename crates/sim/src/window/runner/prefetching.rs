@@ -2,6 +2,7 @@
 
 use super::Runner;
 use crate::model::Prefetcher;
+use crate::window::counters::Served;
 use crate::window::pages::PAGE_LINES;
 use crate::window::time::Ticks;
 use crate::window::trainer::Step;
@@ -52,19 +53,19 @@ impl<const W: usize> Runner<'_, '_, W> {
             self.system.counters[self.number].dropped_prefetches += 1;
             return;
         }
-        let Some((latency, from_memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time)
-        else {
+        let Some((latency, memory)) = self.system.prefetch(self.index, target, to, prefetcher as usize, time) else {
             return;
         };
         self.thread.ahead.brought += 1;
         let counters = &mut self.system.counters[self.number];
         counters.prefetches[prefetcher] += 1;
-        counters.prefetches_from_memory += u64::from(from_memory);
+        counters.prefetches_from_memory += u64::from(memory.is_some());
+        counters.prefetches_from_remote_memory += u64::from(memory == Some(Served::RemoteMemory));
         let arrival = self.core.in_flight.arrival(target).max(time + latency);
         self.core.in_flight.add(target, arrival);
         if to == 0 {
             // A prefetch of the L1 is a request like any other to the L2.
-            self.request(target, from_memory, time);
+            self.request(target, memory.is_some(), time);
         }
     }
 }

@@ -153,7 +153,7 @@ impl<const W: usize> System<W> {
         to: usize,
         prefetcher: usize,
         time: Ticks,
-    ) -> Option<(Ticks, bool)> {
+    ) -> Option<(Ticks, Option<Served>)> {
         let mark = (prefetcher as u32 + 1) << PREFETCH_SHIFT;
         if to == self.caches.levels {
             return self.prefetch_shared(core, line, mark, time);
@@ -168,26 +168,26 @@ impl<const W: usize> System<W> {
                 let kept = self.caches.taken_along(level);
                 let latency = self.caches.latency[level];
                 self.fill(core, line, flags & kept | mark, to, level, time);
-                return Some((latency, false));
+                return Some((latency, None));
             }
         }
         let fetched = self.fetch(core, line, false, time, false);
         self.fill(core, line, fetched.flags | mark, to, self.caches.levels, time);
-        let from_memory = matches!(fetched.served, Some(Served::LocalMemory | Served::RemoteMemory));
-        Some((fetched.latency, from_memory))
+        let memory = |served: &Served| matches!(served, Served::LocalMemory | Served::RemoteMemory);
+        Some((fetched.latency, fetched.served.filter(memory)))
     }
 
     /// Brings a line that no cache has into the LLC.
-    fn prefetch_shared(&mut self, core: usize, line: u32, mark: u32, time: Ticks) -> Option<(Ticks, bool)> {
+    fn prefetch_shared(&mut self, core: usize, line: u32, mark: u32, time: Ticks) -> Option<(Ticks, Option<Served>)> {
         let domain = self.topology.domain_of_core[core];
         let mut entry = self.directory.get(line);
         if entry != Entry::EMPTY {
             return None;
         }
-        let (_, latency) = self.read_memory(domain, line, time);
+        let (served, latency) = self.read_memory(domain, line, time);
         entry.add_domain(domain);
         self.directory.set(line, entry);
         self.insert_shared(core, domain, line, mark, time);
-        Some((latency, true))
+        Some((latency, Some(served)))
     }
 }

@@ -1,0 +1,458 @@
+//! Recordings of one program with different numbers of threads, for spaces in which that number is a part of the
+//! configuration.
+//!
+//! 1. Recordings are of one run where the program has the same file name, and the arguments differ at most in one, in which
+//!    each recording has its own number of threads.
+//! 2. On a machine, a run has a recording with each of the space's numbers of threads, or with none of them.
+//! 3. A region is the same in all recordings of a run where the file and the offset of its code are the same: the loader
+//!    chooses the address.
+//! 4. A region is complete on a machine where it has results with each number of threads.
+
+use crate::journal::Outcome;
+use crate::plan::{Job, Plan};
+use anyhow::{Result, bail};
+use pinfold_trace::RegionPlace;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What identifies the run of a recording.
+pub(crate) struct Recorded<'a> {
+    /// The recording.
+    pub(crate) file: &'a Path,
+    /// The program's file name.
+    pub(crate) name: &'a str,
+    /// The program and its arguments.
+    pub(crate) words: &'a [String],
+    /// The number of threads.
+    pub(crate) threads: usize,
+    /// The places of its regions.
+    pub(crate) regions: &'a [RegionPlace],
+}
+
+/// What a machine has.
+pub(crate) struct Counts {
+    /// Its name.
+    pub(crate) machine: String,
+    /// The numbers of threads of its configurations.
+    pub(crate) threads: Vec<usize>,
+}
+
+/// The runs of a sweep's recordings.
+pub(crate) struct Joined {
+    /// By program of the plan: the run.
+    of_program: Vec<usize>,
+    runs: Vec<Run>,
+    /// By machine of the plan: the numbers of threads.
+    counts: Vec<Vec<usize>>,
+}
+
+struct Run {
+    /// The positions of its recordings in the plan.
+    members: Vec<usize>,
+    /// The program's file name and its arguments; `{threads}` is in place of the number of threads.
+    words: Vec<String>,
+}
+
+/// The place of a region in all recordings of a run: the name of the file, and the offset in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The file's name, without folders.
+    pub(crate) object: String,
+    /// In bytes.
+    pub(crate) offset: u64,
+}
+
+impl Place {
+    fn of(region: &RegionPlace) -> Self {
+        let name = region.file.file_name().unwrap_or(region.file.as_os_str());
+        Self {
+            object: name.to_string_lossy().into_owned(),
+            offset: region.offset,
+        }
+    }
+}
+
+impl Joined {
+    /// The runs of `recordings`, with all numbers of threads of the machines.
+    ///
+    /// # Errors
+    ///
+    /// A number of threads has no recording, or two, or the recordings are of different builds of the program.
+    pub(crate) fn of(recordings: &[Recorded<'_>], machines: &[Counts]) -> Result<Self> {
+        let mut runs: Vec<Run> = vec![];
+        let mut of_program = vec![];
+        for (number, recording) in recordings.iter().enumerate() {
+            let known = runs
+                .iter_mut()
+                .enumerate()
+                .find_map(|(at, run)| common(&recordings[run.members[0]], recording).map(|words| (at, run, words)));
+            let Some((at, run, words)) = known else {
+                of_program.push(runs.len());
+                let name = std::iter::once(recording.name.to_owned());
+                runs.push(Run {
+                    members: vec![number],
+                    words: name.chain(recording.words.iter().skip(1).cloned()).collect(),
+                });
+                continue;
+            };
+            let members = run.members.iter().map(|&member| &recordings[member]);
+            for other in members {
+                check_same_program(other, recording)?;
+            }
+            run.members.push(number);
+            // What differs from the first recording in one of the others is the number of threads in all.
+            for (mine, common) in run.words.iter_mut().zip(words) {
+                if common.contains(THREADS) {
+                    *mine = common;
+                }
+            }
+            of_program.push(at);
+        }
+        let joined = Self {
+            of_program,
+            runs,
+            counts: machines.iter().map(|machine| machine.threads.clone()).collect(),
+        };
+        for machine in machines {
+            joined.check_recorded(recordings, machine)?;
+        }
+        Ok(joined)
+    }
+
+    /// On a machine, a run has all numbers of threads or none.
+    fn check_recorded(&self, recordings: &[Recorded<'_>], machine: &Counts) -> Result<()> {
+        for (number, run) in self.runs.iter().enumerate() {
+            let recorded: BTreeSet<usize> = run.members.iter().map(|&member| recordings[member].threads).collect();
+            let missing: Vec<usize> = machine
+                .threads
+                .iter()
+                .copied()
+                .filter(|threads| !recorded.contains(threads))
+                .collect();
+            if !missing.is_empty() && missing.len() < machine.threads.len() {
+                bail!(
+                    "`{}` has no recording with {} threads: the configurations of --space ics20 on {} have {}; record the \
+                     program with each number, and the same arguments otherwise",
+                    self.command(number),
+                    listed(&missing),
+                    machine.machine,
+                    listed(&machine.threads),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The run of a program of the plan.
+    pub(crate) fn run(&self, program: usize) -> usize {
+        self.of_program[program]
+    }
+
+    /// The program and its arguments; `{threads}` is in place of the number of threads.
+    pub(crate) fn command(&self, run: usize) -> String {
+        self.runs[run].words.join(" ")
+    }
+}
+
+/// The place of the number of threads in a command.
+const THREADS: &str = "{threads}";
+
+/// The words that two recordings of one run have in common, with `{threads}` where they have their numbers of threads;
+/// `None` for recordings of different runs. The first word is the program's file name.
+fn common(one: &Recorded<'_>, other: &Recorded<'_>) -> Option<Vec<String>> {
+    if one.name != other.name || one.words.len() != other.words.len() {
+        return None;
+    }
+    let arguments = one.words.iter().zip(other.words).skip(1);
+    let words = arguments.map(|(mine, theirs)| {
+        let same = (mine == theirs).then(|| mine.clone());
+        same.or_else(|| common_word((mine, one.threads), (theirs, other.threads)))
+    });
+    let words: Vec<String> = std::iter::once(Some(one.name.to_owned()))
+        .chain(words)
+        .collect::<Option<_>>()?;
+    // A second one would be another argument that has the same value by chance.
+    (words.iter().filter(|word| word.contains(THREADS)).count() <= 1).then_some(words)
+}
+
+/// Two words that differ by the numbers of threads in them, as one.
+fn common_word((mine, my_threads): (&str, usize), (theirs, their_threads): (&str, usize)) -> Option<String> {
+    let (my_number, their_number) = (my_threads.to_string(), their_threads.to_string());
+    let is_digit = |text: Option<char>| text.is_some_and(|character| character.is_ascii_digit());
+    mine.match_indices(&my_number)
+        .map(|(at, _)| (&mine[..at], &mine[at + my_number.len()..]))
+        .filter(|(before, after)| !is_digit(before.chars().next_back()) && !is_digit(after.chars().next()))
+        .find(|(before, after)| format!("{before}{their_number}{after}") == theirs)
+        .map(|(before, after)| format!("{before}{THREADS}{after}"))
+}
+
+fn check_same_program(one: &Recorded<'_>, other: &Recorded<'_>) -> Result<()> {
+    if one.threads == other.threads {
+        bail!(
+            "`{}` and `{}` are both of `{}` with {} threads: name one of them",
+            one.file.display(),
+            other.file.display(),
+            one.name,
+            one.threads
+        );
+    }
+    for mine in one.regions {
+        let theirs = other.regions.iter().find(|theirs| theirs.file == mine.file);
+        if theirs.is_some_and(|theirs| theirs.file_size != mine.file_size) {
+            bail!(
+                "`{}` and `{}` were recorded with different builds of {}, so that their regions cannot be joined: record \
+                 both with the same build",
+                one.file.display(),
+                other.file.display(),
+                mine.file.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn listed(numbers: &[usize]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    numbers.join(", ")
+}
+
+/// Which regions have results with all numbers of threads.
+pub(crate) struct Regions {
+    /// By machine, run and place: the numbers of threads without a result.
+    missing: BTreeMap<(usize, usize, Place), Vec<usize>>,
+    /// By run: the addresses of regions whose code is in no file.
+    unplaced: BTreeMap<usize, BTreeSet<u64>>,
+}
+
+/// The most regions that a note names.
+const NAMED: usize = 4;
+
+impl Regions {
+    /// The regions of all results, in the order of the plan's jobs.
+    pub(crate) fn of(joined: &Joined, plan: &Plan, outcomes: &[Outcome]) -> Self {
+        let mut found: BTreeMap<(usize, usize, Place), BTreeSet<usize>> = BTreeMap::new();
+        let mut unplaced: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for (job, outcome) in plan.jobs.iter().zip(outcomes) {
+            let program = &plan.programs[job.program];
+            let run = joined.run(job.program);
+            for region in outcome.rows.iter().filter_map(|row| row.region) {
+                match place(program.regions(), region) {
+                    Some(place) => {
+                        found
+                            .entry((job.machine, run, place))
+                            .or_default()
+                            .insert(program.threads);
+                    }
+                    None => {
+                        unplaced.entry(run).or_default().insert(region);
+                    }
+                }
+            }
+        }
+        Self {
+            missing: missing(&joined.counts, found),
+            unplaced,
+        }
+    }
+
+    /// Whether the region of a row has results with all numbers of threads; the whole program always has.
+    pub(crate) fn complete(&self, joined: &Joined, job: &Job, region: Option<u64>, place: Option<&Place>) -> bool {
+        let key = |place: &Place| (job.machine, joined.run(job.program), place.clone());
+        region.is_none() || place.is_some_and(|place| !self.missing.contains_key(&key(place)))
+    }
+
+    /// Notes for the user about regions that are not complete.
+    pub(crate) fn notes(&self, joined: &Joined, plan: &Plan) -> Vec<String> {
+        let mut by_run: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+        for ((machine, run, place), threads) in &self.missing {
+            by_run.entry((*machine, *run)).or_default().push(format!(
+                "{}+{:#x} (not with {})",
+                place.object,
+                place.offset,
+                listed(threads)
+            ));
+        }
+        let missing = by_run.into_iter().map(|((machine, run), regions)| {
+            let more = regions.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(
+                "`{}`, {}: regions without results with all numbers of threads, which have region_complete = false: {}{more}",
+                joined.command(run),
+                plan.machines[machine].model.name,
+                regions[..regions.len().min(NAMED)].join(", "),
+            )
+        });
+        let unplaced = self.unplaced.iter().map(|(&run, regions)| {
+            format!(
+                "`{}`: {} regions have code in no file, and cannot be joined: they have region_complete = false",
+                joined.command(run),
+                regions.len()
+            )
+        });
+        missing.chain(unplaced).collect()
+    }
+}
+
+/// The place of a region's code; `None` where it is in no file.
+pub(crate) fn place(regions: &[RegionPlace], identity: u64) -> Option<Place> {
+    let region = regions.iter().find(|region| region.identity == identity)?;
+    Some(Place::of(region))
+}
+
+/// The numbers of threads that places lack, without places that lack none.
+fn missing(
+    counts: &[Vec<usize>],
+    found: BTreeMap<(usize, usize, Place), BTreeSet<usize>>,
+) -> BTreeMap<(usize, usize, Place), Vec<usize>> {
+    let lacking = |(key, threads): ((usize, usize, Place), BTreeSet<usize>)| {
+        let wanted = counts[key.0].iter().copied();
+        let missing: Vec<usize> = wanted.filter(|count| !threads.contains(count)).collect();
+        (key, missing)
+    };
+    let all = found.into_iter().map(lacking);
+    all.filter(|(_, missing)| !missing.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Made {
+        file: String,
+        words: Vec<String>,
+        threads: usize,
+        regions: Vec<RegionPlace>,
+    }
+
+    fn made(threads: usize, command: &str) -> Made {
+        Made {
+            file: format!("{threads}.pft"),
+            words: command.split(' ').map(str::to_owned).collect(),
+            threads,
+            regions: vec![],
+        }
+    }
+
+    fn joined(made: &[Made], counts: &[&[usize]]) -> Result<Joined> {
+        let recordings: Vec<Recorded<'_>> = made
+            .iter()
+            .map(|made| Recorded {
+                file: Path::new(&made.file),
+                name: made.words[0].rsplit('/').next().unwrap(),
+                words: &made.words,
+                threads: made.threads,
+                regions: &made.regions,
+            })
+            .collect();
+        let machines: Vec<Counts> = counts
+            .iter()
+            .map(|threads| Counts {
+                machine: format!("of {} cores", threads[2]),
+                threads: threads.to_vec(),
+            })
+            .collect();
+        Joined::of(&recordings, &machines)
+    }
+
+    fn region(identity: u64, offset: u64, file_size: u64) -> RegionPlace {
+        RegionPlace {
+            identity,
+            file: "/a/stream".into(),
+            offset,
+            file_size,
+            file_modified: 0,
+        }
+    }
+
+    #[test]
+    fn recordings_that_differ_by_their_numbers_of_threads_are_one_run() {
+        let made = [
+            made(8, "bin/stream --threads 8 --size 8"),
+            made(16, "/other/stream --threads 16 --size 8"),
+            made(8, "bin/stream --threads 8 --size 16"),
+            made(32, "bin/stream --threads 32 --size 8"),
+            made(16, "bin/stream --threads 16 --size 16"),
+            made(32, "bin/stream --threads 32 --size 16"),
+        ];
+        let joined = joined(&made, &[&[8, 16, 32]]).unwrap();
+        let runs: Vec<usize> = (0..made.len()).map(|program| joined.run(program)).collect();
+        assert_eq!(runs, [0, 0, 1, 0, 1, 1]);
+        assert_eq!(joined.command(0), "stream --threads {threads} --size 8");
+        assert_eq!(joined.command(1), "stream --threads {threads} --size 16");
+    }
+
+    #[test]
+    fn the_number_may_be_a_part_of_a_word_and_is_never_a_part_of_a_number() {
+        let word = |mine, theirs| common_word((mine, 8), (theirs, 16));
+        assert_eq!(
+            word("--threads=8", "--threads=16").as_deref(),
+            Some("--threads={threads}")
+        );
+        assert_eq!(word("-j8x", "-j16x").as_deref(), Some("-j{threads}x"));
+        assert_eq!(word("18", "116"), None);
+        assert_eq!(word("8", "32"), None);
+    }
+
+    #[test]
+    fn programs_without_the_number_in_their_arguments_are_joined_by_their_commands() {
+        let made = [made(8, "solver in"), made(16, "solver in"), made(32, "solver in")];
+        let joined = joined(&made, &[&[8, 16, 32]]).unwrap();
+        assert_eq!((joined.run(2), joined.command(0)), (0, "solver in".to_owned()));
+    }
+
+    #[test]
+    fn a_number_of_threads_without_a_recording_is_named_and_so_are_two_with_one() {
+        let error = |made: &[Made], counts: &[&[usize]]| joined(made, counts).err().unwrap().to_string();
+        let two = [made(8, "a --threads 8"), made(32, "a --threads 32")];
+        let said = error(&two, &[&[8, 16, 32]]);
+        assert!(
+            said.contains("`a --threads {threads}` has no recording with 16 threads"),
+            "{said}"
+        );
+        assert!(said.contains("on of 32 cores have 8, 16, 32"), "{said}");
+        let double = [made(8, "a --threads 8"), made(8, "b/a --threads 8")];
+        assert!(error(&double, &[&[8, 16, 32]]).contains("with 8 threads: name one of them"));
+    }
+
+    #[test]
+    fn each_machine_takes_the_recordings_of_its_own_numbers() {
+        let counts = [8, 16, 32, 12, 24, 48];
+        let made: Vec<Made> = counts.iter().map(|&threads| made(threads, "a")).collect();
+        let machines: [&[usize]; 2] = [&[8, 16, 32], &[12, 24, 48]];
+        assert!(joined(&made, &machines).is_ok());
+        assert!(joined(&made[..3], &machines).is_ok());
+        assert!(joined(&made[..4], &machines).is_err());
+    }
+
+    #[test]
+    fn recordings_of_different_builds_are_refused() {
+        let of = |threads, size| Made {
+            regions: vec![region(0x40_1000, 0x1000, size)],
+            ..made(threads, "stream")
+        };
+        let all = |last| [of(8, 100), of(16, 100), of(32, last)];
+        assert!(joined(&all(100), &[&[8, 16, 32]]).is_ok());
+        let said = joined(&all(101), &[&[8, 16, 32]]).err().unwrap().to_string();
+        assert!(said.contains("different builds of /a/stream"), "{said}");
+    }
+
+    #[test]
+    fn a_region_has_one_place_at_any_address_and_lacks_the_numbers_in_which_it_did_not_run() {
+        let regions = [region(0x7f00_1000, 0x1000, 9), region(0x5500_1000, 0x1000, 9)];
+        let (one, other) = (
+            place(&regions, 0x7f00_1000).unwrap(),
+            place(&regions, 0x5500_1000).unwrap(),
+        );
+        assert_eq!((one.object.as_str(), one.offset), ("stream", 0x1000));
+        assert_eq!(one, other);
+        assert_eq!(place(&regions, 0x1000), None);
+        let found = BTreeMap::from([
+            ((0, 0, one.clone()), BTreeSet::from([8, 32])),
+            ((0, 1, one.clone()), BTreeSet::from([8, 16, 32])),
+        ]);
+        assert_eq!(
+            missing(&[vec![8, 16, 32]], found),
+            BTreeMap::from([((0, 0, one), vec![16])])
+        );
+    }
+}
