@@ -109,7 +109,7 @@ def test_a_sampled_sweep_is_merged_to_the_same_bytes(shards: Shards) -> None:
 def test_a_killed_shard_is_resumed_by_the_same_command(shards: Shards) -> None:
     file = shards.folder / "1-of-2"
     partial = Path(f"{file}.partial")
-    words = ("--shard", "1/2", *LONG, "--json", f"{file}.json", "-o", file, *shards.recordings)
+    words: tuple[str | Path, ...] = ("--shard", "1/2", *LONG, "--json", f"{file}.json", "-o", file, *shards.recordings)
     process = shards.start("--jobs", "1", *words)
     eventually(lambda: partial.exists() and partial.stat().st_size > 8000, "some results")
     process.send_signal(signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_a_killed_shard_is_resumed_by_the_same_command(shards: Shards) -> None:
 def test_two_writers_of_a_shard_are_refused(shards: Shards) -> None:
     file = shards.folder / "1-of-2"
     partial = Path(f"{file}.partial")
-    words = ("--shard", "1/2", *LONG, "-o", file, *shards.recordings)
+    words: tuple[str | Path, ...] = ("--shard", "1/2", *LONG, "-o", file, *shards.recordings)
     process = shards.start("--jobs", "1", *words)
     eventually(lambda: partial.exists() and partial.stat().st_size > 8000, "some results")
     # Its lock ends with it, so it must not end before the other has tried.
@@ -184,7 +184,7 @@ def test_a_shard_of_another_binary_is_refused_and_its_results_are_not_resumed(sh
 
     file = shards.folder / "unfinished"
     partial = Path(f"{file}.partial")
-    words = ("--shard", "1/2", *LONG, "-o", file, *shards.recordings)
+    words: tuple[str | Path, ...] = ("--shard", "1/2", *LONG, "-o", file, *shards.recordings)
     process = other.start("--jobs", "1", *words)
     eventually(lambda: partial.exists() and partial.stat().st_size > 8000, "some results")
     process.kill()
