@@ -23,7 +23,9 @@ def example(name: str, machine: str, *seconds: float) -> Example:
 
 
 def judged(name: str, seconds: tuple[float, ...], logs: tuple[float, ...], *, sure: bool = True) -> Judged:
-    said = Prediction(np.array([0.0, *logs]), np.array([0.0, 0.1, 0.1, 0.1]), 0.0, sure)
+    widths = np.array([0.0, 0.1, 0.1, 0.1])
+    second, sensitivity = 1 + int(np.argmin(logs)), float(max(map(abs, logs)) > 0.1)
+    said = Prediction(np.array([0.0, *logs]), widths, 0.0, sure, second, sensitivity)
     return Judged(example(name, "one", *seconds), said, Learner("tree", 2, 0.03), Known(1, (0, 1)))
 
 

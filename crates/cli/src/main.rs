@@ -64,7 +64,7 @@ enum Command {
     Record(record::Arguments),
     Calibrate(calibrate::Arguments),
     Trace(trace::Arguments),
-    Sweep(Box<sweep::Arguments>),
+    Sweep(Box<sweep::Command>),
     Db(db::Arguments),
     Learn(learn::Arguments),
     Daemon(Box<daemon::Arguments>),

@@ -2,31 +2,37 @@
 //!
 //! 1. Read the recordings, or make one of a program, and lay out all jobs (`pinfold_sweep::Plan`).
 //! 2. Open the journal, which has what was done before (`Journal`), and do the rest on all cores.
-//! 3. Write the data set in the order of the plan (`data_set`), and remove the journal.
+//! 3. Write the data set in the order of the plan (`data_set`), or with `--shard` a shard file (`shard`), and remove the
+//!    journal.
+//!
+//! `pinfold sweep merge` (`merge`) makes the data set of all shards.
 //!
 //! The same inputs give the same file, byte by byte: all threads are pinned, and the latency of transfers between caches varies
 //! with a fixed seed.
 
+mod merge;
 mod progress;
 
 use crate::machine::Selected;
 use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use pinfold_core::content_hash;
 use pinfold_linux::output::{Output, open_growing};
 use pinfold_linux::own::processor_time;
 use pinfold_sweep::data_set::DataSet;
-use pinfold_sweep::{End, Extent, Journal, Key, Listener, Machine, Outcome, Plan, Program, Spaces, spaces};
+use pinfold_sweep::{
+    End, Extent, Journal, Key, Listener, Machine, Outcome, Plan, Program, Shard, Spaces, shard, spaces,
+};
 use progress::Progress;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, BufWriter};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,8 +46,29 @@ use std::time::Instant;
 /// A row of the Parquet file is one program, or one parallel region of it, in one configuration on one machine, in
 /// its second repetition, when caches are warm. Finished configurations are kept beside the file: after an
 /// interruption the same command goes on from there.
+///
+/// Several computers share the work: each simulates one part with --shard, and `pinfold sweep merge` joins the parts.
 #[derive(Args)]
-pub(crate) struct Arguments {
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Command {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    #[command(flatten)]
+    arguments: Option<Arguments>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Merge(merge::Arguments),
+}
+
+#[derive(Args)]
+struct Arguments {
     /// The machines: models by name, or FILE.toml. Repeat for more, or separate by commas.
     #[arg(long, value_name = "MACHINE", required = true, value_delimiter = ',')]
     machine: Vec<String>,
@@ -49,9 +76,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SPACE", required = true, help = space_help())]
     space: Vec<String>,
 
-    /// The data set.
+    /// The data set; with --shard, the file of the shard.
     #[arg(short, long, value_name = "DATA.parquet")]
     output: PathBuf,
+
+    /// Simulate only part I of N of the configurations, and write it for `pinfold sweep merge`.
+    #[arg(long, value_name = "I/N", conflicts_with = "command")]
+    shard: Option<Shard>,
 
     /// Of the placements of `--space threads` take at most N, the most different ones.
     #[arg(long, value_parser = number::parse_positive, value_name = "N")]
@@ -61,7 +92,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     sampled: bool,
 
-    /// Replace the data set if it exists.
+    /// Replace the output if it exists.
     #[arg(long)]
     force: bool,
 
@@ -148,8 +179,11 @@ impl Arguments {
 struct Summary {
     output: PathBuf,
     simulated: bool,
+    /// The part of the sweep; `null` for all of it.
+    shard: Option<Shard>,
     machines: usize,
     programs: usize,
+    /// Those of the part.
     configurations: usize,
     /// Configurations that an earlier run of the command had done.
     resumed: usize,
@@ -178,11 +212,35 @@ impl fmt::Display for Summary {
         if self.resumed > 0 {
             write!(f, "; {} more were done before", self.resumed)?;
         }
-        write!(f, ": {} rows in {}", self.rows, self.output.display())
+        write!(f, ": {} rows in {}", self.rows, self.output.display())?;
+        if let Some(shard) = self.shard {
+            write!(f, ", which is shard {shard}")?;
+        }
+        Ok(())
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(command: &Command) -> Result<ExitCode> {
+    match (&command.action, &command.arguments) {
+        (Some(Action::Merge(arguments)), _) => merge::run(arguments),
+        (None, Some(arguments)) => sweep(arguments),
+        // clap refuses this, because arguments are missing.
+        (None, None) => bail!("nothing to sweep: `pinfold sweep --help` lists the arguments"),
+    }
+}
+
+/// The error of an output that exists, unless it may be replaced.
+fn check_absent(output: &Path, force: bool) -> Result<()> {
+    if output.exists() && !force {
+        bail!(
+            "{} exists: --force replaces it when the sweep is done, or choose another output",
+            output.display()
+        );
+    }
+    Ok(())
+}
+
+fn sweep(arguments: &Arguments) -> Result<ExitCode> {
     let machines = arguments
         .machine
         .iter()
@@ -190,12 +248,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .collect::<Result<Vec<_>>>()?;
     let spaces = Spaces::new(&arguments.space, arguments.limit)?;
     let output = Output::open("--output", &arguments.output)?;
-    if arguments.output.exists() && !arguments.force {
-        bail!(
-            "{} exists: --force replaces it when the sweep is done, or choose another output",
-            arguments.output.display()
-        );
-    }
+    check_absent(&arguments.output, arguments.force)?;
     let json = Output::optional("--json", arguments.json.as_deref())?;
     let kept = Output::optional("--keep-recording", arguments.keep_recording.as_deref())?;
     let (mut journal, found) = Journal::open(&arguments.beside(".partial"), |path| {
@@ -223,9 +276,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.say(note);
     }
     let (outcomes, mut summary) = simulate(arguments, &plan, &mut journal, found.outcomes)?;
-    let data_set = DataSet::of_sweep(&plan, &outcomes);
-    output.write_with(|file| data_set.write(file))?;
-    summary.rows = data_set.rows.len();
+    match arguments.shard {
+        Some(shard) => output.write_with(|file| shard::write(&plan, shard, &outcomes, &mut BufWriter::new(file)))?,
+        None => output.write_with(|file| DataSet::of_sweep(&plan, &outcomes).write(file))?,
+    }
+    summary.rows = outcomes.values().map(|outcome| outcome.rows.len()).sum();
     journal.remove()?;
     if let Some(file) = own_recording {
         remove_recording(&file, kept)?;
@@ -340,23 +395,34 @@ fn record(arguments: &Arguments, file: &Path) -> Result<Option<u8>> {
     Ok(None)
 }
 
-/// The jobs of which no outcome is known, the longest first, and the outcome of each job that is known.
-fn pending(arguments: &Arguments, plan: &Plan, mut known: HashMap<Key, Outcome>) -> (Vec<usize>, Vec<Option<Outcome>>) {
-    let outcomes: Vec<Option<Outcome>> = plan.jobs.iter().map(|job| known.remove(&job.key)).collect();
+/// The jobs of the sweep, or of its shard, of which no outcome is known, the longest first, and the outcomes that are known.
+fn pending(
+    arguments: &Arguments,
+    plan: &Plan,
+    mut known: HashMap<Key, Outcome>,
+) -> (Vec<usize>, BTreeMap<usize, Outcome>) {
+    let mut outcomes = BTreeMap::new();
+    let mut pending = vec![];
+    for job in (0..plan.jobs.len()).filter(|&job| arguments.shard.is_none_or(|shard| shard.has(job))) {
+        match known.remove(&plan.jobs[job].key) {
+            Some(outcome) => drop(outcomes.insert(job, outcome)),
+            None => pending.push(job),
+        }
+    }
     if !known.is_empty() {
+        let shard = arguments.shard.map_or("", |_| " or shard");
         arguments.say(format!(
-            "{} results of an earlier run are not used: they are of another recording, model or space, or of another build \
-             of pinfold",
+            "{} results of an earlier run are not used: they are of another recording, model, space{shard}, or of another \
+             build of pinfold",
             known.len()
         ));
     }
-    let mut pending: Vec<usize> = (0..plan.jobs.len()).filter(|&job| outcomes[job].is_none()).collect();
     pending.sort_by_key(|&job| Reverse(plan.cost(job)));
-    let resumed = plan.jobs.len() - pending.len();
-    if resumed > 0 {
+    if !outcomes.is_empty() {
         arguments.say(format!(
-            "{resumed} of {} configurations were done before",
-            plan.jobs.len()
+            "{} of {} configurations were done before",
+            outcomes.len(),
+            outcomes.len() + pending.len()
         ));
     }
     (pending, outcomes)
@@ -372,17 +438,17 @@ fn say_kept(arguments: &Arguments, journal: &mut Journal, done: usize, total: us
     Ok(())
 }
 
-/// Does all jobs whose outcome is not in `known`. The outcomes of all, in the order of the plan.
+/// Does all jobs whose outcome is not in `known`. The outcomes of all, by the positions of their jobs.
 fn simulate(
     arguments: &Arguments,
     plan: &Arc<Plan>,
     journal: &mut Journal,
     known: HashMap<Key, Outcome>,
-) -> Result<(Vec<Outcome>, Summary)> {
+) -> Result<(BTreeMap<usize, Outcome>, Summary)> {
     let (pending, mut outcomes) = pending(arguments, plan, known);
     let workers = arguments.workers()?;
-    let total = plan.jobs.len();
-    let resumed = total - pending.len();
+    let resumed = outcomes.len();
+    let total = resumed + pending.len();
     let progress = Progress::new(arguments.quiet, resumed, total);
     let anything = !pending.is_empty();
     let listener = Listener::new()?;
@@ -395,7 +461,7 @@ fn simulate(
     };
     let end = pinfold_sweep::run(pending, workers, listener, work, |job, outcome| {
         journal.keep(plan.jobs[job].key, &outcome)?;
-        outcomes[job] = Some(outcome);
+        outcomes.insert(job, outcome);
         done += 1;
         progress.step();
         Ok(())
@@ -418,6 +484,7 @@ fn simulate(
     let summary = Summary {
         output: arguments.output.clone(),
         simulated: true,
+        shard: arguments.shard,
         machines: plan.machines.len(),
         programs: plan.programs.len(),
         configurations: total,
@@ -428,6 +495,5 @@ fn simulate(
         processor_seconds,
         busy: anything.then(|| processor_seconds / (seconds * workers as f64)),
     };
-    let outcomes = outcomes.into_iter().collect::<Option<Vec<_>>>();
-    Ok((outcomes.context("a configuration was not simulated")?, summary))
+    Ok((outcomes, summary))
 }

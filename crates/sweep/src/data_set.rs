@@ -2,13 +2,13 @@
 //!
 //! The same rows give the same bytes: the file has no time, path or name of the current machine.
 
-use crate::joined::{Joined, Regions, place};
+use crate::joined::{Member, Regions};
 use crate::journal::{Outcome, Row as SweptRow};
 use crate::parquet_table::{self, Values};
 use crate::plan::{Job, Machine, Plan};
 use anyhow::Result;
-use pinfold_sim::Coverage;
-use pinfold_sim::sweep::{MetricColumn, ics20, likwid_columns, page_map_name};
+use pinfold_sim::sweep::{MetricColumn, likwid_columns, page_map_name};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -68,18 +68,6 @@ pub struct WindowColumns {
     pub unrecorded_wait_share: Option<f64>,
 }
 
-impl WindowColumns {
-    fn of(coverage: Coverage, machine: &Machine, outcome: &Outcome) -> Self {
-        Self {
-            window_bytes: Some(coverage.window_bytes),
-            footprint_bytes: coverage.footprint_bytes,
-            llc_bytes: Some(machine.model.llc_bytes()),
-            covers: coverage.is_enough(&machine.model),
-            unrecorded_wait_share: outcome.unrecorded_wait_share.map(|share| share.0),
-        }
-    }
-}
-
 /// How much of the program was simulated, and how certain its time is; `None` for a program that ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SamplingColumns {
@@ -113,15 +101,14 @@ pub struct JoinedColumns {
 }
 
 impl JoinedColumns {
-    fn of(joined: &Joined, regions: &Regions, plan: &Plan, job: &Job, region: Option<u64>) -> Self {
-        let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
-        let place = region.and_then(|region| place(program.regions(), region));
+    fn of(machine: usize, member: &Member, regions: &Regions, region: Option<u64>) -> Self {
+        let place = region.and_then(|region| member.place(region));
         Self {
-            command: joined.command(joined.run(job.program)),
-            region_complete: regions.complete(joined, job, region, place.as_ref()),
-            baseline: ics20::is_baseline(&machine.model, program.threads, &job.point),
-            region_offset: place.as_ref().map(|place| format!("{:#x}", place.offset)),
-            region_object: place.map(|place| place.object),
+            command: member.command.clone(),
+            region_complete: regions.complete(machine, member, region),
+            baseline: member.baseline,
+            region_offset: place.map(|place| format!("{:#x}", place.offset)),
+            region_object: place.map(|place| place.object.clone()),
         }
     }
 }
@@ -146,50 +133,125 @@ pub struct DataSet {
     pub rows: Vec<Row>,
 }
 
+/// What a data set has of a machine, besides its rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MachineEntry {
+    /// Its name.
+    pub(crate) name: String,
+    /// The hash of its model.
+    pub(crate) model: String,
+    /// The metrics of its counters.
+    pub(crate) metrics: Vec<MetricColumn>,
+}
+
+/// What the rows of a job have in common, besides its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Subject {
+    /// The position of the machine.
+    pub(crate) machine: usize,
+    pub(crate) program: String,
+    pub(crate) command: String,
+    pub(crate) recording: String,
+    pub(crate) num_threads: usize,
+    pub(crate) num_nodes: usize,
+    pub(crate) thread_map: Option<String>,
+    pub(crate) page_map: String,
+    pub(crate) prefetch: String,
+    pub(crate) pinning: String,
+    pub(crate) window_bytes: u64,
+    pub(crate) footprint_bytes: Option<u64>,
+    pub(crate) llc_bytes: u64,
+    pub(crate) window_covers: Option<bool>,
+    /// Where the number of threads is a part of the configuration.
+    pub(crate) joined: Option<Member>,
+}
+
+impl MachineEntry {
+    pub(crate) fn of(machine: &Machine) -> Self {
+        Self {
+            name: machine.model.name.clone(),
+            model: format!("{:032x}", machine.content),
+            metrics: machine.columns.clone(),
+        }
+    }
+}
+
+impl Subject {
+    pub(crate) fn of(plan: &Plan, job: &Job) -> Self {
+        let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
+        let configuration = &job.point.configuration;
+        let coverage = program.coverage();
+        Self {
+            machine: job.machine,
+            program: program.name.clone(),
+            command: program.command.clone(),
+            recording: format!("{:032x}", program.content),
+            num_threads: program.threads,
+            num_nodes: job.point.num_nodes,
+            thread_map: job.point.thread_map.map(|map| map.name().to_owned()),
+            page_map: page_map_name(configuration.pages).to_owned(),
+            prefetch: configuration.prefetchers.to_string(),
+            pinning: configuration.pinning.to_string(),
+            window_bytes: coverage.window_bytes,
+            footprint_bytes: coverage.footprint_bytes,
+            llc_bytes: machine.model.llc_bytes(),
+            window_covers: coverage.is_enough(&machine.model),
+            joined: plan.joined.as_ref().map(|joined| Member::of(joined, plan, job)),
+        }
+    }
+}
+
 impl DataSet {
-    /// The data set of a plan's results, in the order of its jobs.
-    pub fn of_sweep(plan: &Plan, outcomes: &[Outcome]) -> Self {
-        let mut metrics = plan.metric_columns();
-        let joined = plan.joined.as_ref();
-        let joined = joined.map(|joined| (joined, Regions::of(joined, plan, outcomes)));
+    /// The data set of a plan's results, by the positions of their jobs and in the order of these.
+    pub fn of_sweep(plan: &Plan, outcomes: &BTreeMap<usize, Outcome>) -> Self {
+        let machines: Vec<MachineEntry> = plan.machines.iter().map(MachineEntry::of).collect();
+        let outcomes = outcomes.iter();
+        let jobs = outcomes.map(|(&job, outcome)| (Subject::of(plan, &plan.jobs[job]), outcome));
+        Self::of_jobs(&machines, jobs)
+    }
+
+    /// The data set of jobs, in their order.
+    pub(crate) fn of_jobs<'a>(machines: &[MachineEntry], jobs: impl Iterator<Item = (Subject, &'a Outcome)>) -> Self {
+        // Those of the first machine first.
+        let mut metrics: Vec<MetricColumn> = vec![];
+        for column in machines.iter().flat_map(|machine| &machine.metrics) {
+            if metrics.iter().all(|known| known.name != column.name) {
+                metrics.push(column.clone());
+            }
+        }
         // By machine: the position of each metric among its own.
-        let places: Vec<Vec<Option<usize>>> = plan
-            .machines
+        let places: Vec<Vec<Option<usize>>> = machines
             .iter()
             .map(|machine| {
                 let place =
-                    |metric: &MetricColumn| machine.columns.iter().position(|column| column.name == metric.name);
+                    |metric: &MetricColumn| machine.metrics.iter().position(|column| column.name == metric.name);
                 metrics.iter().map(place).collect()
             })
             .collect();
-        let rows = plan
-            .jobs
-            .iter()
-            .zip(outcomes)
-            .flat_map(|(job, outcome)| {
-                let rows = outcome.rows.iter();
-                rows.map(move |row| (job, row, outcome))
-            })
-            .map(|(job, row, outcome)| {
-                let mut made = swept(plan, job, row, outcome, &places[job.machine]);
-                if let Some((joined, regions)) = &joined {
-                    made.joined = Some(JoinedColumns::of(joined, regions, plan, job, row.region));
-                    made.metrics
-                        .extend(row.likwid.iter().map(|value| value.map(|value| value.0)));
+        let jobs: Vec<(Subject, &Outcome)> = jobs.collect();
+        let regions = Regions::of(jobs.iter().map(|(subject, outcome)| (subject, *outcome)));
+        let mut rows = vec![];
+        for (subject, outcome) in &jobs {
+            let (machine, places) = (&machines[subject.machine].name, &places[subject.machine]);
+            for row in &outcome.rows {
+                let mut made = swept(machine, subject, row, outcome, places);
+                if let Some(member) = &subject.joined {
+                    made.joined = Some(JoinedColumns::of(subject.machine, member, &regions, row.region));
+                    let likwid = row.likwid.iter().map(|value| value.map(|value| value.0));
+                    made.metrics.extend(likwid);
                 }
-                made
-            })
-            .collect();
-        if joined.is_some() {
+                rows.push(made);
+            }
+        }
+        if jobs.iter().any(|(subject, _)| subject.joined.is_some()) {
             metrics.extend(likwid_columns());
         }
         Self {
             schema: "sweep",
             metrics,
-            models: plan
-                .machines
+            models: machines
                 .iter()
-                .map(|machine| (machine.model.name.clone(), format!("{:032x}", machine.content)))
+                .map(|machine| (machine.name.clone(), machine.model.clone()))
                 .collect(),
             rows,
         }
@@ -309,26 +371,30 @@ impl DataSet {
 }
 
 /// A row of a sweep. `places` has the position of each metric of the data set among those of the machine.
-fn swept(plan: &Plan, job: &Job, row: &SweptRow, outcome: &Outcome, places: &[Option<usize>]) -> Row {
-    let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
-    let configuration = &job.point.configuration;
+fn swept(machine: &str, subject: &Subject, row: &SweptRow, outcome: &Outcome, places: &[Option<usize>]) -> Row {
     Row {
-        machine: machine.model.name.clone(),
-        program: program.name.clone(),
+        machine: machine.to_owned(),
+        program: subject.program.clone(),
         region: row.region.map(|region| format!("{region:#x}")),
-        num_threads: program.threads,
+        num_threads: subject.num_threads,
         layout: Some(Layout {
-            num_nodes: job.point.num_nodes,
-            thread_map: job.point.thread_map.map(|map| map.name().to_owned()),
+            num_nodes: subject.num_nodes,
+            thread_map: subject.thread_map.clone(),
         }),
-        page_map: page_map_name(configuration.pages).to_owned(),
-        prefetch: configuration.prefetchers.to_string(),
+        page_map: subject.page_map.clone(),
+        prefetch: subject.prefetch.clone(),
         time_s: row.time.0,
-        pinning: configuration.pinning.to_string(),
+        pinning: subject.pinning.clone(),
         simulated: true,
-        command: program.command.clone(),
-        recording: format!("{:032x}", program.content),
-        window: WindowColumns::of(program.coverage(), machine, outcome),
+        command: subject.command.clone(),
+        recording: subject.recording.clone(),
+        window: WindowColumns {
+            window_bytes: Some(subject.window_bytes),
+            footprint_bytes: subject.footprint_bytes,
+            llc_bytes: Some(subject.llc_bytes),
+            covers: subject.window_covers,
+            unrecorded_wait_share: outcome.unrecorded_wait_share.map(|share| share.0),
+        },
         sampling: SamplingColumns {
             time_error: row.time_error.map(|error| error.0),
             simulated_share: Some(outcome.simulated_share.0),

@@ -8,10 +8,13 @@
 //!    chooses the address.
 //! 4. A region is complete on a machine where it has results with each number of threads.
 
+use crate::data_set::Subject;
 use crate::journal::Outcome;
 use crate::plan::{Job, Plan};
 use anyhow::{Result, bail};
+use pinfold_sim::sweep::ics20;
 use pinfold_trace::RegionPlace;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -54,7 +57,7 @@ struct Run {
 }
 
 /// The place of a region in all recordings of a run: the name of the file, and the offset in it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// The file's name, without folders.
     pub(crate) object: String,
@@ -216,76 +219,113 @@ fn listed(numbers: &[usize]) -> String {
     numbers.join(", ")
 }
 
+/// What the jobs of a recording have of its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// The program and its arguments; `{threads}` is in place of the number of threads.
+    pub(crate) command: String,
+    /// The numbers of threads of the machine's configurations.
+    pub(crate) counts: Vec<usize>,
+    /// Whether it is the configuration with which others are compared.
+    pub(crate) baseline: bool,
+    /// The places of the recording's regions, by their identities in it.
+    pub(crate) regions: Vec<(u64, Place)>,
+}
+
+impl Member {
+    pub(crate) fn of(joined: &Joined, plan: &Plan, job: &Job) -> Self {
+        let (machine, program) = (&plan.machines[job.machine], &plan.programs[job.program]);
+        let regions = program.regions().iter();
+        Self {
+            command: joined.command(joined.run(job.program)),
+            counts: joined.counts[job.machine].clone(),
+            baseline: ics20::is_baseline(&machine.model, program.threads, &job.point),
+            regions: regions.map(|region| (region.identity, Place::of(region))).collect(),
+        }
+    }
+
+    /// The place of a region's code; `None` where it is in no file.
+    pub(crate) fn place(&self, region: u64) -> Option<&Place> {
+        let known = self.regions.iter().find(|(identity, _)| *identity == region);
+        known.map(|(_, place)| place)
+    }
+}
+
+/// A region of a run on a machine: the machine's position, the command, and the place.
+type RegionOfRun = (usize, String, Place);
+
 /// Which regions have results with all numbers of threads.
 pub(crate) struct Regions {
-    /// By machine, run and place: the numbers of threads without a result.
-    missing: BTreeMap<(usize, usize, Place), Vec<usize>>,
-    /// By run: the addresses of regions whose code is in no file.
-    unplaced: BTreeMap<usize, BTreeSet<u64>>,
+    /// The numbers of threads without a result.
+    missing: BTreeMap<RegionOfRun, Vec<usize>>,
+    /// By command: the addresses of regions whose code is in no file.
+    unplaced: BTreeMap<String, BTreeSet<u64>>,
 }
 
 /// The most regions that a note names.
 const NAMED: usize = 4;
 
 impl Regions {
-    /// The regions of all results, in the order of the plan's jobs.
-    pub(crate) fn of(joined: &Joined, plan: &Plan, outcomes: &[Outcome]) -> Self {
-        let mut found: BTreeMap<(usize, usize, Place), BTreeSet<usize>> = BTreeMap::new();
-        let mut unplaced: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-        for (job, outcome) in plan.jobs.iter().zip(outcomes) {
-            let program = &plan.programs[job.program];
-            let run = joined.run(job.program);
+    /// The regions of all results.
+    pub(crate) fn of<'a>(jobs: impl Iterator<Item = (&'a Subject, &'a Outcome)>) -> Self {
+        let mut counts: BTreeMap<usize, &[usize]> = BTreeMap::new();
+        let mut found: BTreeMap<RegionOfRun, BTreeSet<usize>> = BTreeMap::new();
+        let mut unplaced: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        for (subject, outcome) in jobs {
+            let Some(member) = &subject.joined else { continue };
+            counts.insert(subject.machine, &member.counts);
             for region in outcome.rows.iter().filter_map(|row| row.region) {
-                match place(program.regions(), region) {
+                match member.place(region) {
                     Some(place) => {
-                        found
-                            .entry((job.machine, run, place))
-                            .or_default()
-                            .insert(program.threads);
+                        let region = (subject.machine, member.command.clone(), place.clone());
+                        found.entry(region).or_default().insert(subject.num_threads);
                     }
                     None => {
-                        unplaced.entry(run).or_default().insert(region);
+                        unplaced.entry(member.command.clone()).or_default().insert(region);
                     }
                 }
             }
         }
         Self {
-            missing: missing(&joined.counts, found),
+            missing: missing(&counts, found),
             unplaced,
         }
     }
 
     /// Whether the region of a row has results with all numbers of threads; the whole program always has.
-    pub(crate) fn complete(&self, joined: &Joined, job: &Job, region: Option<u64>, place: Option<&Place>) -> bool {
-        let key = |place: &Place| (job.machine, joined.run(job.program), place.clone());
-        region.is_none() || place.is_some_and(|place| !self.missing.contains_key(&key(place)))
+    pub(crate) fn complete(&self, machine: usize, member: &Member, region: Option<u64>) -> bool {
+        region.is_none_or(|region| {
+            let key = |place: &Place| (machine, member.command.clone(), place.clone());
+            member
+                .place(region)
+                .is_some_and(|place| !self.missing.contains_key(&key(place)))
+        })
     }
 
-    /// Notes for the user about regions that are not complete.
-    pub(crate) fn notes(&self, joined: &Joined, plan: &Plan) -> Vec<String> {
-        let mut by_run: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
-        for ((machine, run, place), threads) in &self.missing {
-            by_run.entry((*machine, *run)).or_default().push(format!(
+    /// Notes for the user about regions that are not complete. `machines` has the names of the machines.
+    pub(crate) fn notes(&self, machines: &[&str]) -> Vec<String> {
+        let mut by_run: BTreeMap<(usize, &str), Vec<String>> = BTreeMap::new();
+        for ((machine, command, place), threads) in &self.missing {
+            by_run.entry((*machine, command)).or_default().push(format!(
                 "{}+{:#x} (not with {})",
                 place.object,
                 place.offset,
                 listed(threads)
             ));
         }
-        let missing = by_run.into_iter().map(|((machine, run), regions)| {
+        let missing = by_run.into_iter().map(|((machine, command), regions)| {
             let more = regions.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!(
-                "`{}`, {}: regions without results with all numbers of threads, which have region_complete = false: {}{more}",
-                joined.command(run),
-                plan.machines[machine].model.name,
+                "`{command}`, {}: regions without results with all numbers of threads, which have region_complete = false: \
+                 {}{more}",
+                machines[machine],
                 regions[..regions.len().min(NAMED)].join(", "),
             )
         });
-        let unplaced = self.unplaced.iter().map(|(&run, regions)| {
+        let unplaced = self.unplaced.iter().map(|(command, regions)| {
             format!(
-                "`{}`: {} regions have code in no file, and cannot be joined: they have region_complete = false",
-                joined.command(run),
+                "`{command}`: {} regions have code in no file, and cannot be joined: they have region_complete = false",
                 regions.len()
             )
         });
@@ -293,19 +333,13 @@ impl Regions {
     }
 }
 
-/// The place of a region's code; `None` where it is in no file.
-pub(crate) fn place(regions: &[RegionPlace], identity: u64) -> Option<Place> {
-    let region = regions.iter().find(|region| region.identity == identity)?;
-    Some(Place::of(region))
-}
-
 /// The numbers of threads that places lack, without places that lack none.
 fn missing(
-    counts: &[Vec<usize>],
-    found: BTreeMap<(usize, usize, Place), BTreeSet<usize>>,
-) -> BTreeMap<(usize, usize, Place), Vec<usize>> {
-    let lacking = |(key, threads): ((usize, usize, Place), BTreeSet<usize>)| {
-        let wanted = counts[key.0].iter().copied();
+    counts: &BTreeMap<usize, &[usize]>,
+    found: BTreeMap<RegionOfRun, BTreeSet<usize>>,
+) -> BTreeMap<RegionOfRun, Vec<usize>> {
+    let lacking = |(key, threads): (RegionOfRun, BTreeSet<usize>)| {
+        let wanted = counts[&key.0].iter().copied();
         let missing: Vec<usize> = wanted.filter(|count| !threads.contains(count)).collect();
         (key, missing)
     };
@@ -439,20 +473,25 @@ mod tests {
     #[test]
     fn a_region_has_one_place_at_any_address_and_lacks_the_numbers_in_which_it_did_not_run() {
         let regions = [region(0x7f00_1000, 0x1000, 9), region(0x5500_1000, 0x1000, 9)];
-        let (one, other) = (
-            place(&regions, 0x7f00_1000).unwrap(),
-            place(&regions, 0x5500_1000).unwrap(),
-        );
+        let member = Member {
+            command: "stream".to_owned(),
+            counts: vec![8, 16, 32],
+            baseline: false,
+            regions: regions
+                .iter()
+                .map(|region| (region.identity, Place::of(region)))
+                .collect(),
+        };
+        let one = member.place(0x7f00_1000).unwrap();
         assert_eq!((one.object.as_str(), one.offset), ("stream", 0x1000));
-        assert_eq!(one, other);
-        assert_eq!(place(&regions, 0x1000), None);
+        assert_eq!(Some(one), member.place(0x5500_1000));
+        assert_eq!(member.place(0x1000), None);
+        let key = |command: &str| (0, command.to_owned(), one.clone());
         let found = BTreeMap::from([
-            ((0, 0, one.clone()), BTreeSet::from([8, 32])),
-            ((0, 1, one.clone()), BTreeSet::from([8, 16, 32])),
+            (key("a"), BTreeSet::from([8, 32])),
+            (key("b"), BTreeSet::from([8, 16, 32])),
         ]);
-        assert_eq!(
-            missing(&[vec![8, 16, 32]], found),
-            BTreeMap::from([((0, 0, one), vec![16])])
-        );
+        let counts = BTreeMap::from([(0, &[8, 16, 32][..])]);
+        assert_eq!(missing(&counts, found), BTreeMap::from([(key("a"), vec![16])]));
     }
 }

@@ -13,6 +13,7 @@
 use anyhow::{Context, Result, bail};
 use pinfold_core::digits;
 use pinfold_linux::own::{self, LockedFile};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -197,10 +198,15 @@ impl Drop for Journal {
 }
 
 fn record(key: Key, outcome: &Outcome) -> Result<Vec<u8>> {
-    let payload = serde_json::to_vec(&Record {
+    framed(&Record {
         key: format!("{:032x}", key.0),
         outcome: outcome.clone(),
-    })?;
+    })
+}
+
+/// A record of this content: its length, its checksum, and the content as JSON.
+pub(crate) fn framed(content: &impl Serialize) -> Result<Vec<u8>> {
+    let payload = serde_json::to_vec(content)?;
     let mut bytes = u32::try_from(payload.len())?.to_le_bytes().to_vec();
     bytes.extend(crc32fast::hash(&payload).to_le_bytes());
     bytes.extend(payload);
@@ -219,7 +225,7 @@ fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
     }
     let mut rest = bytes.strip_prefix(MAGIC)?;
     let mut found = Found::default();
-    while let Some((record, after)) = first_record(rest) {
+    while let Some((record, after)) = first_record::<Record>(rest) {
         let key = digits::hexadecimal(&record.key)?;
         found.outcomes.insert(Key(key), record.outcome);
         rest = after;
@@ -228,7 +234,8 @@ fn parse(bytes: &[u8]) -> Option<(Found, usize)> {
     Some((found, bytes.len() - rest.len()))
 }
 
-fn first_record(bytes: &[u8]) -> Option<(Record, &[u8])> {
+/// The content of the first record, and the bytes after it; `None` where the record is not complete and unharmed.
+pub(crate) fn first_record<T: DeserializeOwned>(bytes: &[u8]) -> Option<(T, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
     if number(0) > LONGEST {

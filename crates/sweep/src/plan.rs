@@ -1,5 +1,6 @@
 //! The work of a sweep: every recording, on every machine, at every point of its space.
 
+use crate::data_set::Subject;
 use crate::joined::{Counts, Joined, Recorded, Regions};
 use crate::journal::{Exact, Key, Outcome, Row};
 use crate::spaces::Spaces;
@@ -11,6 +12,7 @@ use pinfold_sim::sweep::{MetricColumn, Metrics, Point, evaluate, evaluate_sample
 use pinfold_sim::window::{PageMapping, PageProfile, WindowConfiguration};
 use pinfold_sim::{Coverage, MUCH_UNRECORDED_WAIT, Program as _, RECORD_REGIONS, RecordedProgram};
 use pinfold_trace::{Recording, RegionPlace};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -81,7 +83,8 @@ pub struct Plan {
     pub jobs: Vec<Job>,
     /// The recordings of one program, where the number of threads is a part of the configurations.
     pub(crate) joined: Option<Joined>,
-    extent: Extent,
+    pub(crate) build: u128,
+    pub(crate) extent: Extent,
 }
 
 impl Machine {
@@ -201,19 +204,9 @@ impl Plan {
             programs,
             jobs,
             joined,
+            build,
             extent,
         })
-    }
-
-    /// The metrics of all machines: those of the first machine first.
-    pub fn metric_columns(&self) -> Vec<MetricColumn> {
-        let mut columns: Vec<MetricColumn> = vec![];
-        for column in self.machines.iter().flat_map(|machine| &machine.columns) {
-            if columns.iter().all(|known| known.name != column.name) {
-                columns.push(column.clone());
-            }
-        }
-        columns
     }
 
     /// An estimate of a job's cost, without a unit.
@@ -297,24 +290,43 @@ impl Plan {
         notes
     }
 
-    /// Notes for the user about the results.
-    pub fn notes_on(&self, outcomes: &[Outcome]) -> Vec<String> {
+    /// Notes for the user about the results, by the positions of their jobs.
+    pub fn notes_on(&self, outcomes: &BTreeMap<usize, Outcome>) -> Vec<String> {
         let mut notes = vec![];
         for (number, program) in self.programs.iter().enumerate() {
             notes.extend(self.waits(number, program, outcomes));
             notes.extend(self.uncertain(number, program, outcomes));
         }
-        if let Some(joined) = &self.joined {
-            notes.extend(Regions::of(joined, self, outcomes).notes(joined, self));
+        // A shard does not show which regions lack a number of threads.
+        if self.joined.is_some() && outcomes.len() == self.jobs.len() {
+            let subjects: Vec<Subject> = self.jobs.iter().map(|job| Subject::of(self, job)).collect();
+            let names: Vec<&str> = self
+                .machines
+                .iter()
+                .map(|machine| machine.model.name.as_str())
+                .collect();
+            notes.extend(Regions::of(subjects.iter().zip(outcomes.values())).notes(&names));
         }
         notes
     }
 
+    fn of_program<'a>(
+        &'a self,
+        program: usize,
+        outcomes: &'a BTreeMap<usize, Outcome>,
+    ) -> impl Iterator<Item = &'a Outcome> {
+        let outcomes = outcomes.iter();
+        outcomes
+            .filter(move |(job, _)| self.jobs[**job].program == program)
+            .map(|(_, outcome)| outcome)
+    }
+
     /// A note on the configurations in which a program's threads wait long for what is not in the recording. Where the share is
     /// not known, as of a sample, the note counts those in which a thread waited for what never came.
-    fn waits(&self, number: usize, program: &Program, outcomes: &[Outcome]) -> Option<String> {
-        let of_program = || self.jobs.iter().zip(outcomes).filter(|(job, _)| job.program == number);
-        let shares = of_program().filter_map(|(_, outcome)| outcome.unrecorded_wait_share);
+    fn waits(&self, number: usize, program: &Program, outcomes: &BTreeMap<usize, Outcome>) -> Option<String> {
+        let shares = self
+            .of_program(number, outcomes)
+            .filter_map(|outcome| outcome.unrecorded_wait_share);
         let long: Vec<f64> = shares
             .map(|share| share.0)
             .filter(|&share| share > MUCH_UNRECORDED_WAIT)
@@ -330,7 +342,10 @@ impl Plan {
             ));
         }
         let released = |outcome: &Outcome| outcome.unrecorded_wait_share.is_none() && outcome.released > 0;
-        let unordered = of_program().filter(|(_, outcome)| released(outcome)).count();
+        let unordered = self
+            .of_program(number, outcomes)
+            .filter(|outcome| released(outcome))
+            .count();
         (unordered > 0).then(|| {
             format!(
                 "{}: in {unordered} configurations threads waited for what is not in the recording, and went on when no other \
@@ -341,13 +356,12 @@ impl Plan {
     }
 
     /// A note on the configurations of a program whose time is uncertain.
-    fn uncertain(&self, number: usize, program: &Program, outcomes: &[Outcome]) -> Option<String> {
+    fn uncertain(&self, number: usize, program: &Program, outcomes: &BTreeMap<usize, Outcome>) -> Option<String> {
         let wide = |outcome: &&Outcome| {
             let whole = outcome.rows.first().and_then(|row| row.time_error);
             whole.is_none_or(|error| error.0 > WIDE)
         };
-        let of_program = self.jobs.iter().zip(outcomes).filter(|(job, _)| job.program == number);
-        let uncertain = of_program.map(|(_, outcome)| outcome).filter(wide).count();
+        let uncertain = self.of_program(number, outcomes).filter(wide).count();
         (uncertain > 0).then(|| {
             format!(
                 "{}: in {uncertain} configurations the time of the sampled pieces is uncertain by more than {:.0} % or by an \
@@ -451,7 +465,7 @@ fn key_of(build: u128, machine: u128, program: u128, threads: usize, point: &Poi
 }
 
 /// A hash of this binary: another build may give other results.
-fn build_id() -> Result<u128> {
+pub(crate) fn build_id() -> Result<u128> {
     hash_of_file(Path::new("/proc/self/exe")).context("this program's own file cannot be read")
 }
 

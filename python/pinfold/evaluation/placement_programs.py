@@ -121,20 +121,10 @@ AMOUNTS = (
 
 OF_THE_PAPER = frozenset(
     (
-        "anneal",
-        "couple",
-        "del_dot",
-        "energy",
-        "fir",
-        "frequent",
-        "hydro",
-        "particles",
-        "pic",
-        "pressure",
-        "su3",
-        "vol3d",
+        *("anneal", "couple", "del_dot", "energy", "fir", "frequent"),
+        *("hydro", "particles", "pic", "pressure", "su3", "vol3d"),
+        *(one.program for one in AMOUNTS),
     )
-    + tuple(one.program for one in AMOUNTS)
 )
 """The programs that follow that list. Learners and their parameters had been chosen before these had been swept."""
 

@@ -49,6 +49,15 @@ Programs that differ only in their arguments count as one. It is never judged by
 """
 
 
+SWEEP_HELP = """\
+On a login node:
+
+  pinfold learn sweep --slurm --shards 20 --time 120 --cpus 8 --machine M --space numa -o data.parquet *.pft
+
+It needs the Python package submitit. The data set has the same bytes as that of `pinfold sweep`.
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     asked = _parser().parse_args(arguments)
@@ -82,7 +91,40 @@ def _parser() -> argparse.ArgumentParser:
     _add_evaluate_hints(evaluate)
     _add_evaluate_classify(evaluate)
     _add_predict_classify(policies("predict", "show what a model says of the programs of a data set"))
+    _add_sweep(commands)
     return parser
+
+
+def _add_sweep(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "sweep",
+        "make a data set on a cluster",
+        "Sweep recordings as `pinfold sweep` does, in shards that are jobs of Slurm, and merge them. Jobs that hit\n"
+        "their time limit are resubmitted. Ctrl-C cancels the jobs; the same command goes on from what is done.",
+        SWEEP_HELP,
+    )
+    parser.add_argument("--slurm", action="store_true", help="submit the shards as a job array of Slurm (required)")
+    parser.add_argument("--shards", type=_positive, required=True, metavar="N", help="the number of shards")
+    parser.add_argument(
+        "--time", type=_positive, default=60, metavar="MINUTES", help="the time limit of a job (default %(default)s)"
+    )
+    parser.add_argument("--partition", metavar="NAME", help="the partition (default that of the cluster)")
+    parser.add_argument("--cpus", type=_positive, default=1, metavar="N", help="CPUs of a job (default %(default)s)")
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        metavar="FOLDER",
+        help="logs and shards, in a folder that all nodes see (default DATA.parquet.slurm)",
+    )
+    for name, text in (("machine", "a machine, as of `pinfold sweep`"), ("space", "configurations, as there")):
+        parser.add_argument(f"--{name}", action="append", required=True, help=f"{text}; repeat for more")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="at most N placements of `--space threads`")
+    parser.add_argument("--sampled", action="store_true", help="simulate pieces of long recordings")
+    parser.add_argument("--force", action="store_true", help="replace the data set if it exists")
+    _add_output(parser, "DATA.parquet", "the data set")
+    parser.add_argument("recordings", type=Path, nargs="+", metavar="FILE.pft", help="the recordings")
+    parser.set_defaults(job="cluster.sweep", data=[])
 
 
 def _add(policies: Any, name: str, text: str, description: str, epilog: str) -> argparse.ArgumentParser:
@@ -255,6 +297,12 @@ def _threads(text: str) -> int | None:
 def _count(text: str) -> int:
     if not _is_positive(text):
         raise argparse.ArgumentTypeError(f"{text} is no number of seeds: give a whole number of 1 or more")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not _is_positive(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number that fits: give a whole number of 1 or more")
     return int(text)
 
 

@@ -50,7 +50,7 @@ WRONG = 0.05
 FOREST_TREES, BOOSTED_TREES = 50, 60
 ERROR_DEPTH = 2
 SENSITIVITY_DEPTH, SENSITIVITY_LEAF = 4, 0.03
-"""The largest number of conditions that decide whether placement matters, and the least share of all weight in a leaf."""
+"""The largest number of conditions on whether placement matters, and the least share of all weight in a leaf."""
 
 DIGITS = 6
 """Of deviations and their weights, behind the point."""
@@ -364,9 +364,10 @@ def _sensitive(found: Sequence[Example], rows: Rows, seed: int) -> Any:
 
 def sensitivities(classifier: Any, values: Floats) -> Floats:
     """Return the share of sensitive programs that a fitted tree says, shape (examples,)."""
-    shares: Floats = classifier.predict_proba(_of_program(values))
+    shares = classifier.predict_proba(_of_program(values))
     # A tree that has only seen one class has one column.
-    return shares @ classifier.classes_.astype(float)
+    of_true: Floats = shares @ classifier.classes_.astype(float)
+    return of_true
 
 
 def _of_program(values: Floats) -> Floats:

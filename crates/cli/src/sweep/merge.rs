@@ -1,0 +1,87 @@
+//! `pinfold sweep merge`: the data set of all shards of a sweep.
+
+use crate::console;
+use anyhow::Result;
+use clap::Args;
+use pinfold_linux::output::Output;
+use pinfold_sweep::shard::merge;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Join all shards of a sweep: the data set is the same, byte by byte, as that of one sweep without --shard.
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The data set.
+    #[arg(short, long, value_name = "DATA.parquet")]
+    output: PathBuf,
+
+    /// Replace the data set if it exists.
+    #[arg(long)]
+    force: bool,
+
+    /// Write a summary of the data set to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Print nothing but errors.
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// The files that `pinfold sweep --shard` wrote, in any order.
+    #[arg(value_name = "SHARD", required = true)]
+    shards: Vec<PathBuf>,
+}
+
+/// The summary of a merge.
+#[derive(Serialize)]
+struct Summary {
+    output: PathBuf,
+    simulated: bool,
+    shards: usize,
+    machines: usize,
+    programs: usize,
+    configurations: usize,
+    rows: usize,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "merged {} configurations of {} shards: {} rows in {}",
+            self.configurations,
+            self.shards,
+            self.rows,
+            self.output.display()
+        )
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let output = Output::open("--output", &arguments.output)?;
+    super::check_absent(&arguments.output, arguments.force)?;
+    let json = Output::optional("--json", arguments.json.as_deref())?;
+    let merged = merge(&arguments.shards)?;
+    output.write_with(|file| merged.data_set.write(file))?;
+    let summary = Summary {
+        output: arguments.output.clone(),
+        simulated: true,
+        shards: arguments.shards.len(),
+        machines: merged.machines,
+        programs: merged.programs,
+        configurations: merged.configurations,
+        rows: merged.data_set.rows.len(),
+    };
+    if !arguments.quiet {
+        for note in &merged.notes {
+            console::say(note);
+        }
+        console::say(&summary);
+    }
+    if let Some(json) = json {
+        json.write_json(&summary)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
