@@ -38,22 +38,20 @@ def study(kind: Any, **arguments: Any) -> Study:
 
 
 def test_the_papers_score_of_noise_is_high_where_fresh_programs_gain_next_to_nothing() -> None:
-    noise = study("noise")
+    noise = study("noise", counters=4)
     paper = noise.as_in_the_paper(ALL_PAIRS).score / noise.possible()
-    nested, _, high = noise.seeds(ALL_PAIRS, range(2)).share(MODEL)
-    control, _, _ = noise.seeds(ALL_PAIRS, range(2), shuffled=True).share(MODEL)
-    assert paper > 0.35
+    nested, low, _ = noise.nested(ALL_PAIRS, 0).share(MODEL)
+    assert paper > 0.3
     assert nested < paper / 2
-    assert high < paper
-    assert abs(nested - control) < 0.15
+    assert low < 0
 
 
 def test_what_counters_tell_is_found_on_fresh_programs_and_not_by_the_control() -> None:
-    structured = study("structured")
+    structured = study("structured", programs=40, each=1, counters=3)
     run = structured.nested(ALL_PAIRS, 0)
     control = structured.nested(ALL_PAIRS, 0, shuffled=True)
-    assert run.share(MODEL)[0] > 0.8
-    assert control.share(MODEL)[0] < 0.5
+    assert run.share(MODEL)[0] > 0.85
+    assert control.share(MODEL)[0] < 0.4
     assert run.over(MODEL, STATIC)[1] > 0
     assert run.share(BASELINE) == (0, 0, 0)
     assert run.share(POSSIBLE) == (1, 1, 1)
@@ -107,11 +105,11 @@ def test_folds_keep_programs_together_and_the_papers_do_not() -> None:
 
 
 def test_outputs_cover_what_all_configurations_gain() -> None:
-    gains = np.array([[0, 3, 2.0], [0, 0, 2.5], [0, -1, -1.0]])
+    gains = np.array([[0, 4, 2.0], [0, 0, 2.5], [0, -1, -1.0]])
     assert covering(gains, 2) == [2, 1], "first the one that gains most alone, then what adds most to it"
     assert covering(gains, 3) == [2, 1, 0]
     assert coverage(gains)[-1] == 1
-    assert best_two(gains) == (0, 2)
+    assert best_two(gains) == (1, 2)
     shares = coverage(regions("noise").gains)
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
@@ -140,7 +138,7 @@ def test_each_model_learns_what_two_telling_features_say(model: ReactionModel) -
     gains = np.where(quarter[:, None] == np.arange(4)[None], 1.0, 0.0) + random.normal(0, 0.01, size=(120, 4))
     predict = model.fit(values[:80], gains[:80])
     right = float((predict(values[80:]) == quarter[80:]).mean())
-    assert right > 0.75
+    assert right > 0.7, "chance is a quarter"
 
 
 @pytest.mark.parametrize("model", [*SLOW, REGRET, TREE], ids=lambda model: model.name)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import sched_getaffinity
 from pathlib import Path
 from typing import Any
@@ -297,14 +298,18 @@ def _of_model(  # noqa: PLR0913, PLR0917 - the columns of table 3
 
 def _slow(study: Study, counted_on: str, machine: str, names: list[str], budget: int | None) -> list[OfModel]:
     """Judge the slow learners, each in a process of its own."""
-    ways = [Way(model.name, RandomPairs(model, budget or model.budget), model) for model in SLOW]
     with ProcessPoolExecutor(len(sched_getaffinity(0))) as pool:
-        papers = list(pool.map(study.as_in_the_paper, ways))
-        runs = list(pool.map(study.nested, ways, [0] * len(ways)))
+        judged = list(pool.map(partial(_judge_slow, study, budget), range(len(SLOW))))
     return [
         _of_model(study, counted_on, machine, model.name, budget or model.budget, names, paper, run)
-        for model, paper, run in zip(SLOW, papers, runs, strict=True)
+        for model, (paper, run) in zip(SLOW, judged, strict=True)
     ]
+
+
+def _judge_slow(study: Study, budget: int | None, place: int) -> tuple[Choice, Judged]:
+    model = SLOW[place]
+    way = Way(model.name, RandomPairs(model, budget or model.budget), model)
+    return study.as_in_the_paper(way), study.nested(way, 0)
 
 
 def _beyond(study: Study, seeds: Sequence[int], budget: int | None) -> dict[str, Any]:
