@@ -55,7 +55,7 @@ fn over_scikit_learn(root: &Path, work: impl FnOnce(&Search)) -> Result<f64> {
     let search = Search::new(&problem())?;
     let before = processor_time()?;
     work(&search);
-    let seconds = (processor_time()? - before).as_secs_f64();
+    let seconds = processor_time()?.saturating_sub(before).as_secs_f64();
     ensure!(seconds > 0.0, "the search takes no time");
     let said = time(root, &[PYTHON, "-c", SCIKIT_LEARN])?.output;
     let theirs: f64 = said.trim().parse().context("scikit-learn's speed cannot be read")?;

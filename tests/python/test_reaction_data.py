@@ -42,6 +42,10 @@ def test_rows_that_stand_for_nothing_are_left_out(tmp_path: Path) -> None:
     assert found.programs == ("program2",)
     with pytest.raises(ValueError, match="regions of 1 program: at least 3 are needed"):
         enough(found)
+    for row in rows:
+        row["time_s"] = 0.0 if row["program"] == "program2" and row["num_threads"] == 8 else row["time_s"]
+    with pytest.raises(ValueError, match="no row is of a parallel region"):
+        read([write(tmp_path / "idle.parquet", rows)])
     whole = [{**row, "region": None} for row in rows]
     with pytest.raises(ValueError, match="no row is of a parallel region"):
         read([write(tmp_path / "whole.parquet", whole)])

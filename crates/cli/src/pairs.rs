@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE.json")]
     output: PathBuf,
 
-    /// Write the scores of all pairs to this file, for NumPy: single precision, the first feature with all later ones, then
-    /// the second, and so on.
+    /// Write the scores of all pairs to this file, as an array of `numpy`: single precision, the first feature with all
+    /// later ones, then the second, and so on.
     #[arg(long, value_name = "FILE.npy")]
     scores: Option<PathBuf>,
 
@@ -129,17 +129,17 @@ fn read(arguments: &Arguments) -> Result<(Search, Option<Vec<usize>>)> {
     Ok((Search::new(&problem)?, document.keep))
 }
 
-/// Writes numbers in NumPy's format 1.0 (`numpy.lib.format`): a header of 128 bytes, and the numbers.
+/// Writes numbers in the format of `numpy`, version 1.0 (`numpy.lib.format`): a header of 128 bytes, and the numbers.
 fn write_npy(file: &mut fs::File, numbers: &[f32]) -> io::Result<()> {
-    const HEADER: usize = 128 - 10;
+    const HEADER: u8 = 128 - 10;
     let text = format!(
         "{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}",
         numbers.len()
     );
     let mut out = BufWriter::new(file);
     out.write_all(b"\x93NUMPY\x01\x00")?;
-    out.write_all(&[HEADER as u8, 0])?;
-    writeln!(out, "{text:<width$}", width = HEADER - 1)?;
+    out.write_all(&[HEADER, 0])?;
+    writeln!(out, "{text:<width$}", width = usize::from(HEADER) - 1)?;
     for number in numbers {
         out.write_all(&number.to_le_bytes())?;
     }

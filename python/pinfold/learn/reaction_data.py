@@ -133,8 +133,8 @@ def matched(one: Regions, other: Regions) -> tuple[Regions, Regions]:
 def read(files: Sequence[Path]) -> list[Regions]:
     """Read the regions of data sets, for each machine.
 
-    Rows of whole programs, of windows that do not cover their program, and of regions that were not observed with each
-    number of threads are left out.
+    Rows of whole programs, of windows that do not cover their program, of regions that were not observed with each
+    number of threads, and of regions that the window does not execute are left out.
 
     Raises:
         ValueError: if a file lacks columns or rows; the message names it.
@@ -155,6 +155,8 @@ def read(files: Sequence[Path]) -> list[Regions]:
         for row in table.select([*needed, *_optional(table), *counters]).to_pylist()
         if row["region"] is not None and row["window_covers"] is not False and row.get("region_complete") is not False
     ]
+    idle = {(row["machine"], _name(row)) for row in rows if not row["time_s"] or row["time_s"] <= 0}
+    rows = [row for row in rows if (row["machine"], _name(row)) not in idle]
     if not rows:
         raise ValueError(
             f"{', '.join(map(str, files))}: no row is of a parallel region whose window covers its program; record "
