@@ -13,6 +13,7 @@ mod forks;
 mod guest;
 mod mapping;
 mod measure;
+mod pairs;
 mod promises;
 mod simulation;
 

@@ -6,6 +6,7 @@ use crate::forks;
 use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
+use crate::pairs;
 use crate::simulation;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
@@ -161,6 +162,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "us",
         bound: Bound::AtMost(5.0),
         measure: forecast::of_a_configuration,
+    },
+    Promise {
+        name: "pairs of features a second, all scores, over scikit-learn's",
+        unit: "ratio",
+        bound: Bound::AtLeast(150.0),
+        measure: pairs::scores,
+    },
+    Promise {
+        name: "pairs of features a second, the exact best one, over scikit-learn's",
+        unit: "ratio",
+        bound: Bound::AtLeast(250.0),
+        measure: pairs::best,
     },
     Promise {
         name: "accesses a second from which exchanges between threads are found",

@@ -18,6 +18,7 @@ mod machine;
 mod machines;
 mod page_mapping;
 mod pages;
+mod pairs;
 mod placements;
 mod profile;
 mod rebuild;
@@ -69,6 +70,8 @@ enum Command {
     Learn(learn::Arguments),
     Daemon(Box<daemon::Arguments>),
     Top(top::Arguments),
+    #[command(hide = true)]
+    Pairs(pairs::Arguments),
     Reset(reset::Arguments),
     #[command(name = machine::READER, hide = true)]
     ReadTopology(machine::Described),
@@ -136,6 +139,7 @@ fn run() -> Result<ExitCode> {
         Command::Learn(arguments) => learn::run(&arguments),
         Command::Daemon(arguments) => daemon::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Pairs(arguments) => pairs::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
         Command::ReadTopology(described) => machine::describe(&described),
     }

@@ -3,14 +3,15 @@
 //!
 //! A tree is scikit-learn's `DecisionTreeClassifier(random_state=0)`, with the same splits and predictions: where two
 //! splits are as good as each other, chance decides, and so its generator of random numbers belongs to it. [`Tree`] is one
-//! for any number of features and samples. [`Search`] judges all pairs of features by cross-validation, for as many
-//! samples as a word has bits.
+//! for any number of features and samples. [`Search`] judges all pairs of features by cross-validation, for up to 255
+//! samples.
 //!
 //! This crate only computes: it touches no file and no process.
 
 mod generator;
 mod search;
 mod tree;
+mod word;
 
 pub use search::{Best, Problem, ProblemError, Search};
 pub use tree::{Node, Tree};

@@ -2,15 +2,18 @@
 //!
 //! A set of samples is a word, in the order of a feature's values: the samples below a threshold are its low bits. A node
 //! has its set in the orders of both features. Each feature's best split of the root is found once for each fold, because
-//! it is the same for all pairs.
+//! it is the same for all pairs. Words have 64 bits, and more where there are more samples.
 
 use crate::generator::Generator;
-use crate::tree::{SAME, impurity};
+use crate::tree::{SAME, Tree, impurity};
+use crate::word::{Word, Words};
+use std::cmp::Ordering;
+use std::hint;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The most samples.
-const MOST: usize = 64;
+/// The most samples: a class may have all of them, and a count is a byte.
+const SAMPLES: usize = u8::MAX as usize;
 
 /// The most classes.
 const CLASSES: usize = 16;
@@ -34,11 +37,17 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ProblemError {
     /// There are too many samples for a word, or none.
-    #[error("there are {0} samples, and the search has room for 2 to {MOST}")]
+    #[error("there are {0} samples, and the search has room for 2 to {SAMPLES}")]
     Samples(usize),
     /// There are too many classes, or none.
     #[error("there are {0} classes, and the search has room for 1 to {CLASSES}")]
     Classes(usize),
+    /// All samples are of one class, so that there is nothing to choose.
+    #[error("all samples are of one class: there is nothing to choose")]
+    OneClass,
+    /// There is one fold, and nothing would be learned from.
+    #[error("all samples are in one fold: a sample is predicted from the other folds, so there must be two or more")]
+    OneFold,
     /// An array is of another length than the others ask for.
     #[error("{what} has {found} values, and must have {wanted}")]
     Length {
@@ -69,7 +78,7 @@ pub struct Best {
 }
 
 /// A feature's values in their order.
-struct Sorted {
+struct Sorted<const MOST: usize> {
     values: [f32; MOST],
     /// The class of the sample at each place.
     labels: [u8; MOST],
@@ -80,25 +89,25 @@ struct Sorted {
 }
 
 /// The samples of a fold.
-struct Fold {
-    judged: u64,
-    learned: u64,
+struct Fold<W> {
+    judged: W,
+    learned: W,
     /// The counts of the classes of those that are learned from.
     counts: Counts,
 }
 
 /// What is the same for all pairs with a feature, in a fold.
-struct Root {
+struct Root<W> {
     /// The samples that are learned from and those that are judged, in the order of the feature.
-    node: Sets,
+    node: Sets<W>,
     found: Found,
 }
 
 /// Samples in the order of a feature.
-#[derive(Clone, Copy, Default)]
-struct Sets {
-    learned: u64,
-    judged: u64,
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Sets<W> {
+    learned: W,
+    judged: W,
 }
 
 /// The counts of classes.
@@ -118,23 +127,15 @@ impl Counts {
         self.all += 1;
     }
 
+    /// The counts that are left without those of a part. `shared` is the sum over classes of the products of both counts.
     #[inline]
-    fn remove(&mut self, class: u8) {
-        let count = &mut self.of[usize::from(class) % CLASSES];
-        *count -= 1;
-        self.squares -= 2 * u32::from(*count) + 1;
-        self.all -= 1;
-    }
-
-    fn without(&self, part: &Self) -> Self {
-        let mut rest = Self {
-            all: self.all - part.all,
-            ..Self::default()
-        };
-        for class in 0..CLASSES {
-            rest.of[class] = self.of[class] - part.of[class];
-            rest.squares += u32::from(rest.of[class]) * u32::from(rest.of[class]);
+    fn without(&self, part: &Self, shared: u32) -> Self {
+        let mut rest = *self;
+        for (count, part) in rest.of.iter_mut().zip(part.of) {
+            *count -= part;
         }
+        rest.all -= part.all;
+        rest.squares = self.squares + part.squares - 2 * shared;
         rest
     }
 
@@ -153,17 +154,21 @@ impl Counts {
     }
 }
 
-/// The impurities of all counts of samples and sums of squares, which have the same parity.
+/// The impurities of all counts of samples and sums of squares, which have the same parity. For more samples than a word of
+/// 64 bits has room for, the table would be larger than a cache, and they are computed.
 struct Impurities {
     values: Vec<f64>,
     /// Where those of a count begin.
-    begin: [u32; MOST + 1],
+    begin: [u32; TABLE + 1],
 }
+
+/// The largest count in the table of impurities.
+const TABLE: usize = 64;
 
 impl Impurities {
     fn new() -> Self {
         let mut values = vec![0.0];
-        let mut begin = [0; MOST + 1];
+        let mut begin = [0; TABLE + 1];
         for (count, begin) in (0..).zip(&mut begin).skip(1) {
             *begin = u32::try_from(values.len()).unwrap_or(0);
             values.extend(
@@ -176,53 +181,86 @@ impl Impurities {
     }
 
     #[inline]
-    fn of(&self, counts: &Counts) -> f64 {
-        let begin = self.begin[counts.all as usize % (MOST + 1)];
-        self.values[(begin + (counts.squares - counts.all) / 2) as usize]
+    fn of<const MOST: usize>(&self, count: u32, squares: u32) -> f64 {
+        if MOST > TABLE {
+            return impurity(count, squares);
+        }
+        let begin = self.begin[count as usize % (TABLE + 1)];
+        self.values[(begin + (squares - count) / 2) as usize]
     }
-}
-
-/// The best split of a node by one feature.
-#[derive(Clone, Copy)]
-struct Split {
-    impurity: f64,
-    /// The places of the samples next to the threshold.
-    below: u8,
-    above: u8,
 }
 
 /// What a feature says of a node.
 #[derive(Clone, Copy)]
-enum Found {
-    Constant,
-    Split(Split),
+struct Found {
+    /// The impurity of its best split; infinite where there is none. Where neighbours hardly differ, there is none although the
+    /// feature is not constant.
+    impurity: f64,
+    cut: Cut,
+    is_constant: bool,
+}
+
+/// Where a split is: the number of samples below the threshold, and the places of the samples next to it. They are in one
+/// word, because bytes that are written alone and read together wait for each other.
+#[derive(Clone, Copy)]
+struct Cut(u32);
+
+impl Cut {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "they are below 256")]
+    fn new(low: u32, below: usize, above: usize) -> Self {
+        Self(low | (below as u32) << 8 | (above as u32) << 16)
+    }
+
+    fn low(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    fn below(self) -> usize {
+        (self.0 >> 8 & 0xff) as usize
+    }
+
+    fn above(self) -> usize {
+        (self.0 >> 16) as usize
+    }
 }
 
 /// A node that is not split yet.
 #[derive(Clone, Copy, Default)]
-struct Pending {
+struct Pending<W> {
     /// Its samples, in the order of either feature.
-    sets: [Sets; 2],
+    sets: [Sets<W>; 2],
     counts: Counts,
     /// The number of features that are known to be constant.
     constant: usize,
 }
 
 /// Nodes that are not split yet. Each has at least one sample of its own.
-type Stack = [Pending; MOST];
+type Stack<W, const MOST: usize> = [Pending<W>; MOST];
 
 /// The search in a problem.
-pub struct Search {
-    features: Vec<Sorted>,
-    /// What the sample loses in each class, against the best of all classes.
-    losses: Vec<[f64; CLASSES]>,
-    folds: Vec<Fold>,
-    /// For each feature and fold.
-    roots: Vec<Root>,
-    impurities: Impurities,
-    samples: usize,
-    /// The mean of the best logarithms of all samples.
-    possible: f64,
+pub struct Search(Kind);
+
+/// A search with words that have room for the samples.
+enum Kind {
+    Few(Words1),
+    More(Words2),
+    Many(Words4),
+}
+
+type Words1 = Searching<u64, 64>;
+type Words2 = Searching<u128, 128>;
+type Words4 = Searching<Words, 256>;
+
+/// Calls a method of the search, whatever its words.
+macro_rules! with {
+    ($search:expr, $inner:ident => $call:expr) => {
+        match &$search.0 {
+            Kind::Few($inner) => $call,
+            Kind::More($inner) => $call,
+            Kind::Many($inner) => $call,
+        }
+    };
 }
 
 impl Search {
@@ -232,9 +270,76 @@ impl Search {
     ///
     /// If the problem is too large, or its parts do not fit each other.
     pub fn new(problem: &Problem) -> Result<Self, ProblemError> {
-        let samples = problem.labels.len();
         check(problem)?;
-        let features: Vec<Sorted> = problem
+        Ok(Self(match problem.labels.len() {
+            ..=64 => Kind::Few(Searching::new(problem)),
+            65..=128 => Kind::More(Searching::new(problem)),
+            _ => Kind::Many(Searching::new(problem)),
+        }))
+    }
+
+    /// The number of features.
+    pub fn features(&self) -> usize {
+        with!(self, inner => inner.features.len())
+    }
+
+    /// The score of a pair: the mean logarithm of the speed-up.
+    pub fn score(&self, one: usize, other: usize) -> f64 {
+        with!(self, inner => inner.score(one, other, &mut stack()))
+    }
+
+    /// The class that each sample is predicted to have, in its fold.
+    pub fn predict(&self, one: usize, other: usize) -> Vec<u8> {
+        with!(self, inner => inner.predict(one, other))
+    }
+
+    /// The scores of all pairs of a feature with later ones, in their order.
+    pub fn scores(&self, one: usize) -> Vec<f64> {
+        with!(self, inner => inner.scores(one))
+    }
+
+    /// The pair with the highest score; of several the first one. It is exact: a pair is left only where it cannot reach
+    /// the best one any more.
+    ///
+    /// `threads` work on it. `keep` says which features may be used.
+    pub fn best(&self, threads: usize, keep: impl Fn(usize) -> bool + Sync) -> Option<Best> {
+        with!(self, inner => inner.best(threads, keep))
+    }
+
+    /// The scores of trees of a pair and a third feature, for each third feature.
+    ///
+    /// `threads` work on it.
+    pub fn thirds(&self, pair: (usize, usize), threads: usize) -> Vec<f64> {
+        with!(self, inner => inner.thirds(pair, threads))
+    }
+
+    /// The scores of all pairs: those of the first feature with all later ones, then those of the second, and so on.
+    ///
+    /// `threads` work on it. Scores are rounded to single precision, because there may be many millions.
+    pub fn all_scores(&self, threads: usize) -> Vec<f32> {
+        with!(self, inner => inner.all_scores(threads))
+    }
+}
+
+/// The search with words of a type, which have room for `MOST` samples.
+struct Searching<W, const MOST: usize> {
+    features: Vec<Sorted<MOST>>,
+    /// What the sample loses in each class, against the best of all classes.
+    losses: Vec<[f64; CLASSES]>,
+    folds: Vec<Fold<W>>,
+    /// For each feature and fold.
+    roots: Vec<Root<W>>,
+    impurities: Impurities,
+    draws: Vec<(Draws, usize)>,
+    samples: usize,
+    /// The mean of the best logarithms of all samples.
+    possible: f64,
+}
+
+impl<W: Word, const MOST: usize> Searching<W, MOST> {
+    fn new(problem: &Problem) -> Self {
+        let samples = problem.labels.len();
+        let features: Vec<Sorted<MOST>> = problem
             .features
             .chunks_exact(samples)
             .map(|values| Sorted::new(values, &problem.labels))
@@ -250,61 +355,54 @@ impl Search {
             losses.push(of_sample);
             possible += most;
         }
-        let every = u64::MAX >> (MOST - samples);
+        let every = W::up_to(samples - 1);
         let last = problem.folds.iter().copied().max().unwrap_or(0);
-        let mut folds: Vec<Fold> = (0..=last)
+        let mut folds: Vec<Fold<W>> = (0..=last)
             .map(|fold| {
                 let judged = (0..samples)
                     .filter(|&sample| problem.folds[sample] == fold)
-                    .fold(0, |set, sample| set | 1 << sample);
+                    .fold(W::default(), |set, sample| set | W::of(sample));
                 let mut counts = Counts::default();
-                for sample in bits(every & !judged) {
+                for sample in every.without(judged).places() {
                     counts.add(problem.labels[sample]);
                 }
                 Fold {
                     judged,
-                    learned: every & !judged,
+                    learned: every.without(judged),
                     counts,
                 }
             })
-            .filter(|fold| fold.judged != 0)
+            .filter(|fold| !fold.judged.is_empty())
             .collect();
         // The folds with most to lose come first, so that a bad pair is left early.
-        let most = |fold: &Fold| -> f64 { bits(fold.judged).map(|sample| losses[sample].iter().sum::<f64>()).sum() };
+        let most = |fold: &Fold<W>| -> f64 {
+            let places = fold.judged.places();
+            places.map(|sample| losses[sample].iter().sum::<f64>()).sum()
+        };
         folds.sort_by(|one, other| most(other).total_cmp(&most(one)));
         let impurities = Impurities::new();
         let roots = features
             .iter()
             .flat_map(|feature| folds.iter().map(|fold| feature.root(fold, &impurities)))
             .collect();
-        Ok(Self {
+        Self {
             features,
             losses,
             folds,
             roots,
             impurities,
+            draws: Draws::without_constants(MOST),
             samples,
             possible: possible / samples as f64,
-        })
+        }
     }
 
-    /// The number of features.
-    pub fn features(&self) -> usize {
-        self.features.len()
-    }
-
-    /// The score of a pair: the mean logarithm of the speed-up.
-    pub fn score(&self, one: usize, other: usize) -> f64 {
-        self.score_with(one, other, &mut stack())
-    }
-
-    fn score_with(&self, one: usize, other: usize, stack: &mut Stack) -> f64 {
+    fn score(&self, one: usize, other: usize, stack: &mut Stack<W, MOST>) -> f64 {
         let loss = self.loss(one, other, f64::INFINITY, stack);
         self.possible - loss / self.samples as f64
     }
 
-    /// The class that each sample is predicted to have, in its fold.
-    pub fn predict(&self, one: usize, other: usize) -> Vec<u8> {
+    fn predict(&self, one: usize, other: usize) -> Vec<u8> {
         let mut classes = vec![0; self.samples];
         let mut stack = stack();
         for fold in 0..self.folds.len() {
@@ -316,19 +414,73 @@ impl Search {
         classes
     }
 
-    /// The scores of all pairs of a feature with later ones, in their order.
-    pub fn scores(&self, one: usize) -> Vec<f64> {
+    fn scores(&self, one: usize) -> Vec<f64> {
         let mut stack = stack();
         (one + 1..self.features.len())
-            .map(|other| self.score_with(one, other, &mut stack))
+            .map(|other| self.score(one, other, &mut stack))
             .collect()
     }
 
-    /// The pair with the highest score; of several the first one. It is exact: a pair is left only where it cannot reach
-    /// the best one any more.
-    ///
-    /// `threads` work on it. `keep` says which features may be used.
-    pub fn best(&self, threads: usize, keep: impl Fn(usize) -> bool + Sync) -> Option<Best> {
+    fn thirds(&self, pair: (usize, usize), threads: usize) -> Vec<f64> {
+        let samples = || 0..self.samples;
+        let column = |feature: &Sorted<MOST>| -> Vec<f32> {
+            let places = samples().map(|sample| usize::from(feature.place[sample]));
+            places.map(|place| feature.values[place]).collect()
+        };
+        let of_pair = [pair.0, pair.1].map(|feature| column(&self.features[feature]));
+        let first = &self.features[pair.0];
+        let labels: Vec<u8> = samples()
+            .map(|sample| first.labels[usize::from(first.place[sample])])
+            .collect();
+        let score = |feature: &Sorted<MOST>| {
+            let third = column(feature);
+            let columns = [&of_pair[0][..], &of_pair[1][..], &third[..]];
+            let losses = self.folds.iter().flat_map(|fold| {
+                let learned: Vec<usize> = fold.learned.places().collect();
+                let tree = Tree::fit(&columns, &labels, CLASSES, &learned);
+                let judged: Vec<usize> = fold.judged.places().collect();
+                let loss = move |sample: usize| self.losses[sample][usize::from(tree.predict(&columns, sample))];
+                judged.into_iter().map(loss).collect::<Vec<f64>>()
+            });
+            self.possible - losses.sum::<f64>() / self.samples as f64
+        };
+        let mut scores = vec![0.0; self.features.len()];
+        let cells = Mutex::new(self.features.iter().zip(&mut scores));
+        let next = || cells.lock().ok()?.next();
+        in_threads(threads, || {
+            while let Some((feature, cell)) = next() {
+                *cell = score(feature);
+            }
+        });
+        scores
+    }
+
+    fn all_scores(&self, threads: usize) -> Vec<f32> {
+        let features = self.features.len();
+        let mut scores = vec![0.0; features * features.saturating_sub(1) / 2];
+        let mut rows = vec![];
+        let mut rest = &mut scores[..];
+        for one in 0..features {
+            let (row, later) = rest.split_at_mut(features - one - 1);
+            rows.push((one, row));
+            rest = later;
+        }
+        // The last row is the shortest, so that the threads end together.
+        rows.reverse();
+        let rows = Mutex::new(rows);
+        let next = || rows.lock().ok()?.pop();
+        in_threads(threads, || {
+            let mut stack = stack();
+            while let Some((one, row)) = next() {
+                for (other, score) in (one + 1..).zip(row) {
+                    *score = single(self.score(one, other, &mut stack));
+                }
+            }
+        });
+        scores
+    }
+
+    fn best(&self, threads: usize, keep: impl Fn(usize) -> bool + Sync) -> Option<Best> {
         let kept: Vec<usize> = (0..self.features.len()).filter(|&feature| keep(feature)).collect();
         let next = AtomicUsize::new(0);
         // The bits of a loss that is not negative have its order.
@@ -338,15 +490,15 @@ impl Search {
             let mut mine: Option<(f64, (usize, usize))> = None;
             let mut stack = stack();
             loop {
-                let place = next.fetch_add(1, Ordering::Relaxed);
+                let place = next.fetch_add(1, Relaxed);
                 let Some(&one) = kept.get(place) else { break };
                 for &other in &kept[place + 1..] {
-                    let limit = f64::from_bits(least.load(Ordering::Relaxed));
+                    let limit = f64::from_bits(least.load(Relaxed));
                     let loss = self.loss(one, other, limit, &mut stack);
                     if loss > limit {
                         continue;
                     }
-                    least.fetch_min(loss.to_bits(), Ordering::Relaxed);
+                    least.fetch_min(loss.to_bits(), Relaxed);
                     let found = (loss, (one, other));
                     if mine.is_none_or(|mine| found < mine) {
                         mine = Some(found);
@@ -359,12 +511,7 @@ impl Search {
                 *best = Some(mine);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..threads.max(1) {
-                scope.spawn(work);
-            }
-            work();
-        });
+        in_threads(threads, work);
         let (loss, pair) = best.into_inner().ok()??;
         Some(Best {
             pair,
@@ -373,7 +520,7 @@ impl Search {
     }
 
     /// What all samples lose together; more than `limit` as soon as it is more.
-    fn loss(&self, one: usize, other: usize, limit: f64, stack: &mut Stack) -> f64 {
+    fn loss(&self, one: usize, other: usize, limit: f64, stack: &mut Stack<W, MOST>) -> f64 {
         let mut loss = 0.0;
         for fold in 0..self.folds.len() {
             self.grow(one, other, fold, stack, |sample, class| {
@@ -394,127 +541,214 @@ impl Search {
         one: usize,
         other: usize,
         fold: usize,
-        stack: &mut Stack,
+        stack: &mut Stack<W, MOST>,
         mut predict: impl FnMut(usize, usize) -> bool,
     ) {
         let features = [&self.features[one], &self.features[other]];
         let folds = self.folds.len();
         let roots = [&self.roots[one * folds + fold], &self.roots[other * folds + fold]];
-        let mut random = Generator::of_a_tree();
-        // As in scikit-learn, both orders live as long as the tree.
-        let mut order = [0_usize, 1];
-        let mut constants = order;
-        stack[0] = Pending {
+        let mut predict_all = |judged: W, class: usize| {
+            let mut samples = judged
+                .places()
+                .map(|place| usize::from(features[0].sample[place % MOST]));
+            samples.all(|sample| predict(sample, class))
+        };
+        let root = Pending {
             sets: [roots[0].node, roots[1].node],
             counts: self.folds[fold].counts,
             constant: 0,
         };
+        if root.counts.is_pure() {
+            predict_all(root.sets[0].judged, root.counts.most());
+            return;
+        }
+        stack[0] = root;
         let mut waiting = 1;
-        let mut remaining = self.folds[fold].judged.count_ones();
+        let mut drawing = Drawing::new(&self.draws);
         let mut is_root = true;
-        while waiting > 0 && remaining > 0 {
+        while waiting > 0 {
             waiting -= 1;
             let node = stack[waiting];
-            let known = node.constant;
-            let mut found = 0;
-            let mut best: Option<(usize, Split)> = None;
-            if node.counts.all >= 2 && !node.counts.is_pure() {
-                let mut drawn = 0;
-                let mut end = 2;
-                while end > known + found {
-                    let place = random.draw(drawn, end - found);
-                    if place < known {
-                        order.swap(drawn, place);
-                        drawn += 1;
-                        continue;
-                    }
-                    let place = place + found;
-                    let feature = order[place];
-                    let said = if is_root {
-                        roots[feature].found
-                    } else {
-                        features[feature].split(node.sets[feature].learned, &node.counts, &self.impurities)
-                    };
-                    match said {
-                        Found::Constant => {
-                            order.swap(place, known + found);
-                            found += 1;
-                        }
-                        Found::Split(split) => {
-                            end -= 1;
-                            order.swap(end, place);
-                            // Where neighbours hardly differ, there is no place to split although the feature is not
-                            // constant.
-                            if split.impurity < best.map_or(f64::INFINITY, |(_, best)| best.impurity) {
-                                best = Some((feature, split));
-                            }
-                        }
-                    }
-                }
-                order[..known].copy_from_slice(&constants[..known]);
-                constants[known..known + found].copy_from_slice(&order[known..known + found]);
-            }
+            let both = if is_root {
+                [roots[0].found, roots[1].found]
+            } else {
+                found(
+                    features,
+                    node.sets.map(|sets| sets.learned),
+                    &node.counts,
+                    &self.impurities,
+                )
+            };
             is_root = false;
-            let Some((feature, split)) = best else {
-                let judged = node.sets[0].judged;
-                if judged != 0 {
-                    let class = node.counts.most();
-                    for place in bits(judged) {
-                        if !predict(usize::from(features[0].sample[place]), class) {
-                            return;
-                        }
-                    }
-                    remaining -= judged.count_ones();
+            let first = drawing.first(node.constant, both.map(|found| found.is_constant));
+            let Some(feature) = better(both, first) else {
+                if !predict_all(node.sets[0].judged, node.counts.most()) {
+                    return;
                 }
                 continue;
             };
-            let (mut low, mut high) = divided(&node, features, feature, split);
-            low.constant = known + found;
-            high.constant = known + found;
-            stack[waiting] = high;
-            stack[waiting + 1] = low;
-            waiting += 2;
+            if node.counts.all == 2 && node.sets[0].judged.is_empty() {
+                continue;
+            }
+            let (low, high) = divided(&node, features, feature, both[feature].cut);
+            let constant = both.into_iter().filter(|found| found.is_constant).count();
+            for mut child in [high, low] {
+                if !child.counts.is_pure() {
+                    child.constant = constant;
+                    stack[waiting] = child;
+                    waiting += 1;
+                } else if !child.sets[0].judged.is_empty() {
+                    let place = child.sets[0].learned.first();
+                    let class = usize::from(features[0].labels[place % MOST]);
+                    if !predict_all(child.sets[0].judged, class) {
+                        return;
+                    }
+                }
+            }
         }
     }
 }
 
-/// The children of a node: the samples at most as high as the threshold of a split, and the others.
+/// The feature with the better split; of equally good ones `first`.
 #[inline]
-fn divided(node: &Pending, features: [&Sorted; 2], feature: usize, split: Split) -> (Pending, Pending) {
+fn better(both: [Found; 2], first: usize) -> Option<usize> {
+    let [one, other] = both.map(|found| found.impurity);
+    if one.min(other) == f64::INFINITY {
+        return None;
+    }
+    Some(match one.total_cmp(&other) {
+        Ordering::Less => 0,
+        Ordering::Equal => first,
+        Ordering::Greater => 1,
+    })
+}
+
+/// The draws of a tree so far.
+struct Drawing<'a> {
+    /// Those of a tree in which no feature is constant in a node.
+    known: &'a [(Draws, usize)],
+    /// How many nodes have been drawn for.
+    nodes: usize,
+    /// The draws since a feature was constant in a node.
+    own: Option<Draws>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(known: &'a [(Draws, usize)]) -> Self {
+        Self {
+            known,
+            nodes: 0,
+            own: None,
+        }
+    }
+
+    /// Draws the features of a node, of which `known` are known to be constant, and returns the first one that is not
+    /// constant.
+    #[inline]
+    fn first(&mut self, known: usize, is_constant: [bool; 2]) -> usize {
+        if self.own.is_none() && is_constant == [false; 2] {
+            let (_, first) = self.known[self.nodes];
+            self.nodes += 1;
+            return first;
+        }
+        let begin = &self.known[self.nodes].0;
+        self.own.get_or_insert_with(|| begin.clone()).first(known, is_constant)
+    }
+}
+
+/// The draws of scikit-learn. As there, both orders live as long as the tree.
+#[derive(Clone)]
+struct Draws {
+    random: Generator,
+    order: [usize; 2],
+    constants: [usize; 2],
+}
+
+impl Draws {
+    /// The draws before each node of a tree in which no feature is constant, and the feature that is drawn first.
+    fn without_constants(nodes: usize) -> Vec<(Self, usize)> {
+        let mut draws = Self {
+            random: Generator::of_a_tree(),
+            order: [0, 1],
+            constants: [0, 1],
+        };
+        (0..nodes)
+            .map(|_| {
+                let before = draws.clone();
+                (before, draws.first(0, [false; 2]))
+            })
+            .collect()
+    }
+
+    fn first(&mut self, known: usize, is_constant: [bool; 2]) -> usize {
+        let mut first = None;
+        let mut found = 0;
+        let mut drawn = 0;
+        let mut end = 2;
+        while end > known + found {
+            let place = self.random.draw(drawn, end - found);
+            if place < known {
+                self.order.swap(drawn, place);
+                drawn += 1;
+                continue;
+            }
+            let place = place + found;
+            let feature = self.order[place];
+            if is_constant[feature] {
+                self.order.swap(place, known + found);
+                found += 1;
+            } else {
+                end -= 1;
+                self.order.swap(end, place);
+                first.get_or_insert(feature);
+            }
+        }
+        self.order[..known].copy_from_slice(&self.constants[..known]);
+        self.constants[known..known + found].copy_from_slice(&self.order[known..known + found]);
+        first.unwrap_or(0)
+    }
+}
+
+/// The children of a node: the samples at most as high as the threshold, and the others.
+#[inline]
+fn divided<W: Word, const MOST: usize>(
+    node: &Pending<W>,
+    features: [&Sorted<MOST>; 2],
+    feature: usize,
+    cut: Cut,
+) -> (Pending<W>, Pending<W>) {
     let (own, other) = (features[feature], features[1 - feature]);
     let sets = node.sets[feature];
-    let (below, above) = (usize::from(split.below) % MOST, usize::from(split.above) % MOST);
-    let up_to = |place: usize| u64::MAX >> (MOST - 1 - place);
-    let low_learned = sets.learned & up_to(below);
-    let mut low_judged = sets.judged & up_to(below);
-    let between = sets.judged & up_to(above) & !up_to(below);
-    if between != 0 {
+    let (below, above) = (cut.below() % MOST, cut.above() % MOST);
+    let low_learned = sets.learned & W::up_to(below);
+    let mut low_judged = sets.judged & W::up_to(below);
+    let between = (sets.judged & W::up_to(above)).without(W::up_to(below));
+    if !between.is_empty() {
         let threshold = f64::from(own.values[below]) / 2.0 + f64::from(own.values[above]) / 2.0;
-        for place in bits(between) {
+        for place in between.places() {
             if f64::from(own.values[place]) <= threshold {
-                low_judged |= 1 << place;
+                low_judged = low_judged | W::of(place);
             }
         }
     }
-    let across = |set: u64| {
-        bits(set).fold(0_u64, |found, place| {
-            found | 1 << (other.place[usize::from(own.sample[place]) % MOST] % 64)
-        })
-    };
+    let across = |place: usize| W::of(usize::from(other.place[usize::from(own.sample[place % MOST]) % MOST]));
     // The smaller child is counted, and the other one is the rest.
-    let high_learned = sets.learned & !low_learned;
-    let is_low_smaller = low_learned.count_ones() <= high_learned.count_ones();
+    let high_learned = sets.learned.without(low_learned);
+    let is_low_smaller = 2 * cut.low() <= node.counts.all;
     let smaller = if is_low_smaller { low_learned } else { high_learned };
     let mut counts = Counts::default();
-    let mut smaller_across = 0;
-    for place in bits(smaller) {
-        counts.add(own.labels[place]);
-        smaller_across |= 1 << (other.place[usize::from(own.sample[place]) % MOST] % 64);
+    let mut shared = 0;
+    let mut smaller_across = W::default();
+    for place in smaller.places() {
+        let class = own.labels[place % MOST];
+        counts.add(class);
+        shared += u32::from(node.counts.of[usize::from(class) % CLASSES]);
+        smaller_across = smaller_across | across(place);
     }
-    let rest = node.counts.without(&counts);
-    let rest_across = node.sets[1 - feature].learned & !smaller_across;
-    let judged_across = across(low_judged);
-    let child = |learned: u64, judged: u64, across_learned: u64, across_judged: u64, counts: Counts| {
+    let rest = node.counts.without(&counts, shared);
+    let rest_across = node.sets[1 - feature].learned.without(smaller_across);
+    let judged_across = low_judged.places().fold(W::default(), |set, place| set | across(place));
+    let child = |learned: W, judged: W, across_learned: W, across_judged: W, counts: Counts| {
         let mut sets = [Sets::default(); 2];
         sets[feature] = Sets { learned, judged };
         sets[1 - feature] = Sets {
@@ -527,8 +761,8 @@ fn divided(node: &Pending, features: [&Sorted; 2], feature: usize, split: Split)
             constant: 0,
         }
     };
-    let high_judged = sets.judged & !low_judged;
-    let high_across = node.sets[1 - feature].judged & !judged_across;
+    let high_judged = sets.judged.without(low_judged);
+    let high_across = node.sets[1 - feature].judged.without(judged_across);
     let (low_counts, high_counts, low_across, high_learned_across) = if is_low_smaller {
         (counts, rest, smaller_across, rest_across)
     } else {
@@ -542,7 +776,7 @@ fn divided(node: &Pending, features: [&Sorted; 2], feature: usize, split: Split)
 
 fn check(problem: &Problem) -> Result<(), ProblemError> {
     let samples = problem.labels.len();
-    if !(2..=MOST).contains(&samples) {
+    if !(2..=SAMPLES).contains(&samples) {
         return Err(ProblemError::Samples(samples));
     }
     if !(1..=CLASSES).contains(&problem.classes) {
@@ -566,31 +800,41 @@ fn check(problem: &Problem) -> Result<(), ProblemError> {
     let place = problem.gains.iter().position(|value| !value.is_finite());
     invalid("a gain", place.map(|place| place / problem.classes))?;
     let wrong = |&class: &u8| usize::from(class) >= problem.classes;
-    invalid("the class", problem.labels.iter().position(wrong))
+    invalid("the class", problem.labels.iter().position(wrong))?;
+    let is_same = |values: &[u8]| values.iter().all(|value| *value == values[0]);
+    match (is_same(&problem.labels), is_same(&problem.folds)) {
+        (true, _) => Err(ProblemError::OneClass),
+        (_, true) => Err(ProblemError::OneFold),
+        _ => Ok(()),
+    }
 }
 
-fn stack() -> Stack {
+fn stack<W: Word, const MOST: usize>() -> Stack<W, MOST> {
     [Pending::default(); MOST]
 }
 
-/// A place, sample or class, which are all below 64.
-#[expect(clippy::cast_possible_truncation, reason = "it is below 64")]
+/// Does the same work in several threads.
+fn in_threads(threads: usize, work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(&work);
+        }
+        work();
+    });
+}
+
+/// A place, sample or class, which are all below 256.
+#[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
 fn small(value: usize) -> u8 {
     value as u8
 }
 
-/// The positions of the bits of a word, in their order.
-fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (set != 0).then(|| {
-            let place = set.trailing_zeros() as usize;
-            set &= set - 1;
-            place
-        })
-    })
+#[expect(clippy::cast_possible_truncation, reason = "a score needs no more digits")]
+fn single(score: f64) -> f32 {
+    score as f32
 }
 
-impl Sorted {
+impl<const MOST: usize> Sorted<MOST> {
     fn new(values: &[f32], labels: &[u8]) -> Self {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
@@ -609,56 +853,75 @@ impl Sorted {
         sorted
     }
 
-    fn root(&self, fold: &Fold, impurities: &Impurities) -> Root {
+    fn root<W: Word>(&self, fold: &Fold<W>, impurities: &Impurities) -> Root<W> {
         let node = Sets {
             learned: self.sorted(fold.learned),
             judged: self.sorted(fold.judged),
         };
-        Root {
-            node,
-            found: self.split(node.learned, &fold.counts, impurities),
-        }
+        let [found, _] = found([self; 2], [node.learned; 2], &fold.counts, impurities);
+        Root { node, found }
     }
 
     /// A set of samples in the order of this feature.
-    fn sorted(&self, samples: u64) -> u64 {
-        bits(samples).fold(0, |set, sample| set | 1 << self.place[sample])
+    fn sorted<W: Word>(&self, samples: W) -> W {
+        let places = samples.places().map(|sample| usize::from(self.place[sample]));
+        places.fold(W::default(), |set, place| set | W::of(place))
     }
+}
 
-    /// The best split of a set in the order of this feature, with these counts.
-    #[inline]
-    fn split(&self, set: u64, counts: &Counts, impurities: &Impurities) -> Found {
-        let first = set.trailing_zeros() as usize % MOST;
-        let last = (MOST - 1 - set.leading_zeros() as usize) % MOST;
-        if self.values[last] <= self.values[first] + SAME {
-            return Found::Constant;
-        }
-        let mut high = *counts;
-        let mut low = Counts::default();
-        let mut best = Split {
-            impurity: f64::INFINITY,
-            below: 0,
-            above: 0,
-        };
-        let mut place = first;
-        let mut rest = set & (set - 1);
-        while rest != 0 {
-            let next = rest.trailing_zeros() as usize % MOST;
-            rest &= rest - 1;
-            low.add(self.labels[place]);
-            high.remove(self.labels[place]);
-            if self.values[next] > self.values[place] + SAME {
-                let value = impurities.of(&high) + impurities.of(&low);
-                if value < best.impurity {
-                    best = Split {
-                        impurity: value,
-                        below: small(place),
-                        above: small(next),
-                    };
-                }
+/// The best splits of samples by two features, in whose orders their sets are.
+///
+/// There is hardly a branch that depends on the values: nodes are small and each is met once, so that a processor would
+/// guess wrong.
+#[inline]
+fn found<W: Word, const MOST: usize>(
+    features: [&Sorted<MOST>; 2],
+    sets: [W; 2],
+    counts: &Counts,
+    impurities: &Impurities,
+) -> [Found; 2] {
+    let firsts = sets.map(|set| set.first() % MOST);
+    let lasts = sets.map(|set| set.last() % MOST);
+    let is_constant = [0, 1].map(|one| {
+        let values = &features[one].values;
+        values[lasts[one]] <= values[firsts[one]] + SAME
+    });
+    let mut best = [f64::INFINITY; 2];
+    let mut cuts = [0, 1].map(|one| Cut::new(1, firsts[one], lasts[one]));
+    if counts.all == 2 {
+        // They are of two classes, because the node is split.
+        best = [0.0; 2];
+    } else {
+        let mut below = [[0_u8; CLASSES]; 2];
+        let mut low_squares = [0; 2];
+        let mut high_squares = [counts.squares; 2];
+        let mut places = firsts;
+        let mut rest = sets.map(Word::rest);
+        for low in 1..counts.all {
+            for one in 0..2 {
+                let feature = features[one];
+                let place = places[one];
+                let next = rest[one].first() % MOST;
+                rest[one] = rest[one].rest();
+                places[one] = next;
+                let class = usize::from(feature.labels[place]) % CLASSES;
+                let count = u32::from(below[one][class]);
+                below[one][class] += 1;
+                low_squares[one] += 2 * count + 1;
+                high_squares[one] -= 2 * (u32::from(counts.of[class]) - count) - 1;
+                let high = impurities.of::<MOST>(counts.all - low, high_squares[one]);
+                let value = high + impurities.of::<MOST>(low, low_squares[one]);
+                let may_split = feature.values[next] > feature.values[place] + SAME;
+                let value = hint::select_unpredictable(may_split, value, f64::INFINITY);
+                let is_better = value < best[one];
+                best[one] = hint::select_unpredictable(is_better, value, best[one]);
+                cuts[one] = hint::select_unpredictable(is_better, Cut::new(low, place, next), cuts[one]);
             }
-            place = next;
         }
-        Found::Split(best)
     }
+    [0, 1].map(|one| Found {
+        impurity: if is_constant[one] { f64::INFINITY } else { best[one] },
+        cut: cuts[one],
+        is_constant: is_constant[one],
+    })
 }

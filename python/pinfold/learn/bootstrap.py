@@ -21,8 +21,20 @@ def mean_interval(programs: Sequence[Sequence[float]]) -> tuple[float, float, fl
     Returns:
         The mean, and the ends of the interval.
     """
-    sums = np.array([sum(values) for values in programs])
-    numbers = np.array([len(values) for values in programs])
+    return ratio_interval([sum(values) for values in programs], [len(values) for values in programs])
+
+
+def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, float, float]:
+    """Return the sum of the parts over that of the wholes, with its 95 % interval, by the same bootstrap.
+
+    Args:
+        parts: one for each program.
+        wholes: one for each program; the sum of those that are drawn must not be zero.
+
+    Returns:
+        The ratio, and the ends of the interval.
+    """
+    sums, numbers = np.array(parts), np.array(wholes)
     drawn = np.random.default_rng(SEED).integers(len(sums), size=(RESAMPLES, len(sums)))
     low, high = np.percentile(sums[drawn].sum(axis=1) / numbers[drawn].sum(axis=1), [2.5, 97.5])
     return float(sums.sum() / numbers.sum()), float(low), float(high)

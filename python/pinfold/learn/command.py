@@ -38,6 +38,16 @@ interleave} pages, and what `pinfold run --policy classify` observes of it. A pr
 Programs that differ only in their arguments count as one. It is never judged by a model that was learned from it.
 """
 
+REACT_HELP = """\
+A data set has the times and counters of parallel regions in all configurations of threads, pages and prefetchers:
+
+  for n in 8 16 32; do pinfold record --region 1 -o app-$n.pft -- ./app --threads $n; done
+  pinfold sweep --machine e5-4650x4 --space ics20 -o data.parquet *.pft
+  pinfold learn train react --data data.parquet -o react.json
+
+Programs that differ only in their arguments count as one. It is never judged by a model that was learned from it.
+"""
+
 DATA_HELP = """\
 A data set has the times and counters of each program in several placements of its threads. One for both commands:
 
@@ -87,10 +97,14 @@ def _parser() -> argparse.ArgumentParser:
     train = policies("train", "learn a policy from a data set")
     _add_train_hints(train)
     _add_train_classify(train)
+    _add_train_react(train)
     evaluate = policies("evaluate", "judge policies by programs from which they were not learned")
     _add_evaluate_hints(evaluate)
     _add_evaluate_classify(evaluate)
-    _add_predict_classify(policies("predict", "show what a model says of the programs of a data set"))
+    _add_evaluate_react(evaluate)
+    predict = policies("predict", "show what a model says of the programs of a data set")
+    _add_predict_classify(predict)
+    _add_predict_react(predict)
     _add_sweep(commands)
     return parser
 
@@ -249,6 +263,69 @@ def _add_predict_classify(policies: Any) -> None:
     parser.set_defaults(job="placement_jobs.predict")
 
 
+def _add_train_react(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "react",
+        "the configuration of a parallel region after two profiles (Sánchez Barrera et al.)",
+        "Choose the two counters and configurations from which a decision tree best predicts the configuration of a\n"
+        "parallel region, and write the model as JSON. It is judged as well, nested, and against a control.",
+        REACT_HELP,
+    )
+    _add_data(parser)
+    _add_of_react(parser)
+    _add_output(parser, "MODEL.json", "the model")
+    parser.set_defaults(job="reaction_jobs.train")
+
+
+def _add_evaluate_react(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "react",
+        "how well two profiles predict the configuration of regions of programs that were not seen",
+        "Judge models, nested: each region by models that were chosen and fitted without its program. Beside them are\n"
+        "the paper's score, choices without a model, and a control that has learned from exchanged times.",
+        REACT_HELP,
+    )
+    _add_data(parser)
+    _add_of_react(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
+    parser.set_defaults(job="reaction_jobs.evaluate")
+
+
+def _add_predict_react(policies: Any) -> None:
+    parser = _add(
+        policies,
+        "react",
+        "the configuration that a model chooses for each region",
+        "Show what a model chooses for the regions of a data set, beside the truth.",
+        REACT_HELP,
+    )
+    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.json", help="the model")
+    _add_data(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all choices to this file")
+    parser.set_defaults(job="reaction_jobs.predict")
+
+
+def _add_of_react(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--machine", metavar="NAME", help="choose configurations of this machine, where the data is of several"
+    )
+    parser.add_argument(
+        "--counted-on", metavar="NAME", help="learn from the counters of this machine (default: the same)"
+    )
+    parser.add_argument(
+        "--features",
+        type=int,
+        choices=(2, 3),
+        default=2,
+        help="the number of counters that the tree sees (default %(default)s); a third may need a third profile",
+    )
+    parser.add_argument(
+        "--seeds", type=_count, default=SEEDS, metavar="N", help="the number of seeds (default %(default)s)"
+    )
+
+
 def _add_output(parser: argparse.ArgumentParser, name: str, text: str) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar=name, help=text)
 
@@ -324,7 +401,12 @@ def _check(asked: argparse.Namespace) -> None:
             ) from error
         if begin != PARQUET:
             raise ValueError(f"{file} is not a data set: it is not Parquet; `pinfold sweep -o` writes one")
-    named = [*getattr(asked, "machine", []), getattr(asked, "model", None), *getattr(asked, "recordings", [])]
+    machines = getattr(asked, "machine", None)
+    named = [
+        *(machines if isinstance(machines, list) else []),
+        getattr(asked, "model", None),
+        *getattr(asked, "recordings", []),
+    ]
     for file in (one for one in named if isinstance(one, Path)):
         file.open("rb").close()
     for file in (getattr(asked, name, None) for name in ("output", "json", "report")):

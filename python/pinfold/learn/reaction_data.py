@@ -1,0 +1,249 @@
+"""Parallel regions in all configurations of threads, pages and prefetchers, from data sets of ``pinfold sweep``.
+
+After Sánchez Barrera et al. (ICS 2020): a *configuration* is a number of threads on a number of nodes, a map of
+threads, a mapping of pages and a setting of prefetchers (section 2). A *reaction-based counter* is a counter in a
+configuration: the feature from which models learn (section 4.2.1). This is the one place that knows the columns of the
+data set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet
+
+from pinfold.joined import METRICS, joined
+
+Floats = npt.NDArray[np.float64]
+
+COUNTER = "likwid:"
+"""Columns of the counters of the space ``ics20`` begin with this."""
+
+ALL_ON = "0000"
+"""All prefetchers on, as the column ``prefetch`` has it."""
+
+LEAST_PROGRAMS = 3
+"""With fewer, nothing can be held out twice: once to choose a model, and once to judge it."""
+
+
+class Configuration(NamedTuple):
+    """The number of threads, their nodes and their map, the mapping of pages, and the setting of prefetchers.
+
+    The texts are those of the data set's columns. ``thread_map`` is None for a pinning that is neither.
+    """
+
+    threads: int
+    nodes: int
+    thread_map: str | None
+    page_map: str
+    prefetch: str
+
+    def text(self) -> str:
+        """Describe it in a line."""
+        where = f"{self.threads} threads on {self.nodes} node{'s' if self.nodes > 1 else ''}"
+        return f"{where}, {self.thread_map or 'own map'}, {self.page_map}, prefetchers {self.prefetch}"
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Regions in all configurations of a machine.
+
+    Attributes
+    ----------
+    machine : str
+        The machine.
+    simulated : bool
+        Whether nothing was measured.
+    programs : tuple of str
+        The program of each region: with other arguments it is the same program.
+    names : tuple of tuple of str
+        What identifies each region on every machine: the program with its arguments, and the region.
+    configurations : tuple of Configuration
+        All configurations.
+    baseline : int
+        The position of the one with which the others are compared: all cores, scatter, locality, all prefetchers on.
+    seconds : array of shape (regions, configurations)
+        The times.
+    counters : tuple of str
+        The names of the counters.
+    values : array of shape (regions, configurations, counters)
+        The counters; NaN is missing.
+    """
+
+    machine: str
+    simulated: bool
+    programs: tuple[str, ...]
+    names: tuple[tuple[str, ...], ...]
+    configurations: tuple[Configuration, ...]
+    baseline: int
+    seconds: Floats
+    counters: tuple[str, ...]
+    values: Floats
+
+    @property
+    def gains(self) -> Floats:
+        """The logarithms of the speed-ups over the baseline, of shape (regions, configurations)."""
+        logs: Floats = np.log(self.seconds[:, [self.baseline]] / self.seconds)
+        return logs
+
+    def features(self) -> tuple[npt.NDArray[np.float32], list[tuple[int, int]]]:
+        """Return the reaction-based counters that all regions have and that are not the same for all.
+
+        Returns:
+            The values, of shape (regions, features), and the configuration and counter of each feature, by position.
+        """
+        flat = self.values.reshape(len(self.programs), -1).astype(np.float32)
+        known = np.isfinite(flat).all(axis=0) & (np.ptp(np.nan_to_num(flat), axis=0) > 0)
+        places = [divmod(int(place), len(self.counters)) for place in np.flatnonzero(known)]
+        return flat[:, known], places
+
+    def at(self, places: Sequence[int]) -> Regions:
+        """Return the regions at these positions."""
+        return replace(
+            self,
+            programs=tuple(self.programs[place] for place in places),
+            names=tuple(self.names[place] for place in places),
+            seconds=self.seconds[list(places)],
+            values=self.values[list(places)],
+        )
+
+
+def matched(one: Regions, other: Regions) -> tuple[Regions, Regions]:
+    """Return the regions that were observed on both machines, in the same order.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    there = {name: place for place, name in enumerate(other.names)}
+    here = [place for place, name in enumerate(one.names) if name in there]
+    if not here:
+        raise ValueError(
+            f"no region was observed on both {one.machine} and {other.machine}: sweep the same programs on both, "
+            "with the same arguments but for the number of threads"
+        )
+    return one.at(here), other.at([there[one.names[place]] for place in here])
+
+
+def read(files: Sequence[Path]) -> list[Regions]:
+    """Read the regions of data sets, for each machine.
+
+    Rows of whole programs, of windows that do not cover their program, of regions that were not observed with each
+    number of threads, and of regions that the window does not execute are left out.
+
+    Raises:
+        ValueError: if a file lacks columns or rows; the message names it.
+    """
+    tables = [pyarrow.parquet.read_table(file) for file in files]
+    needed = ["machine", "program", "region", "num_threads", "num_nodes", "thread_map", "page_map", "prefetch"]
+    needed += ["time_s", "command", "window_covers", "simulated"]
+    for file, table in zip(files, tables, strict=True):
+        if missing := [name for name in needed if name not in table.column_names]:
+            raise ValueError(
+                f"{file} has no column `{missing[0]}`, so it is no data set of configurations: make one with "
+                "`pinfold sweep --space ics20`"
+            )
+    table = joined(tables)
+    counters = _counters(table)
+    rows = [
+        row
+        for row in table.select([*needed, *_optional(table), *counters]).to_pylist()
+        if row["region"] is not None and row["window_covers"] is not False and row.get("region_complete") is not False
+    ]
+    idle = {(row["machine"], _name(row)) for row in rows if not row["time_s"] or row["time_s"] <= 0}
+    rows = [row for row in rows if (row["machine"], _name(row)) not in idle]
+    if not rows:
+        raise ValueError(
+            f"{', '.join(map(str, files))}: no row is of a parallel region whose window covers its program; record "
+            "programs with OpenMP, or more of them"
+        )
+    machines = sorted({row["machine"] for row in rows})
+    return [_of_machine(machine, [row for row in rows if row["machine"] == machine], counters) for machine in machines]
+
+
+def _optional(table: pyarrow.Table) -> list[str]:
+    names = ("joined_command", "region_object", "region_offset", "region_complete", "baseline")
+    return [name for name in names if name in table.column_names]
+
+
+def _counters(table: pyarrow.Table) -> list[str]:
+    """Return the columns of counters: LIKWID's, or all metrics where a data set has none of these."""
+    likwid = [name for name in table.column_names if name.startswith(COUNTER)]
+    if likwid:
+        return likwid
+    metrics = json.loads((table.schema.metadata or {}).get(METRICS, b"[]"))
+    found = [metric["name"] for metric in metrics if metric["name"] != "executions"]
+    if not found:
+        raise ValueError(
+            f"the data set has no counters, columns whose names begin with `{COUNTER}`: make one with "
+            "`pinfold sweep --space ics20`"
+        )
+    return found
+
+
+def _name(row: dict[str, object]) -> tuple[str, ...]:
+    if row.get("joined_command") is not None:
+        return str(row["joined_command"]), str(row["region_object"]), str(row["region_offset"])
+    return str(row["command"]), str(row["region"])
+
+
+def _of_machine(machine: str, rows: Sequence[dict[str, object]], counters: Sequence[str]) -> Regions:
+    of_region: dict[tuple[str, ...], dict[Configuration, dict[str, object]]] = {}
+    for row in rows:
+        keys = ("num_threads", "num_nodes", "thread_map", "page_map", "prefetch")
+        configuration = Configuration(*(row[key] for key in keys))  # type: ignore[arg-type]
+        of_region.setdefault(_name(row), {})[configuration] = row
+    names = sorted(of_region)
+    configurations = sorted(
+        {one for found in of_region.values() for one in found},
+        key=lambda one: (one.threads, one.nodes, *map(str, one[2:])),
+    )
+    for name in names:
+        if missing := [one for one in configurations if one not in of_region[name]]:
+            raise ValueError(
+                f"the region {' '.join(name)} on {machine} was not run with {missing[0].text()}: all regions must have "
+                "the same configurations; sweep it again with the space of the others"
+            )
+    ordered = [[of_region[name][one] for one in configurations] for name in names]
+    return Regions(
+        machine=machine,
+        simulated=all(bool(row["simulated"]) for row in rows),
+        programs=tuple(str(of_one[0]["program"]) for of_one in ordered),
+        names=tuple(names),
+        configurations=tuple(configurations),
+        baseline=_baseline(machine, configurations),
+        seconds=np.array([[row["time_s"] for row in of_one] for of_one in ordered], dtype=np.float64),
+        counters=tuple(name.removeprefix(COUNTER) for name in counters),
+        values=np.array([[[row[name] for name in counters] for row in of_one] for of_one in ordered], dtype=np.float64),
+    )
+
+
+def _baseline(machine: str, configurations: Sequence[Configuration]) -> int:
+    """Return the position of the baseline: all threads and nodes, scatter, locality, all prefetchers on."""
+    found = [one for one in configurations if one[2:] == ("scatter", "locality", ALL_ON)]
+    if not found:
+        raise ValueError(
+            f"no row of {machine} has scattered threads, pages after locality and all prefetchers on, with which the "
+            "others are compared: sweep with `--space ics20`"
+        )
+    return configurations.index(max(found, key=lambda one: (one.threads, one.nodes)))
+
+
+def enough(found: Regions) -> Regions:
+    """Return the regions, if something can be learned from them.
+
+    Raises:
+        ValueError: if there are too few programs.
+    """
+    programs = len(set(found.programs))
+    if programs < LEAST_PROGRAMS:
+        raise ValueError(
+            f"the data of {found.machine} has regions of {programs} program{'s' if programs > 1 else ''}: at least "
+            f"{LEAST_PROGRAMS} are needed, and many more for a model that holds for others"
+        )
+    return found
