@@ -48,11 +48,11 @@ def test_a_file_gives_what_the_model_predicts(learner: Learner) -> None:
             assert width == pytest.approx(said.widths[place + 1], abs=1e-9)
 
 
-def test_only_features_of_trees_are_listed() -> None:
+def test_features_of_trees_and_of_the_machine_are_listed() -> None:
     model = learn([program(number) for number in range(60)], Learner("tree", 2, 0.1), seed=0, folds=4)
     document = json.loads(placement_model(model, trained(model)))
     names = [one["name"] for one in document["features"]]
-    assert {"memory_imbalance", "interleave"} <= set(names)
+    assert {"memory_imbalance", "interleave", *MACHINE} <= set(names)
     assert len(names) < len(FEATURES)
     assert all(one["least"] <= one["greatest"] for one in document["features"])
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from pinfold.learn.placement_features import FEATURES
+from pinfold.learn.placement_features import FEATURES, MACHINE
 from pinfold.learn.placement_model import CLOSE, LEAST_ERROR, PlacementModel
 from pinfold.learn.rule_policy import Trained
 from pinfold.learn.strategies import STRATEGIES
@@ -33,7 +33,8 @@ Node = list[float]
 def placement_model(model: PlacementModel, trained: Trained) -> str:
     """Return a model as JSON.
 
-    Only features that a tree uses are listed, so the others need not be observed.
+    Listed are the features that a tree uses and those of the machine: a model says nothing on a machine that is unlike
+    all that it was learned from, whether a tree asks for the difference or not. The others need not be observed.
 
     Args:
         model: the model.
@@ -47,9 +48,9 @@ def placement_model(model: PlacementModel, trained: Trained) -> str:
         "errors": _ensemble(model.errors),
         "sensitivity": _ensemble(model.sensitive),
     }
-    used = sorted(
-        {int(node[0]) for one in ensembles.values() for tree in one["trees"] for node in tree if len(node) > 1}
-    )
+    asked = {int(node[0]) for one in ensembles.values() for tree in one["trees"] for node in tree if len(node) > 1}
+    of_machine = {FEATURES.index(name) for name in MACHINE}
+    used = sorted(asked | {feature for feature in of_machine if model.used[feature]})
     places = {feature: place for place, feature in enumerate(used)}
     document = {
         "placement_model": VERSION,
