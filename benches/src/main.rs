@@ -14,6 +14,7 @@ mod guest;
 mod mapping;
 mod measure;
 mod promises;
+mod regions;
 mod simulation;
 
 use anyhow::{Context, Result};

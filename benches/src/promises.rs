@@ -6,6 +6,7 @@ use crate::forks;
 use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
+use crate::regions;
 use crate::simulation;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
@@ -161,6 +162,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "us",
         bound: Bound::AtMost(5.0),
         measure: forecast::of_a_configuration,
+    },
+    Promise {
+        name: "a region change under --policy react, over the program alone",
+        unit: "us",
+        bound: Bound::AtMost(10.0),
+        measure: regions::change,
+    },
+    Promise {
+        name: "a region change where the thread changes its CPU, too",
+        unit: "us",
+        bound: Bound::None,
+        measure: regions::change_with_a_move,
     },
     Promise {
         name: "accesses a second from which exchanges between threads are found",
@@ -425,6 +438,7 @@ fn reading() -> Result<f64> {
         journal: None,
         plan: Some(Plan::new(&requests)?),
         channel: Some(Channel::create()?),
+        regions: None,
         pages: PageOptions::default(),
     })?;
     let sample = machine.observe();
