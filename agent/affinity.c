@@ -151,3 +151,32 @@ void pinfold_unpin_this_thread(void)
     }
     errno = before;
 }
+
+bool pinfold_process_sets_masks(void)
+{
+    return atomic_load_explicit(&sets_masks, memory_order_relaxed);
+}
+
+/* The system call, past the functions above. */
+static bool set_mask(size_t bytes, const void *mask)
+{
+    int before = errno;
+    bool done = bytes != 0 && syscall(SYS_sched_setaffinity, 0, bytes, mask) == 0;
+    errno = before;
+    return done;
+}
+
+bool pinfold_pin_this_thread(unsigned pu)
+{
+    /* Whole words, as the kernel reads them; 1024 PUs, as many as regions.h has. */
+    unsigned long mask[1024 / (8 * sizeof(unsigned long))] = {0};
+    if (pu >= 8 * sizeof mask || (initial_byte(pu / 8) & (1u << pu % 8)) == 0)
+        return false;
+    mask[pu / (8 * sizeof *mask)] = 1ul << pu % (8 * sizeof *mask);
+    return set_mask(sizeof mask, mask);
+}
+
+bool pinfold_give_original_mask(void)
+{
+    return set_mask(initial_bytes, initial);
+}

@@ -2,7 +2,17 @@
 #ifndef PINFOLD_AFFINITY_H
 #define PINFOLD_AFFINITY_H
 
+#include <stdbool.h>
+
 /* Sets the calling thread's mask to the one with which the process began, if pinfold has pinned it to one PU. */
 void pinfold_unpin_this_thread(void);
+
+/* Whether the process has set a mask itself: then its threads are its own business. */
+bool pinfold_process_sets_masks(void);
+
+/* Sets the calling thread's mask to one PU, if that is in the mask with which the process began; or to that mask.
+ * Returns whether that succeeded. */
+bool pinfold_pin_this_thread(unsigned pu);
+bool pinfold_give_original_mask(void);
 
 #endif

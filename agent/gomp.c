@@ -30,6 +30,7 @@
 #include "marks.h"
 #include "ompt.h"
 #include "pinfold.h"
+#include "regions.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -72,6 +73,7 @@ struct runtime {
     ENTRY_POINTS(MEMBER)
     int (*get_thread_num)(void);
     int (*get_level)(void);
+    int (*get_max_threads)(void);
     bool is_libomp;
 };
 
@@ -98,6 +100,7 @@ static bool find_runtime(void *handle, struct runtime *runtime)
     ENTRY_POINTS(FIND)
     runtime->get_thread_num = (int (*)(void))dlsym(handle, "omp_get_thread_num");
     runtime->get_level = (int (*)(void))dlsym(handle, "omp_get_level");
+    runtime->get_max_threads = (int (*)(void))dlsym(handle, "omp_get_max_threads");
 
     /* libomp defines __kmpc_fork_call in the object that defines GOMP_parallel. */
     Dl_info gomp, kmpc;
@@ -233,15 +236,19 @@ static void count_barrier(const struct runtime *runtime)
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }
 
-/* A region's body, with a mark at each end of every thread's share. */
+/* A region's body, with a mark at each end of every thread's share, and the region by which its threads are placed. */
 struct marked {
     body run;
     void *data;
+    const struct runtime *runtime;
+    struct pinfold_region *region; /* NULL where nothing is placed */
 };
 
 static void run_marked(void *argument)
 {
     const struct marked *marked = argument;
+    if (marked->region != NULL)
+        pinfold_place_in_region(marked->region, (unsigned)marked->runtime->get_thread_num());
     pinfold_mark(PINFOLD_MARK_WORK_BEGIN, (const void *)marked->run, 0);
     marked->run(marked->data);
     pinfold_mark(PINFOLD_MARK_WORK_END, (const void *)marked->run, 0);
@@ -253,18 +260,40 @@ static bool marks_here(const struct runtime *runtime)
     return pinfold_marks_wanted() && !(runtime->is_libomp && __atomic_load_n(&ompt_tool_in_force, __ATOMIC_RELAXED));
 }
 
-/* Parallel regions. Where marks are wanted, the runtime runs `run_marked` in place of the program's function. */
+/* The region whose team is about to begin, if pinfold times and places regions. A region inside of another one is not
+ * looked at; the OMPT tool looks at those of libomp. */
+static struct pinfold_region *region_of(const struct runtime *runtime, body run)
+{
+    struct pinfold_region *region = runtime->is_libomp ? NULL : pinfold_find_region((const void *)run);
+    return region != NULL && runtime->get_level() == 0 ? region : NULL;
+}
+
+/* The number of threads of its team. */
+static unsigned team_size(const struct runtime *runtime, struct pinfold_region *region, unsigned asked)
+{
+    return pinfold_region_threads(region, asked, (unsigned)runtime->get_max_threads());
+}
+
+/* Parallel regions. Where marks or places are wanted, the runtime runs `run_marked` in place of the program's function. */
 
 #define BEGIN_REGION                                                                                                  \
     const struct runtime *runtime = RUNTIME;                                                                          \
-    const struct marked marked = {run, data};                                                                         \
+    const struct marked marked = {run, data, runtime, region_of(runtime, run)};                                       \
     const bool marks = marks_here(runtime);                                                                           \
-    if (marks) {                                                                                                      \
+    if (marks)                                                                                                        \
         pinfold_mark(PINFOLD_MARK_REGION_BEGIN, (const void *)marked.run, threads);                                   \
+    if (marks || marked.region != NULL) {                                                                             \
         run = run_marked;                                                                                             \
         data = (void *)&marked;                                                                                       \
+    }                                                                                                                 \
+    uint64_t since = 0;                                                                                               \
+    if (marked.region != NULL) {                                                                                      \
+        since = pinfold_region_clock();                                                                               \
+        threads = team_size(runtime, marked.region, threads);                                                         \
     }
 #define END_REGION                                                                                                    \
+    if (marked.region != NULL)                                                                                        \
+        pinfold_region_ended(marked.region, since);                                                                   \
     if (marks)                                                                                                        \
         pinfold_mark(PINFOLD_MARK_REGION_END, (const void *)marked.run, 0);                                           \
     count_region(runtime);
@@ -283,7 +312,15 @@ unsigned GOMP_parallel_reductions(body run, void *data, unsigned threads, unsign
     const bool marks = marks_here(runtime);
     if (marks)
         pinfold_mark(PINFOLD_MARK_REGION_BEGIN, (const void *)run, threads);
+    struct pinfold_region *region = region_of(runtime, run);
+    const uint64_t since = region != NULL ? pinfold_region_clock() : 0;
+    if (region != NULL) {
+        threads = team_size(runtime, region, threads);
+        __atomic_fetch_or(&region->flags, PINFOLD_REGION_NOT_PLACED, __ATOMIC_RELAXED);
+    }
     unsigned team = runtime->parallel_reductions(run, data, threads, flags);
+    if (region != NULL)
+        pinfold_region_ended(region, since);
     if (marks)
         pinfold_mark(PINFOLD_MARK_REGION_END, (const void *)run, 0);
     count_region(runtime);

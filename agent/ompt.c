@@ -14,6 +14,7 @@
 #include "marks.h"
 #include "ompt.h"
 #include "pinfold.h"
+#include "regions.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -47,12 +48,53 @@ enum { BARRIER = 1, BARRIER_IMPLICIT = 2, BARRIER_EXPLICIT = 3, BARRIER_IMPLICIT
 static ompt_get_task_info get_task_info;
 bool ompt_tool_in_force;
 
+/* libomp's own functions, where regions are placed. */
+static int (*get_max_threads)(void);
+static void (*set_num_threads)(int);
+
+/* The outermost region that the calling thread has begun, since when, and what omp_get_max_threads() was before; and how
+ * many shares of regions the thread is in. */
+static __thread struct {
+    struct pinfold_region *region;
+    uint64_t since;
+    int max_threads;
+    unsigned shares;
+} outermost;
+
+/* A region's team is about to begin. libomp reads the number of threads after this callback, so it is set for the
+ * encountering task, until the region has ended. */
+static void begin_placed(const void *code, unsigned asked)
+{
+    struct pinfold_region *region = outermost.shares == 0 ? pinfold_find_region(code) : NULL;
+    if (region == NULL || set_num_threads == NULL || outermost.region != NULL)
+        return;
+    outermost.region = region;
+    outermost.max_threads = get_max_threads();
+    const unsigned most = (unsigned)outermost.max_threads;
+    const unsigned threads = pinfold_region_threads(region, asked == most ? 0 : asked, most);
+    if (asked == most && threads != 0)
+        set_num_threads((int)threads);
+    outermost.since = pinfold_region_clock();
+}
+
+static void end_placed(void)
+{
+    if (outermost.region == NULL || outermost.shares != 0)
+        return;
+    pinfold_region_ended(outermost.region, outermost.since);
+    outermost.region = NULL;
+    if (get_max_threads() != outermost.max_threads)
+        set_num_threads(outermost.max_threads);
+}
+
 /* A region begins. Where regions are marked, the address of its call identifies it. */
 static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt_data *parallel, unsigned threads,
                            int flags, const void *code)
 {
     (void)encountering_task, (void)frame;
     parallel->pointer = (void *)code;
+    if (((unsigned)flags & PARALLEL_TEAM) != 0)
+        begin_placed(code, threads);
     if (((unsigned)flags & PARALLEL_TEAM) != 0)
         pinfold_mark(PINFOLD_MARK_REGION_BEGIN, code, threads);
 }
@@ -61,13 +103,18 @@ static void parallel_begin(ompt_data *encountering_task, const void *frame, ompt
 static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, unsigned threads, unsigned index,
                           int flags)
 {
-    (void)threads, (void)index;
+    (void)threads;
     if ((flags & TASK_INITIAL) != 0)
         return;
     if (endpoint == SCOPE_BEGIN) {
         task->pointer = parallel->pointer;
+        struct pinfold_region *region = outermost.shares++ == 0 ? pinfold_find_region(parallel->pointer) : NULL;
+        if (region != NULL)
+            pinfold_place_in_region(region, index);
         pinfold_mark(PINFOLD_MARK_WORK_BEGIN, task->pointer, 0);
     } else {
+        if (outermost.shares > 0)
+            outermost.shares--;
         pinfold_mark(PINFOLD_MARK_WORK_END, task->pointer, 0);
     }
 }
@@ -76,6 +123,7 @@ static void implicit_task(int endpoint, ompt_data *parallel, ompt_data *task, un
 static void parallel_end(ompt_data *parallel, ompt_data *encountering_task, int flags, const void *code)
 {
     (void)parallel, (void)encountering_task;
+    end_placed();
     if (((unsigned)flags & PARALLEL_TEAM) != 0)
         pinfold_mark(PINFOLD_MARK_REGION_END, code, 0);
     struct pinfold_slot *slot = pinfold_own_slot(PINFOLD_SOURCE_OMPT);
@@ -102,6 +150,23 @@ static void sync_region(int kind, int endpoint, ompt_data *parallel, ompt_data *
         __atomic_fetch_add(&slot->barriers, 1, __ATOMIC_RELAXED);
 }
 
+/* Finds the functions that placing needs, in the library that reports to the tool. Returns whether regions are placed. */
+static bool find_functions(void)
+{
+    Dl_info library;
+    if (getenv("PINFOLD_REGIONS") == NULL || dladdr((void *)get_task_info, &library) == 0)
+        return false;
+    void *handle = dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) {
+        dlerror(); /* The failure is the agent's; the program should not see it. */
+        return false;
+    }
+    get_max_threads = (int (*)(void))dlsym(handle, "omp_get_max_threads");
+    set_num_threads = (void (*)(int))dlsym(handle, "omp_set_num_threads");
+    dlclose(handle);
+    return get_max_threads != NULL && set_num_threads != NULL;
+}
+
 static int initialize(ompt_function_lookup lookup, int initial_device_num, ompt_data *tool_data)
 {
     (void)initial_device_num, (void)tool_data;
@@ -110,7 +175,8 @@ static int initialize(ompt_function_lookup lookup, int initial_device_num, ompt_
     if (set_callback == NULL || get_task_info == NULL)
         return 0;
     set_callback(EVENT_PARALLEL_END, (ompt_interface)parallel_end);
-    if (pinfold_marks_wanted()) {
+    const bool regions = find_functions();
+    if (pinfold_marks_wanted() || regions) {
         set_callback(EVENT_PARALLEL_BEGIN, (ompt_interface)parallel_begin);
         set_callback(EVENT_IMPLICIT_TASK, (ompt_interface)implicit_task);
     }

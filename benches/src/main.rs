@@ -15,6 +15,7 @@ mod mapping;
 mod measure;
 mod pairs;
 mod promises;
+mod regions;
 mod simulation;
 
 use anyhow::{Context, Result};

@@ -7,6 +7,7 @@ use crate::guest;
 use crate::mapping::{self, Load};
 use crate::measure::{Times, median, time};
 use crate::pairs;
+use crate::regions;
 use crate::simulation;
 use anyhow::{Context, Result, ensure};
 use pinfold_core::Machine;
@@ -174,6 +175,18 @@ pub(crate) const ALL: &[Promise] = &[
         unit: "ratio",
         bound: Bound::AtLeast(250.0),
         measure: pairs::best,
+    },
+    Promise {
+        name: "a region change under --policy react, over the program alone",
+        unit: "us",
+        bound: Bound::AtMost(10.0),
+        measure: regions::change,
+    },
+    Promise {
+        name: "a region change where the thread changes its CPU, too",
+        unit: "us",
+        bound: Bound::None,
+        measure: regions::change_with_a_move,
     },
     Promise {
         name: "accesses a second from which exchanges between threads are found",
@@ -438,6 +451,7 @@ fn reading() -> Result<f64> {
         journal: None,
         plan: Some(Plan::new(&requests)?),
         channel: Some(Channel::create()?),
+        regions: None,
         pages: PageOptions::default(),
     })?;
     let sample = machine.observe();

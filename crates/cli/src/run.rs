@@ -62,7 +62,7 @@ fn run_here(arguments: &Arguments) -> Result<ExitCode> {
         console::print(&dry_run::calls(&plan, pinning, policy))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let launch = plan.launch(arguments, pinning)?;
+    let launch = plan.launch(arguments, &built)?;
     plan.notes.extend(arguments.journals.left_behind());
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::launch(launch)?;

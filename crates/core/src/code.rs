@@ -24,6 +24,7 @@ pub const CODE_SETS: &[CodeSet] = &[
     ChoiceCode::SET,
     SampleCode::SET,
     ForecastCode::SET,
+    RegionCode::SET,
     EndedCode::SET,
     NoteCode::SET,
     RefusalCode::SET,
@@ -152,6 +153,29 @@ codes! {
         Unknown = "unknown",
     }
 
+    /// Why a region has its configuration.
+    #[derive(Default)]
+    pub enum RegionCode for "regions.code" {
+        /// A model forecast it, and the region is faster than unpinned.
+        Forecast = "forecast",
+        /// It is the faster one of the two profiled configurations, because the model said nothing.
+        FasterProfile = "faster_profile",
+        /// It is that of the region whose pages were kept, and the region is faster so.
+        Shared = "shared",
+        /// It is that of the region that takes most of the time, because executions are too short for a change.
+        Merged = "merged",
+        /// It is not faster than unpinned itself, but all regions together are slower with it unpinned.
+        Together = "together",
+        /// Nothing was faster than unpinned.
+        NotFaster = "not_faster",
+        /// It was not executed often enough to be measured.
+        Rare = "rare",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
     /// When the program ended, if that was before the end of the search.
     #[derive(Default)]
     pub enum EndedCode for "ended_early.code" {
@@ -192,6 +216,8 @@ codes! {
         NoMoves = "no_moves",
         /// SAM's activities that were not available for any task.
         ActivitiesMissing = "activities_missing",
+        /// How the configurations of parallel regions are found, or why they are not.
+        Regions = "regions",
         /// Any other.
         #[default]
         #[serde(other)]
@@ -207,6 +233,8 @@ codes! {
         Pages = "pages",
         /// Prefetchers stay as they are.
         Prefetchers = "prefetchers",
+        /// Parallel regions are not configured one by one, or not with this number of threads.
+        Regions = "regions",
         /// Any other.
         #[default]
         #[serde(other)]

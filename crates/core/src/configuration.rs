@@ -1,7 +1,7 @@
 //! Where threads and pages belong, and which of that was applied.
 
 use crate::memory::{PageMoves, Profiled, Sampled};
-use crate::{PageMapping, Prefetchers, PuId, RefusalCode, TaskId};
+use crate::{PageMapping, Prefetchers, PuId, RefusalCode, RegionConfiguration, RegionId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -75,6 +75,8 @@ pub struct Configuration {
     pub pages: Option<PageMapping>,
     /// The prefetchers that are on, on all cores; `None` does not change them.
     pub prefetchers: Option<Prefetchers>,
+    /// What differs while a parallel region runs. All that is said above holds for other regions, and between regions.
+    pub regions: BTreeMap<RegionId, RegionConfiguration>,
     /// The longest time for moving pages after threads that changed their node; if it would take longer, pages stay.
     /// `None` for no limit.
     pub following_within: Option<Duration>,
@@ -89,7 +91,7 @@ impl Configuration {
 
     /// Whether any task is pinned.
     pub fn pins(&self) -> bool {
-        self.pinning.is_some() || !self.tasks.is_empty()
+        self.pinning.is_some() || !self.tasks.is_empty() || self.regions.values().any(|region| region.pinning.is_some())
     }
 
     /// What a machine that can only pin refuses: each part except the pinning.
@@ -100,7 +102,21 @@ impl Configuration {
                 format!("pages stay where they are, and not {pages}: this machine can only pin threads"),
             )
         });
-        pages.into_iter().chain(self.refused_prefetchers()).collect()
+        pages
+            .into_iter()
+            .chain(self.refused_prefetchers())
+            .chain(self.refused_regions())
+            .collect()
+    }
+
+    /// What a machine that cannot configure single regions refuses.
+    pub fn refused_regions(&self) -> Option<Refusal> {
+        (!self.regions.is_empty()).then(|| {
+            Refusal::of_machine(
+                RefusalCode::Regions,
+                "parallel regions run like the rest of the program: this machine cannot configure them one by one",
+            )
+        })
     }
 
     /// What a machine that cannot set prefetchers refuses.

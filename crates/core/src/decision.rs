@@ -3,7 +3,7 @@
 use crate::hint::AffinityHint;
 use crate::{
     CandidatesCode, ChoiceCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode, PageMapping, Pinning,
-    SampleCode, TaskMove, ThreadMap,
+    Prefetchers, RegionCode, RegionId, SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -44,6 +44,30 @@ pub struct StrategyForecast {
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
+}
+
+/// The configuration of one parallel region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegionChoice {
+    /// The region.
+    pub region: RegionId,
+    /// Its share of the time of all regions, unpinned.
+    pub share: f64,
+    /// Seconds of one execution, unpinned; `None` where it was not measured.
+    pub before: Option<f64>,
+    /// Seconds of one execution as it runs now; `None` where it was not measured.
+    pub after: Option<f64>,
+    /// The number of threads of its team; `None` for the program's own.
+    pub threads: Option<usize>,
+    /// The PUs of its threads; `None` for unpinned threads.
+    pub pus: Option<Pinning>,
+    /// The prefetchers that are on while it runs; `None` for those of the whole program.
+    pub prefetch: Option<Prefetchers>,
+    /// Why, as a code.
+    #[serde(default)]
+    pub code: RegionCode,
+    /// Why, as text.
+    pub why: String,
 }
 
 /// One finding of a policy. Rates are in the metric's unit per second. `spread` is the coefficient of variation: the
@@ -181,6 +205,15 @@ pub enum Finding {
         code: ForecastCode,
         /// What follows from it, as text.
         why: String,
+    },
+    /// Each region has its configuration from now on.
+    RegionsChosen {
+        /// Where the pages are; `None` where pages were left alone.
+        pages: Option<PageMapping>,
+        /// The time of all regions as they ran before over that now, minus one; `None` where that was not measured.
+        gain: Option<f64>,
+        /// The regions, those that take most of the time first.
+        regions: Vec<RegionChoice>,
     },
     /// SAM moves one task.
     Moved(TaskMove),

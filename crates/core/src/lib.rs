@@ -21,6 +21,7 @@ pub mod placement;
 mod prefetchers;
 mod pu_set;
 pub mod random;
+mod region;
 mod sample;
 mod summary;
 mod task_move;
@@ -29,11 +30,11 @@ mod topology;
 
 pub use code::{
     BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, EndedCode, ForecastCode, HostNoteCode,
-    MetricCode, NoteCode, OutcomeCode, Reason, RefusalCode, SampleCode, StayCode,
+    MetricCode, NoteCode, OutcomeCode, Reason, RefusalCode, RegionCode, SampleCode, StayCode,
 };
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;
-pub use decision::{Decision, Finding, Observed, StrategyForecast};
+pub use decision::{Decision, Finding, Observed, RegionChoice, StrategyForecast};
 pub use host::{Host, HostNote, HostSample, LeftAlone, Placed, TaskStatus, Wake};
 pub use id::{NodeId, PuId, TaskId};
 pub use machine::{Machine, MachineError, Wait};
@@ -42,6 +43,7 @@ pub use node_set::{NodeSet, ParseNodeSetError};
 pub use page_mapping::{PageMapping, ParsePageMappingError};
 pub use prefetchers::{ParsePrefetchersError, Prefetcher, Prefetchers};
 pub use pu_set::{ParsePuSetError, PuSet};
+pub use region::{RegionConfiguration, RegionCounts, RegionId, RegionSample};
 pub use sample::{Count, Sample, TaskSample};
 pub use summary::{size_text, summary};
 pub use task_move::{Activity, MoveReason, TaskMove};

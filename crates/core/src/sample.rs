@@ -1,6 +1,6 @@
 //! An observation at one time. A value that is not available is `None`, never zero.
 
-use crate::{PuId, TaskId};
+use crate::{PuId, RegionSample, TaskId};
 use std::time::Duration;
 
 /// One reading of a program. Counts are totals since the task or the program began, so that any two samples give a
@@ -14,6 +14,9 @@ pub struct Sample {
     /// One count per metric of the machine, in the order of `Machine::metrics`; `None` for a metric that each task
     /// counts for itself and for one that could not be read.
     pub program: Vec<Option<Count>>,
+    /// The parallel regions that have ended at least once, in the order of their identities; empty where regions are not
+    /// told apart.
+    pub regions: Vec<RegionSample>,
 }
 
 /// The observation of one task.

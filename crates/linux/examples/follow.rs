@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         journal,
         plan: None,
         channel: None,
+        regions: None,
         pages: PageOptions::default(),
     });
     let mut machine = match launched {

@@ -18,7 +18,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use pinfold_core::{Metric, MetricSource, Scope, sources};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::num::NonZeroUsize;
@@ -114,7 +114,7 @@ impl Channel {
                 error: errno.into(),
             }
         };
-        let file = create_memory().map_err(failed("memfd_create"))?;
+        let file = create_memory(c"pinfold-channel").map_err(failed("memfd_create"))?;
         let file = File::from(file);
         let initialised = file.set_len(size_of::<Segment>() as u64).and_then(|()| {
             file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
@@ -204,15 +204,12 @@ impl Drop for Channel {
 }
 
 /// An anonymous file that can be sealed, is never executed and is not inherited across exec.
-fn create_memory() -> nix::Result<OwnedFd> {
+pub(crate) fn create_memory(name: &CStr) -> nix::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     // Linux 6.3 expects a flag that says whether the file may be executed, and can be set to refuse files without it.
     // Older kernels do not know the flag.
-    match memfd_create(
-        c"pinfold-channel",
-        flags | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL),
-    ) {
-        Err(nix::Error::EINVAL) => memfd_create(c"pinfold-channel", flags),
+    match memfd_create(name, flags | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL)) {
+        Err(nix::Error::EINVAL) => memfd_create(name, flags),
         result => result,
     }
 }

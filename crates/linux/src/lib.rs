@@ -24,6 +24,7 @@ pub mod pfm;
 pub mod prefetchers;
 pub mod procfs;
 pub mod qemu;
+pub mod regions;
 mod ring;
 pub mod service;
 pub mod symbols;

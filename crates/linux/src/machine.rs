@@ -1,6 +1,6 @@
 //! The machine at hand, with one program running on it.
 
-use crate::launch::{Launch, LaunchError, Phase, Running};
+use crate::launch::{Launch, LaunchError, Phase, Ranked, Running};
 use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, Sample, Topology, Wait};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -83,6 +83,11 @@ impl Machine for LinuxMachine {
             let applied = state.program.apply(configuration);
             (before, applied, state.program.ranked())
         };
+        let after = if configuration.regions.is_empty() {
+            after
+        } else {
+            placed_by_agent(after, configuration)
+        };
         let Running { shared, pages, .. } = &mut self.running;
         pages.apply(shared, &self.topology, configuration, [&before, &after], &mut applied);
         applied
@@ -121,4 +126,13 @@ impl Machine for LinuxMachine {
             };
         }
     }
+}
+
+/// The ranked tasks, each on the PU outside of regions: there the agent places them, and pages are where these threads are.
+fn placed_by_agent(ranked: Vec<Ranked>, configuration: &Configuration) -> Vec<Ranked> {
+    let pinning = configuration.pinning.as_ref();
+    ranked
+        .into_iter()
+        .map(|(task, rank, pu)| (task, rank, pu.or_else(|| Some(pinning?.pu(rank)))))
+        .collect()
 }

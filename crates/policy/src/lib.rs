@@ -4,6 +4,7 @@
 
 pub mod candidates;
 pub mod classify;
+pub mod react;
 pub mod sam;
 
 mod autopin;

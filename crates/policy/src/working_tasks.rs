@@ -238,6 +238,7 @@ mod tests {
                 })
                 .collect(),
             program: vec![],
+            regions: vec![],
         }
     }
 

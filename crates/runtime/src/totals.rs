@@ -106,6 +106,7 @@ mod tests {
             at: Duration::from_secs(at),
             tasks: tasks.iter().map(task).collect(),
             program: vec![None, None],
+            regions: vec![],
         }
     }
 

@@ -105,6 +105,7 @@ impl Host for Fake {
                 at: self.now,
                 tasks: tasks.collect(),
                 program: vec![],
+                regions: vec![],
             },
             statuses: self
                 .tasks

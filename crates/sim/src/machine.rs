@@ -4,12 +4,14 @@
 use crate::events::{EventDefinition, EventSet};
 use crate::model::Model;
 use crate::noise::{Noise, Readings, Rows};
-use crate::timeline::{Energy, Program, Requested, Timeline};
+use crate::timeline::{Energy, Program, RegionRequest, Requested, Timeline};
 use pinfold_core::{
     Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeSet, PageMapping,
-    PuId, Refusal, RefusalCode, Sample, Scope, TaskId, TaskSample, Topology, Wait, sources,
+    Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample, Scope, TaskId,
+    TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -350,6 +352,53 @@ impl SimulatedMachine {
         })
     }
 
+    /// The regions of the program; none where several run, whose regions may have the same address.
+    fn regions(&self) -> Vec<RegionSample> {
+        if self.programs.len() != 1 {
+            return vec![];
+        }
+        let sample = |(region, growth): (u64, &crate::timeline::RegionGrowth)| RegionSample {
+            id: RegionId(region),
+            executions: growth.executions,
+            seconds: growth.seconds,
+            counts: Some(growth.counts),
+        };
+        self.timeline.regions(0).map(sample).collect()
+    }
+
+    /// Where the threads of a region go: `ranks` has the rank of each task. A team of fewer threads than were recorded has
+    /// neighbouring shares on one PU, as a static schedule would give one thread their iterations. A team of more threads
+    /// is refused.
+    fn region(
+        &self,
+        region: RegionId,
+        wanted: &RegionConfiguration,
+        ranks: &[Option<usize>],
+        refused: &mut Vec<Refusal>,
+    ) -> RegionRequest {
+        let recorded = ranks.iter().flatten().count();
+        if let Some(threads) = wanted.threads.filter(|&threads| threads > recorded) {
+            refused.push(Refusal::of_machine(
+                RefusalCode::Regions,
+                format!(
+                    "region {region} keeps its {recorded} threads, and does not get {threads}: a recording has no work for                      more threads than it was recorded with; record the program with {threads} threads"
+                ),
+            ));
+        }
+        let team = wanted.threads.unwrap_or(recorded).clamp(1, recorded.max(1));
+        let pu = |pinning: &Pinning, rank: usize| pinning.pu(rank * team / recorded.max(1));
+        let allowed = |pu: &PuId| self.topology.allowed_pus().contains(*pu);
+        let pins = ranks.iter().enumerate().map(|(task, &rank)| {
+            let pu = pu(wanted.pinning.as_ref()?, rank?);
+            refused.extend(self.refusal(task, pu));
+            Some(pu).filter(allowed)
+        });
+        RegionRequest {
+            pins: pins.collect(),
+            prefetchers: wanted.prefetchers,
+        }
+    }
+
     fn refusal(&self, task: usize, pu: PuId) -> Option<Refusal> {
         (!self.topology.allowed_pus().contains(pu)).then(|| {
             let allowed = self.topology.allowed_pus();
@@ -409,6 +458,7 @@ impl Machine for SimulatedMachine {
                     counts: rows.next().unwrap_or_default(),
                 })
                 .collect(),
+            regions: self.regions(),
         }
     }
 
@@ -420,12 +470,14 @@ impl Machine for SimulatedMachine {
         let mut applied = Applied::default();
         let mut pins = vec![];
         let mut ranks = 0..;
+        let mut ranked = vec![];
         for (task, &id) in self.tasks.iter().enumerate() {
             let rank = if configuration.left_alone.contains(&id) {
                 None
             } else {
                 ranks.next()
             };
+            ranked.push(rank);
             let before = self.timeline.pin(task);
             let pin = configuration.pu_of(id, rank);
             if let Some(refusal) = pin.and_then(|pu| self.refusal(task, pu)) {
@@ -444,7 +496,13 @@ impl Machine for SimulatedMachine {
             applied.refused.extend(refusal);
             possible
         });
+        let regions: BTreeMap<u64, RegionRequest> = configuration
+            .regions
+            .iter()
+            .map(|(&region, wanted)| (region.0, self.region(region, wanted, &ranked, &mut applied.refused)))
+            .collect();
         self.timeline.configure(Requested {
+            regions,
             pins,
             mapping: pages.unwrap_or(self.timeline.mapping()),
             prefetchers: configuration.prefetchers.unwrap_or(self.timeline.prefetchers()),

@@ -57,6 +57,15 @@ pub enum RecordedError {
 impl RecordedProgram {
     /// Reads the recording once.
     pub fn new(recording: Recording) -> Result<Self, RecordedError> {
+        Self::read(recording, false)
+    }
+
+    /// Like `new`, for a machine that places the threads of each parallel region by itself.
+    pub fn with_regions(recording: Recording) -> Result<Self, RecordedError> {
+        Self::read(recording, true)
+    }
+
+    fn read(recording: Recording, shares: bool) -> Result<Self, RecordedError> {
         if recording.threads().is_empty() {
             return Err(RecordedError::Empty);
         }
@@ -80,7 +89,7 @@ impl RecordedProgram {
             events.push(mine);
             worked.push(work.before);
         }
-        let mut orders = order::orders(&events, recording.header().window.is_some());
+        let mut orders = order::orders(&events, recording.header().window.is_some(), shares);
         // Another window ends where the program has finished something: all its waiting is its own.
         if matches!(recording.header().window, Some(Window::Instructions { .. })) {
             cuts::mark(&mut orders, &events, &worked);

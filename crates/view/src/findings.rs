@@ -88,6 +88,7 @@ impl Findings {
             | Finding::Probing { .. }
             | Finding::Sampled { .. }
             | Finding::Forecast { .. }
+            | Finding::RegionsChosen { .. }
             | Finding::Moved(_) => return None,
         })
     }

@@ -11,6 +11,7 @@ use pinfold_linux::channel::Channel;
 use pinfold_linux::counters::{self, Availability, CounterError, Request};
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{Launch, LaunchError, PageOptions};
+use pinfold_linux::regions::RegionTable;
 use pinfold_policy::{Candidates, MetricRequest, Skip, Times, WithUserSettings};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -141,7 +142,8 @@ impl Plan {
 
     /// The launch of the program with everything that it needs. `initial` is where its ranks run from the first
     /// instruction on.
-    pub(super) fn launch(&mut self, arguments: &Arguments, initial: Option<&Pinning>) -> Result<Launch> {
+    pub(super) fn launch(&mut self, arguments: &Arguments, built: &Built) -> Result<Launch> {
+        let initial = built.first_pinning();
         let plan = if self.requests.is_empty() {
             None
         } else {
@@ -156,9 +158,16 @@ impl Plan {
             }
         };
         let pages = self.page_options(arguments, initial)?;
+        let mut environment = channel.environment(|name: &str| env::var_os(name), agent.as_deref());
+        let regions = built
+            .needs_regions
+            .then(RegionTable::create)
+            .transpose()
+            .context("the program cannot report its parallel regions")?;
+        environment.extend(regions.as_ref().map(RegionTable::environment));
         Ok(Launch {
             command: arguments.command.clone(),
-            environment: channel.environment(|name: &str| env::var_os(name), agent.as_deref()),
+            environment,
             removed_environment: self.removed_environment.clone(),
             topology: self.topology.clone(),
             initial: initial.cloned(),
@@ -169,11 +178,15 @@ impl Plan {
             // What ends with the program needs no journal.
             journal: if arguments.changes.outlive || arguments.changes.keep_pinned || self.prefetchers.is_some() {
                 Some(Directory::new(&arguments.journals.path())?)
+            } else if built.needs_regions {
+                // Without a journal the prefetchers stay as they are, and the rest is optimised.
+                Directory::new(&arguments.journals.path()).ok()
             } else {
                 None
             },
             plan,
             channel: Some(channel),
+            regions,
             pages,
         })
     }

@@ -190,7 +190,19 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
         page_map: plan.pages(),
         prefetch: arguments.simulated.prefetch,
     };
-    let mut machine = SimulatedMachine::new(model, plan.topology.clone(), programs(parts)?, run);
+    if built.needs_regions && parts.len() > 1 {
+        bail!(
+            "--policy react is for one program, because regions of several may have the same address; give one recording"
+        );
+    }
+    let programs = programs(parts, built.needs_regions)?;
+    if built.needs_regions && programs.iter().all(|named| named.program.regions().is_none()) {
+        bail!(
+            "the recording marks no parallel region, so there is nothing that --policy react could configure; record an OpenMP \
+             program with `pinfold record`"
+        );
+    }
+    let mut machine = SimulatedMachine::new(model, plan.topology.clone(), programs, run);
     check_events(arguments, &machine)?;
     let mut about = About {
         command,
@@ -278,8 +290,9 @@ fn parts(arguments: &super::Arguments) -> Result<Result<Vec<Part>, u8>> {
     files.iter().map(part).collect::<Result<_>>().map(Ok)
 }
 
-/// The programs of recordings. One that is named twice is read once.
-fn programs(parts: Vec<Part>) -> Result<Vec<NamedProgram>> {
+/// The programs of recordings. One that is named twice is read once. With `regions` the machine can place the threads of
+/// each region.
+fn programs(parts: Vec<Part>, regions: bool) -> Result<Vec<NamedProgram>> {
     let mut read: BTreeMap<PathBuf, Arc<RecordedProgram>> = BTreeMap::new();
     parts
         .into_iter()
@@ -288,6 +301,7 @@ fn programs(parts: Vec<Part>) -> Result<Vec<NamedProgram>> {
             let known = part.kept.as_ref().and_then(|file| read.get(file)).cloned();
             let program = match known {
                 Some(program) => program,
+                None if regions => Arc::new(RecordedProgram::with_regions(part.recorded.recording)?),
                 None => Arc::new(RecordedProgram::new(part.recorded.recording)?),
             };
             read.extend(part.kept.map(|file| (file, Arc::clone(&program))));

@@ -21,6 +21,7 @@ use crate::affinity::CpuMask;
 use crate::channel::Channel;
 use crate::counters::Plan;
 use crate::journal::{Directory, Journal, JournalError};
+use crate::regions::RegionTable;
 use counting::Counting;
 use exec::Prepared;
 pub use pages::PageOptions;
@@ -66,6 +67,8 @@ pub struct Launch {
     pub plan: Option<Plan>,
     /// The channel for the program's own reports. Its variables must be in `environment`.
     pub channel: Option<Channel>,
+    /// The table of parallel regions, for configurations that have some. Its variable must be in `environment`.
+    pub regions: Option<RegionTable>,
     /// The places of its pages, and how they are moved.
     pub pages: PageOptions,
 }
@@ -263,7 +266,15 @@ impl Running {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 phase: Phase::Starting,
-                program: Program::new(mask, launch.initial, launch.grace, launch.skipped, counting, journal),
+                program: Program::new(
+                    mask,
+                    launch.initial,
+                    launch.grace,
+                    launch.skipped,
+                    counting,
+                    journal,
+                    launch.regions,
+                ),
                 began: None,
                 main: 0,
                 main_stopped: false,

@@ -15,6 +15,7 @@ use super::prefetching::Prefetching;
 use super::watching::Watching;
 use crate::affinity::CpuMask;
 use crate::journal::{Journal, Target, Thread};
+use crate::regions::{self, RegionTable};
 use crate::tasks::{Origin, Task, TaskTable, Verdict, decide};
 use pinfold_core::{
     Applied, Configuration, Pinning, Prefetchers, PuId, Refusal, RefusalCode, Sample, TaskId, TaskSample,
@@ -37,6 +38,8 @@ pub(crate) struct Program {
     /// The journal, where changes would outlive pinfold.
     journal: Option<Journal>,
     prefetching: Prefetching,
+    /// The parallel regions, where the agent places their threads.
+    regions: Option<RegionTable>,
     /// The mask of the first task before anything was pinned.
     start_mask: CpuMask,
     /// The places of tasks in the last configuration.
@@ -66,12 +69,14 @@ impl Program {
         skipped: BTreeSet<u64>,
         counting: Counting,
         journal: Option<Journal>,
+        regions: Option<RegionTable>,
     ) -> Self {
         Self {
             table: TaskTable::default(),
             counting,
             watching: Watching::default(),
             journal,
+            regions,
             prefetching: Prefetching::new(start_mask.pus().collect()),
             start_mask,
             configuration: Configuration {
@@ -124,7 +129,9 @@ impl Program {
 
     /// Notes for the user, each once.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(self.regions.iter_mut().flat_map(RegionTable::take_notes));
+        notes
     }
 
     /// The program was executed: its first task begins.
@@ -336,18 +343,31 @@ impl Program {
             at,
             tasks,
             program: self.counting.program(),
+            regions: self.regions.as_ref().map(RegionTable::samples).unwrap_or_default(),
         }
     }
 
-    /// Applies `configuration`.
+    /// Applies `configuration`. Where it has regions, the agent places the threads, and not this process.
     pub(crate) fn apply(&mut self, configuration: &Configuration) -> Applied {
+        let (prefetchers, mut by_region) = regions::prefetchers(configuration);
         self.configuration.clone_from(configuration);
+        match &self.regions {
+            Some(table) => {
+                table.plan(configuration);
+                if !configuration.regions.is_empty() {
+                    self.configuration.pinning = None;
+                }
+            }
+            None => by_region = configuration.refused_regions(),
+        }
+        self.configuration.regions.clear();
         let (skipped, left_alone) = (&self.skipped, &self.configuration.left_alone);
         self.table
             .number_again(|id| skipped.contains(&id.serial) || left_alone.contains(&id));
         let moved = self.place_all();
         let mut refused = std::mem::take(&mut self.refusals);
-        let prefetchers = self.apply_prefetchers(configuration.prefetchers);
+        refused.extend(by_region);
+        let prefetchers = self.apply_prefetchers(prefetchers);
         refused.extend(
             prefetchers
                 .into_iter()
@@ -390,6 +410,15 @@ impl Program {
     /// Restores the original mask of each task, and pins no other one.
     pub(crate) fn release(&mut self) {
         self.apply(&Configuration::default());
+        if self.regions.as_ref().is_some_and(RegionTable::is_active) {
+            // The agent pinned these; it would unpin them itself at their next region, which may not come.
+            for task in self.table.iter() {
+                let pinned = CpuMask::of_thread(task.id.thread).is_ok_and(|mask| mask.only().is_some());
+                if pinned {
+                    let _gone = task.original.give_to(task.id.thread);
+                }
+            }
+        }
     }
 
     /// Restores the original mask of one task.

@@ -114,6 +114,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
         journal: None,
         plan: None,
         channel: None,
+        regions: None,
         pages: PageOptions::default(),
     }
 }

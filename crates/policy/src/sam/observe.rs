@@ -207,6 +207,7 @@ mod tests {
             at: Duration::from_millis(at),
             tasks: vec![task],
             program: vec![],
+            regions: vec![],
         }
     }
 

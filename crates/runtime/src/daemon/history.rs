@@ -184,6 +184,7 @@ mod tests {
                     counts: vec![],
                 }],
                 program: vec![],
+                regions: vec![],
             },
             statuses: vec![TaskStatus {
                 allowed: Arc::new("0-7".parse().unwrap()),

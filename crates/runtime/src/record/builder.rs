@@ -1,8 +1,8 @@
 //! Builds the record of a run from its events.
 
 use super::{
-    Candidate, Chosen, EndedEarly, Forecast, HintSample, MetricRecord, RateLine, Record, Search, TimedMove, TimedMoves,
-    TimedNote, TimedProfile, TimedSamples,
+    Candidate, Chosen, EndedEarly, Forecast, HintSample, MetricRecord, RateLine, Record, Regions, Search, TimedMove,
+    TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
 use pinfold_core::{Applied, ChoiceCode, Finding, Machine, Metric, MetricCode, NoteCode, Pinning, Refusal, Sample};
@@ -191,6 +191,14 @@ impl RecordBuilder {
                     strategies,
                     code,
                     why,
+                });
+            }
+            Finding::RegionsChosen { pages, gain, regions } => {
+                self.record.by_policy.regions = Some(Regions {
+                    at,
+                    pages,
+                    gain,
+                    choices: regions,
                 });
             }
             Finding::Moved(moved) => self.record.by_policy.moves.push(TimedMove { at, moved }),

@@ -14,8 +14,8 @@ use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
-    CandidatesCode, ChoiceCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, Pinning, Refusal, SampleCode,
-    Scope, StrategyForecast, TaskMove,
+    CandidatesCode, ChoiceCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping, Pinning, Refusal,
+    RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,9 @@ pub struct PolicyRecord {
     /// The forecast of a placement model; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Forecast>,
+    /// The configurations of parallel regions; absent before they were chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regions: Option<Regions>,
     /// Each move of a single task; absent where nothing moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<TimedMove>,
@@ -96,6 +99,19 @@ pub struct Forecast {
     pub code: ForecastCode,
     /// The same in words.
     pub why: String,
+}
+
+/// The configurations of a program's parallel regions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Regions {
+    /// When they were chosen.
+    pub at: f64,
+    /// Where the pages are since then; `None` where they were left alone.
+    pub pages: Option<PageMapping>,
+    /// The time of all regions as they ran before over that now, minus one.
+    pub gain: Option<f64>,
+    /// The regions, those that take most of the time first.
+    pub choices: Vec<RegionChoice>,
 }
 
 /// What happened to pages.

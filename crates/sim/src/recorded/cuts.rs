@@ -157,7 +157,7 @@ mod tests {
             instructions: 0,
             kind: Kind::WindowEnd {},
         });
-        let mut orders = order::orders(&threads, true);
+        let mut orders = order::orders(&threads, true, false);
         let worked = [vec![true, true, true, false], vec![true; 3]];
         mark(&mut orders, &threads, &worked);
         assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
         let threads = [thread(0, &ends), thread(1, &sleeps), thread(2, &last)];
         let worked = vec![vec![true; 2]; 3];
         let cut = |threads: &[ThreadEvents]| {
-            let mut orders = order::orders(threads, true);
+            let mut orders = order::orders(threads, true, false);
             mark(&mut orders, threads, &worked);
             orders
                 .iter()
@@ -196,7 +196,7 @@ mod tests {
         let late = [begun, (6, Kind::BarrierBegin {})];
         let asleep = [begun, (3, Kind::FutexWait { address: 8 })];
         let threads = [thread(0, &windowed), thread(1, &late), thread(2, &asleep)];
-        let mut orders = order::orders(&threads, true);
+        let mut orders = order::orders(&threads, true, false);
         mark(&mut orders, &threads, &vec![vec![true; 2]; 3]);
         assert_eq!(marks(&orders[1], 2), [(1, EventKind::RecordedEnd)]);
         assert_eq!(marks(&orders[2], 2), []);

@@ -76,13 +76,14 @@ impl Orders {
     }
 }
 
-/// Orders of all threads. `windowed` means that the recording begins outside its windows.
-pub(super) fn orders(threads: &[ThreadEvents], windowed: bool) -> Vec<Orders> {
+/// Orders of all threads. `windowed` means that the recording begins outside its windows. With `shares`, threads mark where
+/// they begin their share of a region (`EventKind::ShareBegin`).
+pub(super) fn orders(threads: &[ThreadEvents], windowed: bool, shares: bool) -> Vec<Orders> {
     let synchronisation = Synchronisation::of(threads);
     let mut all: Vec<Orders> = threads
         .iter()
         .enumerate()
-        .map(|(number, thread)| Translation::new(&synchronisation, number, windowed).translate(thread))
+        .map(|(number, thread)| Translation::new(&synchronisation, number, windowed, shares).translate(thread))
         .collect();
     remove_endless_waits(&mut all);
     all
@@ -123,13 +124,15 @@ struct Translation<'a> {
     share: Share,
     in_barrier: bool,
     outside_windows: bool,
+    /// What marks the begin of a share, where that is asked for.
+    share_mark: Option<EventKind>,
     /// The begin of the last futex wait.
     slept_since: Option<u64>,
     orders: Orders,
 }
 
 impl<'a> Translation<'a> {
-    fn new(synchronisation: &'a Synchronisation, number: usize, windowed: bool) -> Self {
+    fn new(synchronisation: &'a Synchronisation, number: usize, windowed: bool, shares: bool) -> Self {
         Self {
             synchronisation,
             number,
@@ -137,6 +140,7 @@ impl<'a> Translation<'a> {
             share: Share::Working,
             in_barrier: false,
             outside_windows: windowed,
+            share_mark: shares.then_some(EventKind::ShareBegin),
             slept_since: None,
             orders: Orders::default(),
         }
@@ -245,6 +249,9 @@ impl<'a> Translation<'a> {
             && run.thread != self.number
         {
             self.put(poll(run.begin));
+        }
+        if let Some(mark) = self.share_mark.filter(|_| !self.outside_windows) {
+            self.put(Event::mark(mark, region));
         }
     }
 
@@ -358,7 +365,7 @@ mod tests {
             1,
             &[(1, Kind::ThreadBegin { parent: 0 }), (5, Kind::ThreadEnd { futex: 64 })],
         );
-        let orders = orders(&[parent, child], false);
+        let orders = orders(&[parent, child], false, false);
         assert_eq!(ordering(&orders[0]), [(EventKind::Signal, 2), (EventKind::Wait, 5)]);
         assert_eq!(ordering(&orders[1]), [(EventKind::Wait, 2), (EventKind::Signal, 5)]);
     }
@@ -378,7 +385,7 @@ mod tests {
         );
         let wake = |sequence| (sequence, Kind::FutexWake { address: 8, limit: 1 });
         let waker = thread(1, &[wake(1), wake(3), wake(4), wake(6)]);
-        let orders = orders(&[waiter, waker], false);
+        let orders = orders(&[waiter, waker], false, false);
         assert_eq!(ordering(&orders[0]), [(EventKind::Wait, 3), (EventKind::Wait, 6)]);
     }
 
@@ -389,7 +396,7 @@ mod tests {
         let one = thread(0, &[begin(1), end(4), begin(5), end(9)]);
         let other = thread(1, &[begin(2), end(6), begin(7), end(8)]);
         let late = thread(2, &[begin(3), end(10)]);
-        let orders = orders(&[one, other, late], false);
+        let orders = orders(&[one, other, late], false, false);
         let barriers = |orders: &Orders| {
             let barriers = orders.events.iter().filter(|event| event.kind == EventKind::Barrier);
             barriers.map(|event| (event.payload, event.step)).collect::<Vec<_>>()
@@ -415,7 +422,7 @@ mod tests {
             ],
         );
         let worker = thread(1, &[(3, Kind::WorkBegin { region }), (4, Kind::WorkEnd { region })]);
-        let orders = orders(&[leader, worker], false);
+        let orders = orders(&[leader, worker], false, false);
         assert_eq!(
             ordering(&orders[0]),
             [(EventKind::Signal, 1), (EventKind::Signal, 5), (EventKind::Wait, 4)]
@@ -445,7 +452,7 @@ mod tests {
             1,
             &[(4, Kind::WorkBegin { region }), (6, Kind::WorkEnd { region }), wake(7)],
         );
-        let orders = orders(&[leader, worker], false);
+        let orders = orders(&[leader, worker], false, false);
         let silent: Vec<bool> = (0..8).map(|place| orders[0].silent(place)).collect();
         // The second time the leader has no share, so its instructions are work.
         assert_eq!(silent, [false, true, true, false, true, false, false, false]);
@@ -466,7 +473,7 @@ mod tests {
                 (3, Kind::WindowEnd {}),
             ],
         );
-        let orders = orders(&[thread], true);
+        let orders = orders(&[thread], true, false);
         assert_eq!(ordering(&orders[0]), [(EventKind::Signal, 1)]);
         let silent: Vec<bool> = (0..4).map(|place| orders[0].silent(place)).collect();
         assert_eq!(silent, [true, true, false, true]);

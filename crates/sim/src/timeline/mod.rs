@@ -21,11 +21,13 @@ mod mix;
 mod pages;
 mod program;
 mod progress;
+mod regions;
 mod scheduler;
 mod windows;
 
 pub use counter::{Counter, Energy};
 pub use program::Program;
+pub(crate) use regions::{RegionGrowth, RegionRequest};
 
 use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowError};
@@ -33,7 +35,9 @@ use mix::Mix;
 use pages::{Homes, Pages};
 use pinfold_core::{PuId, PuSet};
 use progress::Progress;
+use regions::places;
 use scheduler::{Assignment, Scheduler};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,6 +55,8 @@ pub(crate) struct Requested {
     pub(crate) prefetchers: Prefetchers,
     /// The most seconds that a program's pages may take to follow its threads. Pages that take longer stay.
     pub(crate) following_within: Option<f64>,
+    /// The regions that differ.
+    pub(crate) regions: BTreeMap<u64, RegionRequest>,
 }
 
 /// Where tasks and pages are, and which prefetchers are on.
@@ -61,6 +67,7 @@ struct Placed {
     /// What determines the pages' nodes. There are no nodes before the programs have begun.
     homes: Homes,
     prefetchers: Prefetchers,
+    regions: BTreeMap<u64, RegionRequest>,
 }
 
 /// The run of programs on a model. Tasks are the programs' threads, numbered program by program.
@@ -102,6 +109,7 @@ impl Timeline {
                     nodes: vec![],
                 },
                 prefetchers: Prefetchers::ALL,
+                regions: BTreeMap::new(),
             },
             rates: None,
             clock: 0.0,
@@ -199,15 +207,39 @@ impl Timeline {
             self.placed.prefetchers = requested.prefetchers;
             self.rates = None;
         }
+        let replaced = std::mem::replace(&mut self.placed.regions, requested.regions);
+        let regions_move = self.moves_in_regions(&replaced);
+        if replaced != self.placed.regions {
+            self.rates = None;
+        }
         if self.placed.homes.nodes.is_empty() {
             self.placed.homes.mapping = requested.mapping;
             return;
         }
         let moved: Vec<usize> = (0..before.len())
-            .filter(|&task| self.placed.assignment[task] != before[task])
+            .filter(|&task| self.placed.assignment[task] != before[task] || regions_move.contains(&task))
             .collect();
         self.make_cold(&moved);
         self.move_pages(requested.mapping, requested.following_within);
+    }
+
+    /// The tasks that have another PU in some region than they had with the regions `before`.
+    fn moves_in_regions(&self, before: &BTreeMap<u64, RegionRequest>) -> Vec<usize> {
+        let pin = |regions: &BTreeMap<u64, RegionRequest>, region: &u64, task: usize| regions.get(region)?.pins[task];
+        let regions = || before.keys().chain(self.placed.regions.keys());
+        (0..self.placed.pins.len())
+            .filter(|&task| {
+                regions().any(|region| pin(before, region, task) != pin(&self.placed.regions, region, task))
+            })
+            .collect()
+    }
+
+    /// The regions of a program that have begun, with what was counted of each.
+    pub(crate) fn regions(&self, program: usize) -> impl Iterator<Item = (u64, &RegionGrowth)> {
+        self.progress[program]
+            .regions
+            .iter()
+            .map(|(&region, growth)| (region, growth))
     }
 
     /// The caches hold no data of the programs of these tasks any more.
@@ -383,6 +415,7 @@ impl Timeline {
             pus: self.placed.assignment.iter().copied().flatten().collect(),
             homes: self.placed.homes.clone(),
             prefetchers: self.placed.prefetchers,
+            regions: places(&self.placed.regions, &self.placed.assignment, self.placed.prefetchers),
         };
         let rates = self.windows.rates(&self.model, &self.mix, &self.pages, &setting)?;
         self.rates = Some(Rc::clone(&rates));

@@ -1,7 +1,10 @@
 //! The progress of one program.
 
 use super::counter::Counter;
+use super::regions::RegionGrowth;
 use super::windows::{ProgramRates, Repetition};
+
+use std::collections::BTreeMap;
 
 /// The progress of a program, and the counts of its threads.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub(crate) struct Progress {
     pub(crate) paused: f64,
     /// By thread of the program.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
+    /// By region: what was counted of it.
+    pub(crate) regions: BTreeMap<u64, RegionGrowth>,
 }
 
 impl Progress {
@@ -27,6 +32,7 @@ impl Progress {
             pause_left: 0.0,
             paused: 0.0,
             counts: vec![[0.0; Counter::NUMBER]; threads],
+            regions: BTreeMap::new(),
         }
     }
 
@@ -90,6 +96,10 @@ impl Progress {
         let ends = self.repetitions < end && done >= end - self.repetitions;
         self.repetitions = if ends { end } else { self.repetitions + done };
         self.cold_left = (self.cold_left - done).max(0.0);
+        for (&region, growth) in &repetition.regions {
+            let counted = self.regions.entry(region).or_default();
+            *counted = counted.plus(done, growth);
+        }
         for (counts, growth) in self.counts.iter_mut().zip(&repetition.counts) {
             for (count, growth) in counts.iter_mut().zip(growth) {
                 *count += growth * done;

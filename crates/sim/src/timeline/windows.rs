@@ -9,13 +9,14 @@
 use super::counter::{Counter, Energy};
 use super::mix::Mix;
 use super::pages::{Homes, Pages};
+use super::regions::{RegionGrowth, growths};
 use crate::model::Model;
 use crate::window::{
-    Counters, Mark, Options, PageMapping, Prefetchers, TeamMarks, WindowConfiguration, WindowError, simulate_teams,
-    unrecorded_share,
+    Counters, Mark, Options, PageMapping, Prefetchers, RegionPlaces, TeamMarks, WindowConfiguration, WindowError,
+    simulate_regions, unrecorded_share,
 };
 use pinfold_core::{Pinning, PuId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// The parts of a configuration that determine its rates.
@@ -25,6 +26,8 @@ pub(crate) struct Setting {
     pub(crate) pus: Vec<PuId>,
     pub(crate) homes: Homes,
     pub(crate) prefetchers: Prefetchers,
+    /// The regions that differ.
+    pub(crate) regions: RegionPlaces,
 }
 
 /// One repetition of a program's region of interest.
@@ -34,6 +37,8 @@ pub(crate) struct Repetition {
     pub(crate) seconds: f64,
     /// By thread of the program: its counts.
     pub(crate) counts: Vec<[f64; Counter::NUMBER]>,
+    /// By region: what it adds. Of one program only: regions of several may have the same address.
+    pub(crate) regions: BTreeMap<u64, RegionGrowth>,
 }
 
 /// The repetitions of a program beside the others.
@@ -118,7 +123,8 @@ fn simulated(
     };
     let placed = pages.placed(model, mix, &setting.homes);
     let teams = (0..mix.programs().len()).map(|program| mix.repeated(program)).collect();
-    let marks = simulate_teams(model, &configuration, &placed, teams, REPETITIONS, options)?;
+    let regions = &setting.regions;
+    let marks = simulate_regions(model, &configuration, regions, &placed, teams, REPETITIONS, options)?;
     // A program without marks could not be read to its end. The caller checks the program's error.
     let measured: Vec<MeasuredProgram> = marks
         .iter()
@@ -174,6 +180,7 @@ impl MeasuredProgram {
         let cold = Repetition {
             seconds: self.first.seconds.max(SHORTEST),
             counts: self.first.threads.iter().map(counts).collect(),
+            regions: growths(&self.first.regions, &BTreeMap::new(), 1.0, model),
         };
         let all = self.last.threads.iter().map(counts).zip(&cold.counts);
         let warm = Repetition {
@@ -181,6 +188,7 @@ impl MeasuredProgram {
             counts: all
                 .map(|(all, cold)| std::array::from_fn(|counter| (all[counter] - cold[counter]).max(0.0) / self.warm))
                 .collect(),
+            regions: growths(&self.last.regions, &self.first.regions, self.warm, model),
         };
         ProgramRates {
             cold,
@@ -208,7 +216,7 @@ mod tests {
     use super::*;
     use crate::model::builtin;
     use crate::timeline::Program;
-    use crate::window::{Event, EventKind, Recorded, Stream, simulate};
+    use crate::window::{Event, EventKind, Recorded, Stream, simulate, simulate_teams};
     use std::sync::Arc;
 
     /// Three threads that read arrays of different lengths, write to a shared line, and meet at a barrier. Two of them

@@ -1,6 +1,8 @@
 //! What a window's simulation counts: the counters of each thread, the passages through regions, and traffic.
 
+use super::totals::RegionTotals;
 use crate::model::Prefetcher;
+use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut, SubAssign};
 
 /// What served a miss of the last-level cache. A hit in it is in `Counters::levels`.
@@ -259,6 +261,8 @@ pub struct Mark {
     pub memory_joules: f64,
     /// Threads of the team that had waited for something that never came.
     pub released: u64,
+    /// By region: the totals of the whole machine during its ended executions.
+    pub regions: BTreeMap<u64, RegionTotals>,
 }
 
 impl Mark {
@@ -270,6 +274,7 @@ impl Mark {
             package_joules: 0.0,
             memory_joules: 0.0,
             released: 0,
+            regions: BTreeMap::new(),
         }
     }
 }

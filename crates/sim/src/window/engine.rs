@@ -29,6 +29,7 @@ use super::pages::Pages;
 use super::piece::{PieceResult, Running};
 use super::placement::Placement;
 use super::profile::PageProfile;
+use super::regions::{RegionPlaces, RegionPlan};
 use super::result::WindowResult;
 use super::runner::{Runner, Stop};
 use super::schedule::{Pu, Queue, State, Waiting};
@@ -39,6 +40,7 @@ use super::thread::{CoreState, Settings, Thread};
 use super::time::Ticks;
 use super::totals::{RegionTotals, Snapshot};
 use crate::model::{LINE_BYTES, Model};
+use pinfold_core::PuId;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -75,7 +77,14 @@ pub fn simulate_with_pages<S: BuildHasher>(
     options: &Options,
 ) -> Result<WindowResult, WindowError> {
     let teams = vec![streams];
-    with_engine(model, configuration, profile, placed, teams, options, Ending::Threads).map(|(_, whole)| whole)
+    let regions = RegionPlaces::new();
+    let window = Window {
+        configuration,
+        regions: &regions,
+        profile,
+        ending: Ending::Threads,
+    };
+    with_engine(model, &window, placed, teams, options).map(|(_, whole)| whole)
 }
 
 /// Like `simulate_with_pages`, for programs that run side by side and repeat. The threads of one of `teams` belong to
@@ -90,7 +99,42 @@ pub fn simulate_teams<S: BuildHasher>(
     marks: u64,
     options: &Options,
 ) -> Result<Vec<TeamMarks>, WindowError> {
-    with_engine(model, configuration, None, placed, teams, options, Ending::Marks(marks)).map(|(marks, _)| marks)
+    simulate_regions(
+        model,
+        configuration,
+        &RegionPlaces::new(),
+        placed,
+        teams,
+        marks,
+        options,
+    )
+}
+
+/// Like `simulate_teams`, where some regions have places of their own.
+pub fn simulate_regions<S: BuildHasher>(
+    model: &Model,
+    configuration: &WindowConfiguration,
+    regions: &RegionPlaces,
+    placed: &HashMap<u64, u8, S>,
+    teams: Vec<Vec<Box<dyn Stream + '_>>>,
+    marks: u64,
+    options: &Options,
+) -> Result<Vec<TeamMarks>, WindowError> {
+    let window = Window {
+        configuration,
+        regions,
+        profile: None,
+        ending: Ending::Marks(marks),
+    };
+    with_engine(model, &window, placed, teams, options).map(|(marks, _)| marks)
+}
+
+/// What is simulated.
+struct Window<'a> {
+    configuration: &'a WindowConfiguration,
+    regions: &'a RegionPlaces,
+    profile: Option<&'a PageProfile>,
+    ending: Ending,
 }
 
 /// Calls the macro `run` with the words that a set of the placement's cores needs.
@@ -107,18 +151,23 @@ macro_rules! by_width {
 /// Runs an engine with the width that the window needs.
 fn with_engine<S: BuildHasher>(
     model: &Model,
-    configuration: &WindowConfiguration,
-    profile: Option<&PageProfile>,
+    window: &Window<'_>,
     placed: &HashMap<u64, u8, S>,
     teams: Vec<Vec<Box<dyn Stream + '_>>>,
     options: &Options,
-    ending: Ending,
 ) -> Result<(Vec<TeamMarks>, WindowResult), WindowError> {
+    let Window {
+        configuration,
+        regions,
+        profile,
+        ending,
+    } = *window;
     let threads = teams.iter().map(Vec::len).sum();
-    let placement = Placement::new(model, configuration, profile, threads)?;
+    let also: Vec<PuId> = regions.values().flat_map(|place| place.pus.iter().copied()).collect();
+    let placement = Placement::new(model, configuration, profile, threads, &also)?;
     macro_rules! run {
         ($words:literal) => {{
-            let mut engine = Engine::<$words>::new(model, configuration, profile, teams, options, placement);
+            let mut engine = Engine::<$words>::new(model, configuration, profile, teams, options, placement, regions);
             engine.system.pages.add_placed(placed);
             engine.ending = ending;
             engine.run()
@@ -135,11 +184,12 @@ pub(crate) fn simulate_piece(
     streams: Vec<Box<dyn Stream + '_>>,
     options: &Options,
 ) -> Result<PieceResult, WindowError> {
-    let placement = Placement::new(model, configuration, None, streams.len())?;
+    let placement = Placement::new(model, configuration, None, streams.len(), &[])?;
+    let regions = RegionPlaces::new();
     macro_rules! run {
         ($words:literal) => {{
             let teams = vec![streams];
-            let mut engine = Engine::<$words>::new(model, configuration, None, teams, options, placement);
+            let mut engine = Engine::<$words>::new(model, configuration, None, teams, options, placement, &regions);
             engine.resume(configuration, running)?;
             engine.run_all()?;
             Ok(engine.piece())
@@ -184,6 +234,8 @@ struct Engine<'a, const W: usize> {
     ending: Ending,
     /// By thread: what was read at its `Count` events.
     readings: Vec<Vec<Reading>>,
+    /// What changes at the borders of regions; `None` where nothing does.
+    plan: Option<RegionPlan>,
 }
 
 /// The regions that threads have executed.
@@ -203,6 +255,7 @@ impl<'a, const W: usize> Engine<'a, W> {
         streams: Vec<Vec<Box<dyn Stream + 'a>>>,
         options: &Options,
         placement: Placement,
+        regions: &RegionPlaces,
     ) -> Self {
         let teams = teams(streams.iter().map(Vec::len));
         let team_of = teams
@@ -225,6 +278,8 @@ impl<'a, const W: usize> Engine<'a, W> {
                 pu_of_thread[thread] = pu;
             }
         }
+        let plan = (!regions.is_empty())
+            .then(|| RegionPlan::new(model, &placement, &pu_of_thread, configuration.prefetchers, regions));
         Self {
             model,
             cores: placement.cores.iter().map(|_| CoreState::new(model)).collect(),
@@ -254,6 +309,7 @@ impl<'a, const W: usize> Engine<'a, W> {
             team_of,
             times: SchedulingTimes::new(model, options),
             ending: Ending::Threads,
+            plan,
         }
     }
 
@@ -427,6 +483,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 self.threads[thread].open_regions.push((event.payload, now));
                 let snapshot = self.snapshot();
                 self.regions.snapshots[thread].push(snapshot);
+                self.set_prefetchers(thread, event.payload);
                 true
             }
             EventKind::RegionEnd => {
@@ -438,6 +495,7 @@ impl<'a, const W: usize> Engine<'a, W> {
                 }
                 true
             }
+            EventKind::ShareBegin => self.go_to_region(thread, event.payload),
             EventKind::Barrier => {
                 let waiting = &mut self.teams[self.team_of[thread]].waiting;
                 let Some(members) = waiting.arrive(event.payload, usize::from(event.step), thread) else {
@@ -501,6 +559,35 @@ impl<'a, const W: usize> Engine<'a, W> {
             self.release(member, last);
         }
         !self.has_ended()
+    }
+
+    /// Sets the prefetchers that a region wants, where they differ.
+    fn set_prefetchers(&mut self, thread: usize, region: u64) {
+        let Some(plan) = &self.plan else { return };
+        let (wanted, write) = (plan.prefetchers(region), plan.write);
+        if wanted != self.settings.prefetchers {
+            self.settings.prefetchers = wanted;
+            self.occupy(thread, write);
+        }
+    }
+
+    /// A thread goes to its PU of a region. Returns whether it was there, and continues.
+    fn go_to_region(&mut self, thread: usize, region: u64) -> bool {
+        let from = self.threads[thread].pu;
+        let Some(to) = self.plan.as_ref().map(|plan| plan.pu(region, thread)) else {
+            return true;
+        };
+        if to == from {
+            return true;
+        }
+        self.occupy(thread, self.times.call + self.times.switch);
+        self.pus[from].threads.retain(|&other| other != thread);
+        self.pus[to].threads.push_back(thread);
+        self.threads[thread].pu = to;
+        self.set_active(to, true);
+        let clock = self.threads[thread].clock;
+        self.queue.add(to, clock.max(self.pus[to].clock));
+        false
     }
 
     /// A thread keeps its PU busy with work that is not in its stream.

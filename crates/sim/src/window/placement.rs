@@ -5,7 +5,7 @@ use super::directory::DOMAINS;
 use super::options::WindowError;
 use super::profile::PageProfile;
 use crate::model::Model;
-use pinfold_core::PageMapping;
+use pinfold_core::{PageMapping, PuId};
 use std::collections::BTreeMap;
 
 /// The places of the threads.
@@ -16,14 +16,18 @@ pub(super) struct Placement {
     pub(super) pus: Vec<(usize, Vec<usize>)>,
     /// By thread: its node.
     pub(super) nodes: Vec<usize>,
+    /// By PU: its core and sibling in the model.
+    places: Vec<(usize, usize)>,
 }
 
 impl Placement {
+    /// `also` are PUs on which threads may come later.
     pub(super) fn new(
         model: &Model,
         configuration: &WindowConfiguration,
         profile: Option<&PageProfile>,
         threads: usize,
+        also: &[PuId],
     ) -> Result<Self, WindowError> {
         if threads == 0 {
             return Err(WindowError::NoThreads);
@@ -43,15 +47,20 @@ impl Placement {
         }
         let mut by_pu: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         let mut nodes = vec![];
-        for thread in 0..threads {
-            let pu = configuration.pinning.pu(thread);
-            let (core, sibling) = model.core_of_pu(pu.0).ok_or_else(|| WindowError::NoSuchPu {
+        let place = |pu: PuId| {
+            model.core_of_pu(pu.0).ok_or_else(|| WindowError::NoSuchPu {
                 pu,
                 machine: model.name.clone(),
                 last: model.pus() - 1,
-            })?;
+            })
+        };
+        for thread in 0..threads {
+            let (core, sibling) = place(configuration.pinning.pu(thread))?;
             by_pu.entry((core, sibling)).or_default().push(thread);
             nodes.push(model.node_of_core(core));
+        }
+        for &pu in also {
+            by_pu.entry(place(pu)?).or_default();
         }
         let mut cores: Vec<usize> = by_pu.keys().map(|&(core, _)| core).collect();
         cores.dedup();
@@ -60,10 +69,22 @@ impl Placement {
         if domains.len() > DOMAINS {
             return Err(WindowError::TooManyDomains(domains.len()));
         }
+        let places = by_pu.keys().copied().collect();
         let pus = by_pu
             .into_iter()
             .map(|((core, _), threads)| (cores.partition_point(|&active| active < core), threads))
             .collect();
-        Ok(Self { cores, pus, nodes })
+        Ok(Self {
+            cores,
+            pus,
+            nodes,
+            places,
+        })
+    }
+
+    /// The position of one of its PUs in `pus`.
+    pub(super) fn position(&self, model: &Model, pu: PuId) -> Option<usize> {
+        let place = model.core_of_pu(pu.0)?;
+        self.places.binary_search(&place).ok()
     }
 }

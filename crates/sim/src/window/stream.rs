@@ -33,6 +33,9 @@ pub enum EventKind {
     RegionBegin,
     /// Leaves the region `payload`.
     RegionEnd,
+    /// Begins its share of the region `payload`: with a `RegionPlan` the thread goes to its PU of that region. Streams have
+    /// it only where they are asked for it.
+    ShareBegin,
     /// The first one of a thread begins what is counted of it, and the second one ends that. Nothing waits for accesses
     /// in flight.
     Count,

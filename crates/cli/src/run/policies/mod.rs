@@ -16,6 +16,7 @@ mod fixed;
 mod hint;
 mod hints;
 mod none;
+mod react;
 mod sam;
 #[cfg(test)]
 mod toy;
@@ -38,6 +39,7 @@ const POLICIES: &[&dyn PolicyEntry] = &[
     &autopin::Autopin,
     &hints::Hints,
     &classify::Classify,
+    &react::React,
     &sam::Sam,
     &fixed::Fixed,
     &hint::Hint,
@@ -166,6 +168,8 @@ pub(super) struct Built {
     /// Notes for the user, before the program starts.
     pub(super) notes: Vec<String>,
     pub(super) listener: Box<dyn Listener>,
+    /// Whether it configures single parallel regions.
+    pub(super) needs_regions: bool,
 }
 
 impl Built {
@@ -176,6 +180,7 @@ impl Built {
             optional_requests: vec![],
             notes: vec![],
             listener: Box::new(Silent),
+            needs_regions: false,
         }
     }
 

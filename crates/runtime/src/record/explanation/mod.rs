@@ -4,6 +4,7 @@
 //! older pinfold wrote it.
 
 mod moved;
+mod regions;
 
 use super::{
     Candidate, Chosen, Forecast, HintSample, MetricRecord, Record, RunDocument, Search, TimedMoves, TimedProfile,
@@ -40,6 +41,8 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
     }
     if record.policy == "sam" {
         moved::explain(&record.by_policy.moves, &mut text);
+    } else if record.policy == "react" {
+        regions::explain(record.by_policy.regions.as_ref(), &mut text);
     } else {
         record.search.explain(metric, &mut text);
     }

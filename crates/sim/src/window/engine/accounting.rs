@@ -22,6 +22,7 @@ impl<const W: usize> Engine<'_, W> {
             package_joules,
             memory_joules,
             released: team.released,
+            regions: self.regions.totals.clone(),
         }
     }
 

@@ -1,0 +1,153 @@
+//! `--policy react`: the model of regions, and the report of what each region got.
+
+use super::{Built, Listener, PolicyEntry, PolicyRequest, Prepared};
+use crate::run::place::Where;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Command, FromArgMatches};
+use pinfold_core::{Finding, RegionChoice};
+use pinfold_policy::react::{ReactModel, ReactOptions};
+use pinfold_runtime::Record;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(super) struct React;
+
+#[derive(Args)]
+#[group(skip)]
+#[command(next_help_heading = "Options of --policy react")]
+struct Flags {
+    /// The model that forecasts the configuration of each parallel region, as `pinfold learn train react` writes it for a
+    /// machine.
+    #[arg(long, value_name = "FILE.json")]
+    react_model: Option<PathBuf>,
+}
+
+impl PolicyEntry for React {
+    fn name(&self) -> &'static str {
+        "react"
+    }
+
+    fn about(&self) -> &'static str {
+        "profiles each parallel region of an OpenMP program twice and gives it the threads, pages and prefetchers that a learned \
+         model says"
+    }
+
+    fn explained(&self) -> &'static str {
+        "profiles each parallel region under two configurations, and lets a learned model choose its threads, their number, its \
+         prefetchers, and the pages of the program"
+    }
+
+    fn flags(&self, command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let flags = Flags::from_arg_matches(request.flags)?;
+        let Some(file) = flags.react_model else {
+            bail!(
+                "--policy react needs a model of the regions on this machine: train one with `pinfold learn train react`, and \
+                 give it with --react-model FILE.json"
+            );
+        };
+        let model = model(&file)?;
+        if matches!(request.place, Where::Scripted(_)) {
+            bail!(
+                "a scripted machine has no parallel regions for --policy react; name a model (`pinfold machines` lists them), or \
+                 another policy"
+            );
+        }
+        let stays = [
+            (request.arguments.changes.outlive, "--outlive"),
+            (request.arguments.changes.keep_pinned, "--keep-pinned"),
+        ];
+        if let Some((_, option)) = stays.into_iter().find(|(given, _)| *given) {
+            bail!(
+                "with --policy react threads are placed at the borders of regions while pinfold runs, so nothing can stay: leave \
+                 {option} out"
+            );
+        }
+        let given = [
+            (request.arguments.pages.mapping.given(), "places pages"),
+            (
+                request.arguments.simulated.prefetch.map(|_| "--prefetch"),
+                "sets prefetchers",
+            ),
+        ];
+        if let Some((option, does)) = given.into_iter().find_map(|(option, does)| Some((option?, does))) {
+            bail!("--policy react {does} itself, so {option} cannot be kept; leave it out");
+        }
+        let name = file.display().to_string();
+        Ok(Prepared::new(move |setting| {
+            model
+                .check(setting.topology)
+                .with_context(|| format!("cannot use the model `{name}`"))?;
+            let common = setting.common.clone();
+            let policy = pinfold_policy::react::React::new(ReactOptions {
+                times: common.times,
+                metric: common.metric,
+                skip: common.skip,
+                model: model.clone(),
+            });
+            Ok(Built {
+                notes: vec![format!(
+                    "Regions get their configurations from the model `{name}`, learned for {} from {} programs. Such models \
+                     reach {:.0} % of the possible gain (as a logarithm) for programs that they have not seen.",
+                    model.machine,
+                    model.trained.programs.len(),
+                    100.0 * model.nested
+                )],
+                listener: Box::new(Regions),
+                needs_regions: true,
+                ..Built::new(policy)
+            })
+        }))
+    }
+}
+
+fn model(file: &Path) -> Result<ReactModel> {
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the model `{name}`"))?;
+    text.parse().with_context(|| format!("cannot use the model `{name}`"))
+}
+
+/// Reports what each region got.
+struct Regions;
+
+impl Listener for Regions {
+    fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) -> Option<String> {
+        let Finding::RegionsChosen { pages, gain, regions } = finding else {
+            return None;
+        };
+        let pages = pages.map_or_else(|| "left alone".to_owned(), |pages| pages.to_string());
+        let gain = gain.map_or_else(String::new, |gain| {
+            format!("; all regions take {:.3} of their time before", 1.0 / (1.0 + gain))
+        });
+        let mut text = format!("regions: pages {pages}{gain}");
+        for choice in regions {
+            let _ = write!(text, "\n  {}", line(choice));
+        }
+        Some(text)
+    }
+}
+
+fn line(choice: &RegionChoice) -> String {
+    let threads = match choice.threads {
+        Some(threads) => format!("{threads} threads"),
+        None => "unpinned".to_owned(),
+    };
+    let prefetch = choice
+        .prefetch
+        .map_or_else(String::new, |prefetch| format!(", prefetchers {prefetch}"));
+    let times = match (choice.before, choice.after) {
+        (Some(before), Some(after)) => format!(" {:.3} of the time before", after / before),
+        _ => String::new(),
+    };
+    format!(
+        "{} ({:.1} %): {threads}{prefetch}{times}; {}",
+        choice.region,
+        choice.share * 100.0,
+        choice.why
+    )
+}

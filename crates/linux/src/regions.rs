@@ -1,0 +1,332 @@
+//! The table of parallel regions: the agent in the program counts and times them there, and reads from there how many threads
+//! a region's team shall have and where they run.
+//!
+//! The other side is `agent/regions.h`, whose structures are mirrored here; a test compares the two. The segment is reached
+//! like the channel's (`channel`), and has the same limits: a process that cannot open it runs as without a table.
+//!
+//! Each process has its own addresses of code, so two processes of one program use two entries where their libraries are at
+//! different addresses, and share one otherwise.
+
+use crate::channel::create_memory;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use pinfold_core::{Configuration, Pinning, Prefetchers, Refusal, RefusalCode, RegionId, RegionSample};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// `PINFOLD_REGIONS_MAGIC`: "PFLDRGNS" in the memory of a little-endian machine.
+const MAGIC: u64 = 0x534e_4752_444c_4650;
+/// `PINFOLD_REGIONS_VERSION`.
+const VERSION: u32 = 1;
+/// `PINFOLD_REGIONS_MOST`.
+const REGIONS: usize = 256;
+/// `PINFOLD_REGION_PUS`.
+const PUS: usize = 1024;
+
+/// `enum pinfold_region_flag`, and what each means for the user.
+const FLAGS: [(u32, &str); 4] = [
+    (
+        1,
+        "keeps its number of threads: the program names it itself, by num_threads or an if clause",
+    ),
+    (
+        2,
+        "keeps its number of threads: the wanted one is above omp_get_max_threads(), by which the program may have sized its \
+         arrays; set OMP_NUM_THREADS to the number of cores",
+    ),
+    (
+        4,
+        "keeps its threads where they are: the program sets affinity masks itself",
+    ),
+    (
+        8,
+        "keeps its threads where they are: the runtime must see the function of a region with task reductions as it is",
+    ),
+];
+
+/// `struct pinfold_region`.
+#[repr(C)]
+struct Entry {
+    code: AtomicU64,
+    executions: AtomicU64,
+    nanoseconds: AtomicU64,
+    flags: AtomicU32,
+    threads: AtomicU32,
+    placed: AtomicU32,
+    unused: AtomicU32,
+    pus: [AtomicU16; PUS],
+}
+
+/// `struct pinfold_regions`: the whole segment.
+#[repr(C)]
+struct Segment {
+    magic: AtomicU64,
+    version: AtomicU32,
+    active: AtomicU32,
+    regions: [Entry; REGIONS],
+}
+
+/// A table that a program's processes can map.
+#[derive(Debug)]
+pub struct RegionTable {
+    file: OwnedFd,
+    segment: NonNull<Segment>,
+    /// What was already reported of each region.
+    reported: BTreeSet<(RegionId, u32)>,
+}
+
+// SAFETY: the mapping is not tied to a thread, and everything in it is atomic after creation.
+unsafe impl Send for RegionTable {}
+// SAFETY: as above.
+unsafe impl Sync for RegionTable {}
+
+impl RegionTable {
+    /// Creates a table without regions, in which nothing is wanted.
+    pub fn create() -> io::Result<Self> {
+        let file = File::from(create_memory(c"pinfold-regions")?);
+        file.set_len(size_of::<Segment>() as u64)?;
+        file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Segment, version) as u64)?;
+        file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Segment, magic) as u64)?;
+        // If a program truncated the file, the next reading would end pinfold with SIGBUS.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        let length = NonZeroUsize::new(size_of::<Segment>()).expect("the segment has a header");
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice, as long as the file, which cannot shrink.
+        let address = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
+        Ok(Self {
+            file: file.into(),
+            segment: address.cast(),
+            reported: BTreeSet::new(),
+        })
+    }
+
+    /// The environment variable that the program needs.
+    pub fn environment(&self) -> (OsString, OsString) {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
+        ("PINFOLD_REGIONS".into(), path.into())
+    }
+
+    fn segment(&self) -> &Segment {
+        // SAFETY: the mapping lives as long as `self`, and all of it is atomic.
+        unsafe { self.segment.as_ref() }
+    }
+
+    /// The entries in use, with their regions.
+    fn entries(&self) -> impl Iterator<Item = (RegionId, &Entry)> {
+        self.segment().regions.iter().filter_map(|entry| {
+            let code = entry.code.load(Ordering::Acquire);
+            (code != 0).then_some((RegionId(code), entry))
+        })
+    }
+
+    /// The regions that have ended, in the order of their addresses.
+    pub fn samples(&self) -> Vec<RegionSample> {
+        let sample = |(id, entry): (RegionId, &Entry)| {
+            let executions = entry.executions.load(Ordering::Acquire);
+            (executions > 0).then(|| RegionSample {
+                id,
+                executions: executions as f64,
+                seconds: entry.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9,
+                counts: None,
+            })
+        };
+        let mut samples: Vec<RegionSample> = self.entries().filter_map(sample).collect();
+        samples.sort_by_key(|sample| sample.id);
+        samples
+    }
+
+    /// Writes what `configuration` wants of each region. Regions that it does not name run in its pinning.
+    pub fn plan(&self, configuration: &Configuration) {
+        let others = configuration.pinning.as_ref();
+        for (id, entry) in self.entries() {
+            let wanted = configuration.regions.get(&id);
+            let pinning = wanted.map_or(others, |wanted| wanted.pinning.as_ref());
+            let pus = pinning.map_or(&[][..], Pinning::pus);
+            for (place, pu) in entry.pus.iter().zip(pus) {
+                place.store(u16::try_from(pu.0).unwrap_or(u16::MAX), Ordering::Relaxed);
+            }
+            let number = u32::try_from(pus.len().min(PUS)).unwrap_or(0);
+            entry.placed.store(number, Ordering::Release);
+            let threads = wanted.and_then(|wanted| wanted.threads).unwrap_or(0);
+            entry
+                .threads
+                .store(u32::try_from(threads).unwrap_or(0), Ordering::Release);
+        }
+        if configuration.pins() {
+            self.segment().active.store(1, Ordering::Release);
+        }
+    }
+
+    /// Whether anything was ever wanted.
+    pub(crate) fn is_active(&self) -> bool {
+        self.segment().active.load(Ordering::Relaxed) != 0
+    }
+
+    /// Why regions do not get what is wanted, each reason once: whole sentences.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = vec![];
+        let flags: Vec<(RegionId, u32)> = self
+            .entries()
+            .map(|(id, entry)| (id, entry.flags.load(Ordering::Relaxed)))
+            .collect();
+        for (id, flags) in flags {
+            for (flag, what) in FLAGS {
+                if flags & flag != 0 && self.is_active() && self.reported.insert((id, flag)) {
+                    notes.push(format!("Region {id} {what}."));
+                }
+            }
+        }
+        notes
+    }
+}
+
+impl Drop for RegionTable {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference into it outlives `self`.
+        let unmapped = unsafe { munmap(self.segment.cast(), size_of::<Segment>()) };
+        unmapped.expect("a mapping that was made can be unmapped");
+    }
+}
+
+/// The prefetchers of the whole program, where regions want them: a processor's registers cannot be written at each border
+/// for less than a region change may cost. If all regions want the same, it is that; else the configuration's own, and a
+/// refusal.
+pub(crate) fn prefetchers(configuration: &Configuration) -> (Option<Prefetchers>, Option<Refusal>) {
+    let wanted: BTreeSet<Option<String>> = configuration
+        .regions
+        .values()
+        .map(|region| region.prefetchers.map(|setting| setting.to_string()))
+        .collect();
+    let common = configuration
+        .regions
+        .values()
+        .next()
+        .and_then(|region| region.prefetchers);
+    match (wanted.len(), common) {
+        (1, Some(common)) => (Some(common), None),
+        (0 | 1, _) => (configuration.prefetchers, None),
+        _ => {
+            let kept = configuration.prefetchers;
+            let why = format!(
+                "the prefetchers are {} for all regions, though these want different ones: to write the registers of all cores \
+                 at each border would take longer than a region change may",
+                kept.map_or_else(|| "as they were".to_owned(), |kept| kept.to_string())
+            );
+            (kept, Some(Refusal::of_machine(RefusalCode::Regions, why)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{PuId, RegionConfiguration};
+    use std::process::Command;
+
+    #[test]
+    fn both_sides_agree_on_the_layout() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("layout.c");
+        let program = directory.path().join("layout");
+        let print = "#include \"regions.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n\
+             printf(\"%lx %u %u %u %zu %zu %zu %zu %zu\\n\", (unsigned long)PINFOLD_REGIONS_MAGIC, PINFOLD_REGIONS_VERSION,\n\
+             PINFOLD_REGIONS_MOST, PINFOLD_REGION_PUS, sizeof(struct pinfold_regions), sizeof(struct pinfold_region),\n\
+             offsetof(struct pinfold_regions, regions), offsetof(struct pinfold_region, threads),\n\
+             offsetof(struct pinfold_region, pus));\nreturn 0; }\n";
+        std::fs::write(&source, print).unwrap();
+        let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/../../agent");
+        let compiled = Command::new("cc")
+            .arg("-I")
+            .arg(agent)
+            .arg("-o")
+            .arg(&program)
+            .arg(&source)
+            .status();
+        assert!(compiled.unwrap().success());
+        let theirs = Command::new(&program).output().unwrap().stdout;
+        let ours = format!(
+            "{MAGIC:x} {VERSION} {REGIONS} {PUS} {} {} {} {} {}\n",
+            size_of::<Segment>(),
+            size_of::<Entry>(),
+            offset_of!(Segment, regions),
+            offset_of!(Entry, threads),
+            offset_of!(Entry, pus)
+        );
+        assert_eq!(String::from_utf8(theirs).unwrap(), ours);
+    }
+
+    fn pinning(pus: &[u32]) -> Option<Pinning> {
+        Pinning::new(pus.iter().copied().map(PuId).collect())
+    }
+
+    #[test]
+    fn regions_get_their_places_and_others_those_of_the_program() {
+        let table = RegionTable::create().unwrap();
+        for (entry, code) in table.segment().regions.iter().zip([0x10, 0x20]) {
+            entry.code.store(code, Ordering::Release);
+        }
+        let mut configuration = Configuration {
+            pinning: pinning(&[4, 5]),
+            ..Configuration::default()
+        };
+        configuration.regions.insert(
+            RegionId(0x20),
+            RegionConfiguration {
+                pinning: pinning(&[7]),
+                threads: Some(1),
+                prefetchers: None,
+            },
+        );
+        table.plan(&configuration);
+        let shown = |entry: &Entry| {
+            let placed = entry.placed.load(Ordering::Relaxed);
+            let pus: Vec<u16> = entry.pus[..placed as usize]
+                .iter()
+                .map(|pu| pu.load(Ordering::Relaxed))
+                .collect();
+            (entry.threads.load(Ordering::Relaxed), pus)
+        };
+        let entries = &table.segment().regions;
+        assert_eq!(
+            (shown(&entries[0]), shown(&entries[1])),
+            ((0, vec![4, 5]), (1, vec![7]))
+        );
+        table.plan(&Configuration::default());
+        assert_eq!((shown(&entries[0]), shown(&entries[1])), ((0, vec![]), (0, vec![])));
+        assert_eq!(
+            table.segment().active.load(Ordering::Relaxed),
+            1,
+            "threads have to go back"
+        );
+    }
+
+    #[test]
+    fn prefetchers_are_set_where_all_regions_want_the_same() {
+        let mut configuration = Configuration {
+            prefetchers: Some(Prefetchers::ALL),
+            ..Configuration::default()
+        };
+        let mut want = |id: u64, setting: &str| {
+            let region = RegionConfiguration {
+                prefetchers: Some(setting.parse().unwrap()),
+                ..RegionConfiguration::default()
+            };
+            configuration.regions.insert(RegionId(id), region);
+            prefetchers(&configuration)
+        };
+        assert_eq!(want(1, "0110"), (Some("0110".parse().unwrap()), None));
+        assert_eq!(want(2, "0110").0, Some("0110".parse().unwrap()));
+        let (kept, refusal) = want(2, "1111");
+        assert_eq!(kept, Some(Prefetchers::ALL));
+        assert!(refusal.unwrap().why.contains("want different ones"));
+    }
+}

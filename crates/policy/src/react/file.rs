@@ -1,0 +1,373 @@
+//! Reads the models of `react` from JSON (docs/formats.md).
+
+use super::counters::{self, COUNTERS};
+use super::model::{ModelConfiguration, ModelFeature, Node, ReactModel};
+use crate::rules::Trained;
+use pinfold_core::{NodeId, PageMapping, Prefetchers, ThreadMap};
+use serde::Deserialize;
+use std::str::FromStr;
+
+/// The format version that is read.
+const VERSION: u64 = 1;
+
+/// A region is profiled in at most as many configurations as there are features.
+const MOST_PROFILES: usize = 3;
+
+/// Why a text is no model. The caller knows the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ReactModelError {
+    /// It is no JSON, or a key is missing, unknown, or of the wrong type; the message has line and column.
+    #[error("{0}; the keys of a model of react are in docs/formats.md")]
+    Json(#[from] serde_json::Error),
+    /// It is JSON of another kind.
+    #[error(
+        "this is no model of react: the key `react_model` with its version is missing; give a file that `pinfold learn train react` wrote"
+    )]
+    Other,
+    /// It is of another version.
+    #[error("this model has version {0}, and this pinfold reads version {VERSION}; train it again")]
+    Version(u64),
+    /// The number of profiles is wrong.
+    #[error("this model has {0} profiled configurations, and must have 1 to {MOST_PROFILES}; train it again")]
+    Profiles(usize),
+    /// It looks at a counter that this pinfold does not know.
+    #[error("this model looks at the counter `{0}`, which this pinfold does not know; there are {known}; train it again", known = known())]
+    UnknownCounter(String),
+    /// It looks at a profile that it does not have.
+    #[error(
+        "this model looks at `{counter}` in profile {profile}, which is not listed (the first is 0); train it again"
+    )]
+    UnknownProfile {
+        /// The counter.
+        counter: String,
+        /// The profile.
+        profile: usize,
+    },
+    /// A configuration is impossible.
+    #[error("configuration {number} of `{of}` {what}; train it again")]
+    Configuration {
+        /// `profiles` or `outputs`.
+        of: &'static str,
+        /// Its number, from 1.
+        number: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// The tree cannot be followed.
+    #[error("node {node} of the tree {what}; the file is damaged: train it again")]
+    Tree {
+        /// The number of the node, from 0.
+        node: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+fn known() -> String {
+    COUNTERS.map(|(name, _)| name).join(", ")
+}
+
+#[derive(Deserialize)]
+struct Head {
+    react_model: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "react_model")]
+    _version: u64,
+    machine: String,
+    #[serde(rename = "counted_on")]
+    _counted_on: String,
+    trained: Trained,
+    score: Score,
+    #[serde(rename = "baseline")]
+    _baseline: FileConfiguration,
+    profiles: Vec<FileConfiguration>,
+    features: Vec<FileFeature>,
+    outputs: Vec<FileConfiguration>,
+    tree: Vec<FileNode>,
+}
+
+/// How good the model is expected to be: shares of the possible gain.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Score {
+    nested: f64,
+    #[serde(rename = "low")]
+    _low: f64,
+    #[serde(rename = "high")]
+    _high: f64,
+    #[serde(rename = "control")]
+    _control: f64,
+    #[serde(rename = "inside")]
+    _inside: f64,
+    #[serde(rename = "seeds")]
+    _seeds: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileConfiguration {
+    threads: usize,
+    nodes: usize,
+    /// On one node all maps are the same.
+    thread_map: Option<FileThreadMap>,
+    page_map: String,
+    prefetch: Prefetchers,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FileThreadMap {
+    Compact,
+    Scatter,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileFeature {
+    profile: usize,
+    counter: String,
+    #[serde(rename = "least")]
+    _least: f64,
+    #[serde(rename = "greatest")]
+    _greatest: f64,
+}
+
+/// A leaf is the position of an output; a split is feature, threshold, and the nodes for lower and for higher values.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum FileNode {
+    Leaf([usize; 1]),
+    Split(usize, f64, usize, usize),
+}
+
+impl FromStr for ReactModel {
+    type Err = ReactModelError;
+
+    fn from_str(text: &str) -> Result<Self, ReactModelError> {
+        match serde_json::from_str::<Head>(text)?.react_model {
+            Some(VERSION) => {}
+            Some(other) => return Err(ReactModelError::Version(other)),
+            None => return Err(ReactModelError::Other),
+        }
+        let file: File = serde_json::from_str(text)?;
+        let profiles = file.profiles.len();
+        if !(1..=MOST_PROFILES).contains(&profiles) {
+            return Err(ReactModelError::Profiles(profiles));
+        }
+        let features = file.features.into_iter().map(|one| feature(one, profiles));
+        let features = features.collect::<Result<Vec<_>, _>>()?;
+        let outputs = configurations("outputs", &file.outputs)?;
+        Ok(Self {
+            machine: file.machine,
+            profiles: configurations("profiles", &file.profiles)?,
+            tree: tree(&file.tree, features.len(), outputs.len())?,
+            features,
+            configurations: outputs,
+            trained: file.trained,
+            nested: file.score.nested,
+        })
+    }
+}
+
+fn feature(one: FileFeature, profiles: usize) -> Result<ModelFeature, ReactModelError> {
+    if one.profile >= profiles {
+        return Err(ReactModelError::UnknownProfile {
+            counter: one.counter,
+            profile: one.profile,
+        });
+    }
+    match counters::position(&one.counter) {
+        Some(counter) => Ok(ModelFeature {
+            counter,
+            profile: one.profile,
+        }),
+        None => Err(ReactModelError::UnknownCounter(one.counter)),
+    }
+}
+
+fn configurations(of: &'static str, all: &[FileConfiguration]) -> Result<Vec<ModelConfiguration>, ReactModelError> {
+    let wrong = |place: usize, what: String| ReactModelError::Configuration {
+        of,
+        number: place + 1,
+        what,
+    };
+    let read = |(place, one): (usize, &FileConfiguration)| {
+        if one.nodes == 0 || one.nodes > one.threads {
+            let what = format!(
+                "has {} threads on {} nodes, which is not possible",
+                one.threads, one.nodes
+            );
+            return Err(wrong(place, what));
+        }
+        Ok(ModelConfiguration {
+            threads: one.threads,
+            nodes: one.nodes,
+            thread_map: match one.thread_map {
+                Some(FileThreadMap::Scatter) => ThreadMap::Scatter,
+                Some(FileThreadMap::Compact) | None => ThreadMap::Compact,
+            },
+            page_map: page_map(&one.page_map).ok_or_else(|| {
+                let what = format!(
+                    "has the page map `{}`; there are local, remote, locality, balance, interleave and single",
+                    one.page_map
+                );
+                wrong(place, what)
+            })?,
+            prefetch: one.prefetch,
+        })
+    };
+    all.iter().enumerate().map(read).collect()
+}
+
+/// The paper's six page mappings.
+fn page_map(name: &str) -> Option<PageMapping> {
+    match name {
+        "single" => Some(PageMapping::Single(NodeId(0))),
+        "local" => Some(PageMapping::Local),
+        "remote" => Some(PageMapping::Remote),
+        "locality" => Some(PageMapping::Locality),
+        "balance" => Some(PageMapping::Balance),
+        "interleave" => Some(PageMapping::Interleave),
+        _ => None,
+    }
+}
+
+fn tree(nodes: &[FileNode], features: usize, outputs: usize) -> Result<Vec<Node>, ReactModelError> {
+    let damaged = |node: usize, what: &'static str| ReactModelError::Tree { node, what };
+    if nodes.is_empty() {
+        return Err(damaged(0, "is missing"));
+    }
+    let check = |(node, &one): (usize, &FileNode)| match one {
+        FileNode::Leaf([output]) if output < outputs => Ok(Node::Leaf(output)),
+        FileNode::Leaf(_) => Err(damaged(node, "has a configuration that is not listed")),
+        FileNode::Split(feature, ..) if feature >= features => Err(damaged(node, "has a feature that is not listed")),
+        // Children come later, so that each way through the tree ends.
+        FileNode::Split(_, _, low, high) if low.min(high) <= node || low.max(high) >= nodes.len() => {
+            Err(damaged(node, "has a child that does not come after it"))
+        }
+        FileNode::Split(feature, threshold, left, right) => Ok(Node::Split {
+            feature,
+            threshold,
+            left,
+            right,
+        }),
+    };
+    nodes.iter().enumerate().map(check).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::Profile;
+    use super::*;
+    use pinfold_core::RegionCounts;
+    use serde_json::{Value, json};
+
+    fn configuration(threads: usize, nodes: usize, page_map: &str) -> Value {
+        json!({"threads": threads, "nodes": nodes, "thread_map": "compact", "page_map": page_map, "prefetch": "0000"})
+    }
+
+    /// Power in the second profile decides, and where it is high, the miss ratio in the first one.
+    fn document() -> Value {
+        json!({
+            "react_model": 1,
+            "machine": "e5-4650x4",
+            "counted_on": "e5-4650x4",
+            "trained": {"simulated": true, "machines": ["e5-4650x4"], "programs": ["bt"], "rows": 288, "learner": "tree"},
+            "score": {"nested": 0.9, "low": 0.8, "high": 0.95, "control": 0.2, "inside": 0.97, "seeds": 5},
+            "baseline": configuration(32, 4, "locality"),
+            "profiles": [configuration(8, 1, "local"), configuration(32, 4, "interleave")],
+            "features": [
+                {"profile": 0, "counter": "L3 miss ratio", "least": 0.0, "greatest": 1.0},
+                {"profile": 1, "counter": "Power", "least": 50.0, "greatest": 130.0}
+            ],
+            "outputs": [
+                configuration(8, 1, "local"), configuration(16, 2, "single"), configuration(32, 4, "locality")
+            ],
+            "tree": [[1, 100.0, 1, 2], [0], [0, 0.5, 3, 4], [1], [2]]
+        })
+    }
+
+    fn profile(misses: f64, watts: f64) -> Profile {
+        Profile {
+            executions: 2.0,
+            seconds: 2.0,
+            counts: Some(RegionCounts {
+                l3_requests: 100.0,
+                l3_misses: misses,
+                package_joules: watts * 2.0,
+                ..RegionCounts::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn the_tree_is_followed_by_the_counters_of_both_profiles() {
+        let model: ReactModel = document().to_string().parse().unwrap();
+        let forecast =
+            |misses: f64, watts: f64| model.forecast(&[Some(profile(misses, 0.0)), Some(profile(0.0, watts))]);
+        assert_eq!(forecast(90.0, 100.0).unwrap().0, 0);
+        assert_eq!(forecast(50.0, 101.0).unwrap().0, 1);
+        let (configuration, why) = forecast(51.0, 101.0).unwrap();
+        assert_eq!(configuration, 2);
+        assert_eq!(
+            why,
+            "Power in profile 2 is 101.0000 and L3 miss ratio in profile 1 is 0.5100"
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_missing_is_named_and_not_guessed() {
+        let model: ReactModel = document().to_string().parse().unwrap();
+        assert_eq!(model.forecast(&[Some(profile(1.0, 1.0)), None]), Err("Power"));
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_of_another_kind_is_refused_with_the_reason() {
+        let broken = |change: fn(&mut Value)| {
+            let mut file = document();
+            change(&mut file);
+            file.to_string().parse::<ReactModel>().unwrap_err().to_string()
+        };
+        for (message, expected) in [
+            (
+                broken(|file| *file = json!({"placement_model": 1})),
+                "no model of react",
+            ),
+            (broken(|file| file["react_model"] = json!(2)), "version 2"),
+            (broken(|file| file["profiles"] = json!([])), "0 profiled configurations"),
+            (
+                broken(|file| file["features"][0]["counter"] = json!("Heat")),
+                "`Heat`, which this pinfold does not know; there are CPI",
+            ),
+            (broken(|file| file["features"][0]["profile"] = json!(2)), "in profile 2"),
+            (
+                broken(|file| file["outputs"][1]["nodes"] = json!(17)),
+                "configuration 2 of `outputs` has 16 threads on 17 nodes",
+            ),
+            (
+                broken(|file| file["profiles"][0]["page_map"] = json!("first_touch")),
+                "has the page map `first_touch`",
+            ),
+            (
+                broken(|file| file["tree"][0] = json!([1, 100.0, 0, 2])),
+                "node 0 of the tree has a child that does not come after it",
+            ),
+            (
+                broken(|file| file["tree"][2] = json!([2, 0.5, 3, 4])),
+                "node 2 of the tree has a feature that is not listed",
+            ),
+            (
+                broken(|file| file["tree"][4] = json!([3])),
+                "node 4 of the tree has a configuration that is not listed",
+            ),
+            (broken(|file| file["tree"] = json!([])), "node 0 of the tree is missing"),
+            (broken(|file| file["more"] = json!(1)), "unknown field `more`"),
+        ] {
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! `react`: threads, pages and prefetchers of each parallel region, from two profiles (Sánchez Barrera, Black-Schaffer,
+//! Casas, Moretó, Stupnikova and Popov, "Modeling and Optimizing NUMA Effects and Prefetching with Machine Learning", ICS
+//! 2020, section 6).
+//!
+//! `file` reads models, which the Python package learns; `model` forecasts a configuration; `counters` are the nineteen
+//! counters that a model may look at; `policy` is the online method, `plan` what it requests of a machine, and `timing` how
+//! it times regions.
+
+mod counters;
+mod file;
+mod model;
+mod plan;
+mod policy;
+mod timing;
+
+pub use counters::COUNTERS;
+pub use file::ReactModelError;
+pub use model::{ModelConfiguration, ModelFeature, ReactModel, UnsuitableMachine};
+pub use policy::{React, ReactOptions};

@@ -1,0 +1,184 @@
+//! A model of the policy `react`: two profiled configurations, the counters that it looks at, and a decision tree whose
+//! leaves are configurations.
+
+use super::counters::{self, COUNTERS};
+use crate::rules::Trained;
+use pinfold_core::{NodeId, PageMapping, Pinning, Prefetchers, RegionCounts, ThreadMap, Topology, map_threads};
+use std::fmt;
+
+/// A configuration of a region (section 2 of the paper).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelConfiguration {
+    /// The number of threads.
+    pub threads: usize,
+    /// The number of nodes on which they are.
+    pub nodes: usize,
+    /// How they are spread over these nodes.
+    pub thread_map: ThreadMap,
+    /// Where the pages are.
+    pub page_map: PageMapping,
+    /// The prefetchers that are on.
+    pub prefetch: Prefetchers,
+}
+
+impl ModelConfiguration {
+    /// The PUs of its threads; `None` on a machine that is too small.
+    pub fn pinning(&self, topology: &Topology) -> Option<Pinning> {
+        if self.threads > topology.allowed_pus().len() {
+            return None;
+        }
+        map_threads(topology, self.threads, self.nodes, self.thread_map)
+    }
+
+    /// The page mapping, with the machine's own nodes.
+    pub(super) fn pages(&self, topology: &Topology) -> PageMapping {
+        match self.page_map {
+            PageMapping::Single(_) => {
+                let nodes = topology.allowed_nodes().iter().map(|node| node.0).min();
+                PageMapping::Single(NodeId(nodes.unwrap_or(0)))
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the pages of two configurations are at the same places: those of `interleave` and `single` do not depend on
+    /// threads.
+    pub(super) fn shares_pages_with(&self, other: &Self) -> bool {
+        let free = matches!(self.page_map, PageMapping::Interleave | PageMapping::Single(_));
+        let threads = |one: &Self| (one.threads, one.nodes, one.thread_map);
+        self.page_map == other.page_map && (free || threads(self) == threads(other))
+    }
+}
+
+impl fmt::Display for ModelConfiguration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |number: usize| if number == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{} thread{} on {} node{}, {}, with pages {} and prefetchers {}",
+            self.threads,
+            plural(self.threads),
+            self.nodes,
+            plural(self.nodes),
+            self.thread_map,
+            match self.page_map {
+                PageMapping::Single(_) => "single".to_owned(),
+                other => other.to_string(),
+            },
+            self.prefetch
+        )
+    }
+}
+
+/// A counter on one of the profiled configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelFeature {
+    /// Its position in `COUNTERS`.
+    pub counter: usize,
+    /// The position of the profiled configuration.
+    pub profile: usize,
+}
+
+/// A node of the tree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Node {
+    /// The position of a configuration.
+    Leaf(usize),
+    /// Values up to the threshold go to `left`.
+    Split {
+        feature: usize,
+        threshold: f64,
+        left: usize,
+        right: usize,
+    },
+}
+
+/// What was counted of a region under one configuration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Profile {
+    pub(super) executions: f64,
+    pub(super) seconds: f64,
+    /// `None` where the machine only times regions.
+    pub(super) counts: Option<RegionCounts>,
+}
+
+/// The machine has no place for a configuration of the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the model has the configuration {configuration}, for which this machine is too small ({pus} CPUs may be used); it was \
+     learned for {machine}: train one for this machine with `pinfold learn train react`"
+)]
+pub struct UnsuitableMachine {
+    configuration: String,
+    pus: usize,
+    machine: String,
+}
+
+/// A model that forecasts the configuration of a region.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReactModel {
+    /// The machine for which it was learned.
+    pub machine: String,
+    /// The configurations under which a region is profiled.
+    pub profiles: Vec<ModelConfiguration>,
+    /// What it looks at.
+    pub features: Vec<ModelFeature>,
+    pub(super) tree: Vec<Node>,
+    /// What it can forecast.
+    pub configurations: Vec<ModelConfiguration>,
+    /// From what it was learned.
+    pub trained: Trained,
+    /// The share of the possible gain that such models reach for programs that they have not seen.
+    pub nested: f64,
+}
+
+impl ReactModel {
+    /// Whether each configuration has a place on this machine.
+    ///
+    /// # Errors
+    ///
+    /// Names the configuration that has none.
+    pub fn check(&self, topology: &Topology) -> Result<(), UnsuitableMachine> {
+        let mut all = self.profiles.iter().chain(&self.configurations);
+        match all.find(|configuration| configuration.pinning(topology).is_none()) {
+            None => Ok(()),
+            Some(configuration) => Err(UnsuitableMachine {
+                configuration: configuration.to_string(),
+                pus: topology.allowed_pus().len(),
+                machine: self.machine.clone(),
+            }),
+        }
+    }
+
+    /// The forecast for a region with these profiles, and the values that decided it, as text. Without a value that the
+    /// tree asks for: its name.
+    pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Result<(usize, String), &'static str> {
+        let mut node = 0;
+        let mut told: Vec<String> = vec![];
+        loop {
+            match self.tree[node] {
+                Node::Leaf(configuration) => return Ok((configuration, told.join(" and "))),
+                Node::Split {
+                    feature,
+                    threshold,
+                    left,
+                    right,
+                } => {
+                    let ModelFeature { counter, profile } = self.features[feature];
+                    let name = COUNTERS[counter].0;
+                    let of = profiles[profile].as_ref();
+                    let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));
+                    let value = value.ok_or(name)?;
+                    let text = format!("{name} in profile {} is {value:.4}", profile + 1);
+                    if !told.contains(&text) {
+                        told.push(text);
+                    }
+                    // scikit-learn compares in single precision.
+                    #[expect(clippy::cast_possible_truncation, reason = "that is meant")]
+                    let single = f64::from(value as f32);
+                    node = if single <= threshold { left } else { right };
+                }
+            }
+        }
+    }
+}

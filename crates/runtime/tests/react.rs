@@ -1,0 +1,256 @@
+//! The policy `react` on a simulated machine, with programs that are made up: the cases of section 6 of Sánchez Barrera et
+//! al. (ICS 2020).
+
+use pinfold_core::{Finding, Machine, RegionChoice, RegionCode, RegionId, Sample, Wait};
+use pinfold_policy::react::{React, ReactModel, ReactOptions};
+use pinfold_policy::{MetricRequest, Skip, Times};
+use pinfold_runtime::{Record, RecordBuilder, Recorder};
+use pinfold_sim::model::builtin;
+use pinfold_sim::window::{Event, EventKind, Recorded, Stream};
+use pinfold_sim::{EndSwitch, NamedProgram, Program, Repeat, Run, SimulatedMachine};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+const THREADS: u16 = 8;
+const PAGE: u64 = 4096;
+/// So much that a region is longer than 100 us.
+const BLOCK: u64 = 8 << 20;
+
+/// What the threads do in a region.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Each goes through its own block.
+    OwnBlocks,
+    /// All write to the same lines.
+    SharedLines,
+}
+
+/// Regions in turn, of which each thread takes a share.
+struct Regions {
+    work: Vec<Work>,
+    owners: Vec<(u64, u32)>,
+}
+
+fn block(thread: u64) -> u64 {
+    (thread + 1) << 32
+}
+
+impl Regions {
+    fn new(work: &[Work]) -> Arc<Self> {
+        let pages = |thread: u32| (0..BLOCK / PAGE).map(move |page| (block(thread.into()) / PAGE + page, thread));
+        Arc::new(Self {
+            work: work.to_vec(),
+            owners: (0..u32::from(THREADS)).flat_map(pages).collect(),
+        })
+    }
+}
+
+impl Program for Regions {
+    fn threads(&self) -> usize {
+        THREADS.into()
+    }
+
+    fn stream(&self, thread: usize) -> Box<dyn Stream + '_> {
+        let thread = thread as u64;
+        let mut events = vec![];
+        for (place, work) in (1..).zip(&self.work) {
+            if thread == 0 {
+                events.push(Event::mark(EventKind::RegionBegin, place));
+                events.push(Event::mark(EventKind::Signal, place));
+            } else {
+                events.push(Event::mark(EventKind::Wait, place));
+            }
+            events.push(Event::mark(EventKind::ShareBegin, place));
+            match work {
+                Work::OwnBlocks => {
+                    events.extend((0..BLOCK / 64).map(|line| Event::read(block(thread) + line * 64, 8, 4)));
+                }
+                Work::SharedLines => {
+                    events.extend((0..4000).map(|turn| Event::write(64 * (turn % 4), 8, 20)));
+                }
+            }
+            events.push(Event::barrier(place, THREADS));
+            if thread == 0 {
+                events.push(Event::mark(EventKind::RegionEnd, place));
+            }
+        }
+        Box::new(Recorded::new(events))
+    }
+
+    fn regions(&self) -> Option<u64> {
+        Some(self.work.len() as u64)
+    }
+
+    fn page_owners(&self) -> &[(u64, u32)] {
+        &self.owners
+    }
+
+    fn error(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A configuration on a machine of four nodes with eight cores.
+fn configuration(threads: usize, nodes: usize, page_map: &str, prefetch: &str) -> serde_json::Value {
+    json!({"threads": threads, "nodes": nodes, "thread_map": "scatter", "page_map": page_map, "prefetch": prefetch})
+}
+
+/// Regions in which threads wait for each other's lines get the first configuration, others the second.
+fn model(few: &serde_json::Value, many: &serde_json::Value) -> ReactModel {
+    let document = json!({
+        "react_model": 1, "machine": "e5-4650x4", "counted_on": "e5-4650x4",
+        "trained": {"simulated": true, "machines": ["e5-4650x4"], "programs": [], "rows": 0, "learner": "by hand"},
+        "score": {"nested": 0.0, "low": 0.0, "high": 0.0, "control": 0.0, "inside": 0.0, "seeds": 1},
+        "baseline": configuration(32, 4, "locality", "0000"),
+        "profiles": [configuration(2, 1, "local", "0000"), configuration(8, 4, "locality", "0000")],
+        "features": [
+            {"profile": 0, "counter": "Power", "least": 0.0, "greatest": 1000.0},
+            {"profile": 1, "counter": "CPI", "least": 0.0, "greatest": 1000.0}
+        ],
+        "outputs": [few, many],
+        "tree": [[1, 4.0, 1, 2], [1], [0]]
+    });
+    document.to_string().parse().unwrap()
+}
+
+fn machine(program: Arc<dyn Program>, repeat: Repeat) -> SimulatedMachine {
+    let model = builtin("e5-4650x4").unwrap();
+    let topology = model.topology();
+    let run = Run {
+        repeat,
+        exit_status: 0,
+        seed: 0,
+        noise: 0.0,
+    };
+    let name = "regions".to_owned();
+    SimulatedMachine::new(model, topology, vec![NamedProgram { name, program }], run)
+}
+
+/// Ends the program at the first rate after the choice.
+struct Ending(EndSwitch);
+
+impl Recorder for Ending {
+    fn finding(&mut self, _at: Duration, finding: &Finding, _record: &Record) {
+        if matches!(finding, Finding::Rate { .. }) {
+            self.0.end();
+        }
+    }
+}
+
+fn run(work: &[Work], model: ReactModel) -> (Record, SimulatedMachine) {
+    let switch = EndSwitch::default();
+    let mut machine = machine(Regions::new(work), Repeat::UntilAsked(switch.clone()));
+    let mut policy = React::new(ReactOptions {
+        times: Times::new(Some(Duration::from_secs(2)), None, Some(Duration::from_millis(200))),
+        metric: MetricRequest::Auto,
+        skip: Skip::default(),
+        model,
+    });
+    let mut record = RecordBuilder::new(&machine, "react");
+    pinfold_runtime::run(&mut machine, &mut policy, &mut record, &mut Ending(switch)).unwrap();
+    (record.finish(), machine)
+}
+
+fn choice(record: &Record, region: u64) -> &RegionChoice {
+    let regions = record.by_policy.regions.as_ref().expect("regions were configured");
+    regions
+        .choices
+        .iter()
+        .find(|one| one.region == RegionId(region))
+        .unwrap()
+}
+
+/// The regions of a sample after a second without a policy.
+fn after_a_second(work: &[Work]) -> Sample {
+    let mut machine = machine(Regions::new(work), Repeat::UntilAsked(EndSwitch::default()));
+    assert_eq!(machine.wait(Duration::from_secs(1)).unwrap(), Wait::Elapsed);
+    machine.observe()
+}
+
+#[test]
+fn a_simulated_machine_tells_regions_apart() {
+    let sample = after_a_second(&[Work::OwnBlocks, Work::SharedLines]);
+    let [own, shared] = sample.regions.as_slice() else {
+        panic!("{:?}", sample.regions);
+    };
+    assert_eq!((own.id, shared.id), (RegionId(1), RegionId(2)));
+    assert!((own.executions - shared.executions).abs() < 1e-6 && own.executions > 10.0);
+    let all = own.seconds + shared.seconds;
+    assert!(all > 0.9 && all < 1.000_1, "regions fill the program: {all}");
+    let bytes = |region: &pinfold_core::RegionSample| region.counts.unwrap().l2_misses / region.executions;
+    assert!(bytes(own) > 10.0 * bytes(shared), "{own:?} {shared:?}");
+}
+
+#[test]
+fn regions_that_want_different_numbers_of_threads_get_them_and_the_program_is_faster() {
+    let model = model(
+        &configuration(2, 1, "single", "0000"),
+        &configuration(8, 4, "single", "0000"),
+    );
+    let (record, _) = run(&[Work::OwnBlocks, Work::SharedLines], model);
+    let shared = choice(&record, 2);
+    assert_eq!(
+        (shared.threads, shared.code),
+        (Some(2), RegionCode::Forecast),
+        "{record:?}"
+    );
+    assert_eq!(shared.pus.as_ref().unwrap().pus().len(), 2);
+    let (before, after) = (shared.before.unwrap(), shared.after.unwrap());
+    assert!(after < 0.8 * before, "{before} {after}");
+    let regions = record.by_policy.regions.as_ref().unwrap();
+    assert!(regions.gain.unwrap() > 0.0, "{regions:?}");
+    assert_ne!(choice(&record, 1).threads, Some(2), "{regions:?}");
+}
+
+#[test]
+fn pages_that_regions_want_at_different_places_are_placed_once_for_the_whole_program() {
+    let model = model(
+        &configuration(2, 1, "local", "0000"),
+        &configuration(8, 4, "locality", "0000"),
+    );
+    let (record, _) = run(&[Work::OwnBlocks, Work::SharedLines], model);
+    let told: Vec<&str> = record.notes.iter().map(|note| note.text.as_str()).collect();
+    assert!(
+        told.iter()
+            .any(|text| text.contains("want their pages at different places")),
+        "{told:?}"
+    );
+    assert!(
+        told.iter().any(|text| text.contains("The pages of the least stay")),
+        "{told:?}"
+    );
+    let regions = record.by_policy.regions.as_ref().unwrap();
+    assert!(regions.pages.is_some() && regions.gain.unwrap() > 0.0, "{regions:?}");
+}
+
+#[test]
+fn nothing_stays_where_nothing_is_faster() {
+    let slow = || configuration(1, 1, "local", "1111");
+    let (record, mut machine) = run(&[Work::OwnBlocks], model(&slow(), &slow()));
+    let only = choice(&record, 1);
+    assert_eq!(
+        (only.code, only.threads, &only.pus),
+        (RegionCode::NotFaster, None, &None)
+    );
+    assert_eq!(record.by_policy.regions.as_ref().unwrap().pages, None);
+    let sample = machine.observe();
+    assert!(sample.tasks.iter().all(|task| task.last_pu.is_some()));
+    assert!(
+        record.notes.iter().any(|note| note.text.contains("nothing is pinned")),
+        "{:?}",
+        record.notes
+    );
+}
+
+#[test]
+fn more_threads_than_were_recorded_are_refused_with_the_remedy() {
+    let many = || configuration(16, 4, "locality", "0000");
+    let (record, _) = run(&[Work::OwnBlocks, Work::SharedLines], model(&many(), &many()));
+    let why: Vec<&str> = record.refused.iter().map(|refusal| refusal.why.as_str()).collect();
+    assert!(
+        why.iter()
+            .any(|why| why.contains("keeps its 8 threads") && why.contains("record the program with 16")),
+        "{why:?}"
+    );
+}

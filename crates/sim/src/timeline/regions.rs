@@ -1,0 +1,117 @@
+//! Parallel regions in the time line: what a repetition adds to each, and where a policy wants their threads.
+
+use crate::model::Model;
+use crate::window::{Counters, RegionPlace, RegionPlaces, RegionTotals, Served};
+use pinfold_core::{Prefetchers, PuId, RegionCounts};
+use std::collections::BTreeMap;
+
+/// Bytes of a line.
+const LINE: f64 = 64.0;
+
+/// What was counted of one region, or is counted in one repetition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RegionGrowth {
+    pub(crate) executions: f64,
+    pub(crate) seconds: f64,
+    pub(crate) counts: RegionCounts,
+}
+
+impl RegionGrowth {
+    fn of(totals: &RegionTotals, model: &Model) -> Self {
+        let counters = &totals.counters;
+        let last = model.caches.len() - 1;
+        let second = last.min(1);
+        let requests = |level: usize| (counters.levels[level].hits + counters.levels[level].misses) as f64;
+        Self {
+            executions: totals.executions as f64,
+            seconds: totals.seconds,
+            counts: RegionCounts {
+                instructions: counters.instructions as f64,
+                cycles: counters.busy_cycles,
+                l2_requests: requests(second),
+                l2_misses: counters.levels[second].misses as f64,
+                l3_requests: requests(last),
+                l3_misses: counters.levels[last].misses as f64,
+                local_bytes: counters.served[Served::LocalMemory] as f64 * LINE,
+                remote_bytes: counters.served[Served::RemoteMemory] as f64 * LINE,
+                memory_bytes: totals.memory_bytes as f64,
+                core_joules: core_joules(counters, model),
+                package_joules: totals.package_joules,
+                memory_joules: totals.memory_joules,
+            },
+        }
+    }
+
+    /// `self + factor * growth`.
+    pub(crate) fn plus(&self, factor: f64, growth: &Self) -> Self {
+        Self {
+            executions: self.executions + factor * growth.executions,
+            seconds: self.seconds + factor * growth.seconds,
+            counts: self.counts.plus(factor, &growth.counts),
+        }
+    }
+}
+
+/// The energy of cores and their private caches.
+fn core_joules(counters: &Counters, model: &Model) -> f64 {
+    let energy = &model.energy;
+    let levels = counters.levels.iter().zip(&model.caches);
+    let private = levels.filter(|(_, cache)| cache.cores.value().0 == 1);
+    let caches: f64 = private
+        .map(|(level, cache)| cache.energy.value().0 * (level.hits + level.misses) as f64)
+        .sum();
+    caches
+        + energy.core_active.value().0 * counters.busy_cycles / model.frequency().0
+        + energy.instruction.value().0 * counters.instructions as f64
+}
+
+/// What a repetition adds to each region: the totals at its end less those at its begin, shared by the `repetitions` that
+/// lie between.
+pub(crate) fn growths(
+    until: &BTreeMap<u64, RegionTotals>,
+    from: &BTreeMap<u64, RegionTotals>,
+    repetitions: f64,
+    model: &Model,
+) -> BTreeMap<u64, RegionGrowth> {
+    let growth = |(&region, totals): (&u64, &RegionTotals)| {
+        let mut all = RegionGrowth::of(totals, model);
+        if let Some(before) = from.get(&region) {
+            all = all.plus(-1.0, &RegionGrowth::of(before, model));
+        }
+        (region, RegionGrowth::default().plus(repetitions.recip(), &all))
+    };
+    until.iter().map(growth).collect()
+}
+
+/// Where a policy wants the threads of one region, and which prefetchers it wants on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RegionRequest {
+    /// By task: its PU; `None` where the scheduler has it.
+    pub(crate) pins: Vec<Option<PuId>>,
+    /// `None` for those of the program.
+    pub(crate) prefetchers: Option<Prefetchers>,
+}
+
+/// The places of the requested regions for a window in which tasks are at `assignment` and `prefetchers` are on elsewhere.
+pub(crate) fn places(
+    requested: &BTreeMap<u64, RegionRequest>,
+    assignment: &[Option<PuId>],
+    prefetchers: Prefetchers,
+) -> RegionPlaces {
+    let place = |request: &RegionRequest| RegionPlace {
+        pus: request
+            .pins
+            .iter()
+            .zip(assignment)
+            .filter_map(|(pin, present)| pin.or(*present))
+            .collect(),
+        prefetchers: request.prefetchers.unwrap_or(prefetchers),
+    };
+    requested
+        .iter()
+        .map(|(&region, request)| (region, place(request)))
+        .filter(|(_, place)| {
+            place.prefetchers != prefetchers || place.pus.iter().map(Some).ne(assignment.iter().flatten().map(Some))
+        })
+        .collect()
+}
