@@ -175,7 +175,7 @@ fn an_unknown_policy_is_answered_with_all_there_are() {
             .unwrap()
             .to_string();
         assert!(
-            error.contains("there are autopin, hints, classify, sam, fixed, hint:SLP, none, toy"),
+            error.contains("there are autopin, hints, classify, react, sam, fixed, hint:SLP, none, toy"),
             "{error}"
         );
     }
