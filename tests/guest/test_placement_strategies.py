@@ -12,7 +12,7 @@ PAGES = MIB * 256
 
 #: By this model compact with interleave takes half of the default's time, whatever the program does.
 MODEL = {
-    "placement_model": 1,
+    "placement_model": 2,
     "trained": {"simulated": True, "machines": ["none"], "programs": ["none"], "rows": 3, "learner": "by hand"},
     "features": [
         {"name": "scatter", "least": 0.0, "greatest": 1.0},
@@ -29,6 +29,8 @@ MODEL = {
     "width": 2.0,
     "limit": 1.0,
     "close": 0.02,
+    "sensitivity": {"base": 1.0, "factor": 1.0, "trees": []},
+    "deviations": [[1.0, 0.0, 0.0, 0.0]],
 }
 
 
