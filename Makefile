@@ -22,11 +22,8 @@ demo: build ## place a real OpenMP program on this machine
 
 test: build check ## every check and every test, in both languages
 	rm -f $(SKIPPED)
-	@# The test of a cluster waits for a job's time limit, so it runs beside the tests in Rust.
-	$(PYTHON) -m pytest tests/test_sweep_slurm.py > target/test-cluster.log 2>&1 & cluster=$$!; \
-		PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace; rust=$$?; \
-		wait $$cluster; cluster=$$?; cat target/test-cluster.log; exit $$((rust + cluster))
-	$(PYTHON) -m pytest tests --ignore tests/test_sweep_slurm.py
+	PINFOLD_SKIPPED=$(SKIPPED) cargo test --workspace
+	$(PYTHON) -m pytest tests
 	$(PYTHON) -m pytest --doctest-modules python/pinfold
 	@if [ -s $(SKIPPED) ]; then echo "Rust tests, or parts of them, that cannot run here:"; sort -u $(SKIPPED); fi
 

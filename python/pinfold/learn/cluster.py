@@ -191,6 +191,7 @@ def _watch(asked: argparse.Namespace, running: list[tuple[Any, ShardJob]]) -> No
         ValueError: if a job ends without its shard.
     """
     total, shown = len(running), ""
+    jobs = [job for job, _ in running]
     absent: dict[str, int] = {}
     while running:
         queue = _queue()
@@ -201,9 +202,9 @@ def _watch(asked: argparse.Namespace, running: list[tuple[Any, ShardJob]]) -> No
             if failed or absent[job.job_id] >= LOOKS_UNTIL_LOST:
                 raise ValueError(f"{work.shard.stem} has failed, job {job.job_id}: see its log {job.paths.stderr}")
         active = sum(queue.get(job.job_id) == "RUNNING" for job, _ in running)
-        resubmitted = sum(_resubmitted(job) for job, _ in running)
+        resubmitted = sum(map(_resubmitted, jobs))
         line = f"{total - len(running)} of {total} shards done, {active} running"
-        line += f", {resubmitted} of the rest resubmitted at the time limit" if resubmitted else ""
+        line += f", {resubmitted} resubmitted at the time limit" if resubmitted else ""
         if line != shown and not asked.quiet:
             begin, end = ("\r\033[K", "") if sys.stderr.isatty() else ("", "\n")
             print(f"{begin}pinfold learn: {line}", end=end, file=sys.stderr, flush=True)
