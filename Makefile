@@ -33,6 +33,9 @@ test-guest: build ## the tests that need several NUMA nodes, in an emulated mach
 test-kills: build ## children of pinned tasks and kills at scale: 500 children, 200 kills of the daemon and of run each
 	CHILDREN=500 KILLS=200 $(PYTHON) -m pytest tests/guest -k "children or kills"
 
+test-cluster: build ## a sweep on a one-node Slurm whose job hits its time limit, which takes two minutes
+	TIME_LIMIT=1 $(PYTHON) -m pytest tests/test_sweep_slurm.py
+
 check: setup ## formats, lints and types
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check

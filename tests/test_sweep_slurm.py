@@ -1,6 +1,7 @@
 """`pinfold learn sweep --slurm`, on a real Slurm of one node that the tests start."""
 
 import signal
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -87,6 +88,7 @@ def whole(recording: Path, folder: Path, binary: Path) -> bytes:
     return data.read_bytes()
 
 
+@pytest.mark.skipif("TIME_LIMIT" not in os.environ, reason="it waits two minutes: `make test-cluster` runs it")
 def test_a_job_at_its_time_limit_is_resubmitted_and_the_data_set_is_that_of_one_sweep(
     slurm: Slurm, recording: Path, binary: Path, tmp_path: Path
 ) -> None:
