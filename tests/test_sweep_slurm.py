@@ -1,7 +1,7 @@
 """`pinfold learn sweep --slurm`, on a real Slurm of one node that the tests start."""
 
-import signal
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
