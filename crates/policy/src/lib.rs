@@ -21,6 +21,7 @@ mod requested;
 mod rules;
 mod statistics;
 mod times;
+mod tree;
 mod user_settings;
 mod watch;
 mod working_tasks;

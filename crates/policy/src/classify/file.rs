@@ -2,8 +2,9 @@
 
 use super::Strategy;
 use super::features::FEATURES;
-use super::model::{Deviation, Ensemble, ModelFeature, Node, PlacementModel};
+use super::model::{Deviation, Ensemble, ModelFeature, PlacementModel};
 use crate::rules::Trained;
+use crate::tree::{Damage, Node, Tree};
 use serde::Deserialize;
 use std::str::FromStr;
 
@@ -105,15 +106,7 @@ struct FileFeature {
 struct FileEnsemble {
     base: f64,
     factor: f64,
-    trees: Vec<Vec<FileNode>>,
-}
-
-/// A leaf is its value; a split is feature, threshold, and the nodes for lower and for higher values.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
-enum FileNode {
-    Leaf([f64; 1]),
-    Split(usize, f64, usize, usize),
+    trees: Vec<Vec<Node<f64>>>,
 }
 
 impl FromStr for PlacementModel {
@@ -140,11 +133,12 @@ impl FromStr for PlacementModel {
         let deviations = deviations(&file.deviations, file.strategies.len())?;
         let sensitivity = ensemble("sensitivity", file.sensitivity, number)?;
         let of_strategy = |name: &str| [SCATTER, INTERLEAVE].contains(&name);
-        let used = sensitivity.trees.iter().flatten().filter_map(|node| match node {
-            Node::Split { feature, .. } => Some(&file.features[*feature].name),
+        let nodes = sensitivity.trees.iter().flat_map(Tree::nodes);
+        let mut used = nodes.filter_map(|node| match node {
+            Node::Split(feature, ..) => Some(&file.features[*feature].name),
             Node::Leaf(_) => None,
         });
-        if let Some(name) = used.into_iter().find(|name| of_strategy(name)) {
+        if let Some(name) = used.find(|name| of_strategy(name)) {
             return Err(PlacementModelError::OfStrategy(name.clone()));
         }
         Ok(Self {
@@ -207,34 +201,13 @@ fn ensemble(of: &'static str, file: FileEnsemble, features: usize) -> Result<Ens
             return Err(PlacementModelError::Number(of, value));
         }
     }
-    let trees = file.trees.into_iter().enumerate();
-    let trees = trees.map(|(place, nodes)| {
-        let damaged = |node: usize, what: &'static str| PlacementModelError::Tree {
+    let trees = file.trees.into_iter().enumerate().map(|(place, nodes)| {
+        Tree::checked(nodes, features, |_| None).map_err(|Damage { node, what }| PlacementModelError::Tree {
             of,
             tree: place + 1,
             node,
             what,
-        };
-        let check = |(node, &one): (usize, &FileNode)| match one {
-            FileNode::Leaf([value]) => Ok(Node::Leaf(value)),
-            FileNode::Split(feature, ..) if feature >= features => {
-                Err(damaged(node, "has a feature that is not listed"))
-            }
-            // Children come later, so that each way through a tree ends.
-            FileNode::Split(_, _, low, high) if low.min(high) <= node || low.max(high) >= nodes.len() => {
-                Err(damaged(node, "has a child that does not come after it"))
-            }
-            FileNode::Split(feature, threshold, low, high) => Ok(Node::Split {
-                feature,
-                threshold,
-                low,
-                high,
-            }),
-        };
-        if nodes.is_empty() {
-            return Err(damaged(0, "is missing"));
-        }
-        nodes.iter().enumerate().map(check).collect::<Result<Vec<Node>, _>>()
+        })
     });
     Ok(Ensemble {
         base: file.base,

@@ -1,11 +1,11 @@
 //! A placement model: how long a program takes in each strategy, over its time in the default, and how sure that is.
 //!
-//! Sums of regression trees, as `python/pinfold/learn/placement_model.py` fits them and says where they come from. A
-//! tree sees numbers in single precision and compares them with a threshold in double precision, as scikit-learn's do:
-//! so both programs take the same way through a tree.
+//! Sums of regression trees, as `python/pinfold/learn/placement_model.py` fits them and says where they come from.
 
 use super::Strategy;
 use crate::rules::Trained;
+use crate::tree::Tree;
+use std::convert::Infallible;
 
 /// The model.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,20 +51,7 @@ pub(super) enum ModelFeature {
 pub(super) struct Ensemble {
     pub(super) base: f64,
     pub(super) factor: f64,
-    pub(super) trees: Vec<Vec<Node>>,
-}
-
-/// A node of a tree. Children come after their parent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Node {
-    Leaf(f64),
-    Split {
-        feature: usize,
-        threshold: f64,
-        /// Where the value is at most the threshold.
-        low: usize,
-        high: usize,
-    },
+    pub(super) trees: Vec<Tree<f64>>,
 }
 
 impl Ensemble {
@@ -74,25 +61,9 @@ impl Ensemble {
     }
 }
 
-fn leaf(tree: &[Node], seen: &[f32]) -> f64 {
-    let mut place = 0;
-    loop {
-        match tree[place] {
-            Node::Leaf(value) => return value,
-            Node::Split {
-                feature,
-                threshold,
-                low,
-                high,
-            } => {
-                place = if f64::from(seen[feature]) <= threshold {
-                    low
-                } else {
-                    high
-                };
-            }
-        }
-    }
+fn leaf(tree: &Tree<f64>, seen: &[f32]) -> f64 {
+    let Ok(value) = tree.leaf(|feature| Ok::<_, Infallible>(seen[feature]));
+    value
 }
 
 /// Placement matters to a program if it is predicted to matter to a larger share of those like it.

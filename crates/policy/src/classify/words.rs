@@ -1,8 +1,9 @@
 //! A placement model in words: what it was learned from, what it looks at, and what it concludes.
 
 use super::features::{FEATURES, OF_MACHINE};
-use super::model::{Ensemble, ModelFeature, Node, PlacementModel};
+use super::model::{Ensemble, ModelFeature, PlacementModel};
 use crate::rules::Trained;
+use crate::tree::{Node, Tree};
 use std::fmt::{self, Write as _};
 
 /// A sum of more trees than this is not written out: nobody can follow it.
@@ -115,18 +116,13 @@ impl PlacementModel {
     }
 
     /// Writes the part of a tree below a node, and its leaves by `leaf`.
-    fn branch(&self, tree: &[Node], place: usize, depth: usize, leaf: &dyn Fn(f64) -> String, text: &mut String) {
+    fn branch(&self, tree: &Tree<f64>, place: usize, depth: usize, leaf: &dyn Fn(f64) -> String, text: &mut String) {
         let indent = "  ".repeat(depth);
-        match tree[place] {
-            Node::Leaf(value) => {
+        match tree.nodes()[place] {
+            Node::Leaf([value]) => {
                 let _ = write!(text, "\n{indent}{}", leaf(value));
             }
-            Node::Split {
-                feature,
-                threshold,
-                low,
-                high,
-            } => {
+            Node::Split(feature, threshold, low, high) => {
                 let name = match &self.features[feature] {
                     ModelFeature::Observed { name, .. } => name,
                     ModelFeature::Scatter => "scatter",
@@ -142,8 +138,8 @@ impl PlacementModel {
 }
 
 fn conditions(ensemble: &Ensemble) -> usize {
-    let nodes = ensemble.trees.iter().flatten();
-    nodes.filter(|node| matches!(node, Node::Split { .. })).count()
+    let nodes = ensemble.trees.iter().flat_map(Tree::nodes);
+    nodes.filter(|node| matches!(node, Node::Split(..))).count()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Reads the models of `react` from JSON (docs/formats.md).
 
 use super::counters::{self, COUNTERS};
-use super::model::{ModelConfiguration, ModelFeature, Node, ReactModel};
+use super::model::{ModelConfiguration, ModelFeature, ReactModel};
 use crate::rules::Trained;
+use crate::tree::{Damage, Node, Tree};
 use pinfold_core::{NodeId, PageMapping, Prefetchers, ThreadMap};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -87,7 +88,7 @@ struct File {
     profiles: Vec<FileConfiguration>,
     features: Vec<FileFeature>,
     outputs: Vec<FileConfiguration>,
-    tree: Vec<FileNode>,
+    tree: Vec<Node<usize>>,
 }
 
 /// How good the model is expected to be: shares of the possible gain.
@@ -113,16 +114,9 @@ struct FileConfiguration {
     threads: usize,
     nodes: usize,
     /// On one node all maps are the same.
-    thread_map: Option<FileThreadMap>,
+    thread_map: Option<ThreadMap>,
     page_map: String,
     prefetch: Prefetchers,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum FileThreadMap {
-    Compact,
-    Scatter,
 }
 
 #[derive(Deserialize)]
@@ -134,14 +128,6 @@ struct FileFeature {
     _least: f64,
     #[serde(rename = "greatest")]
     _greatest: f64,
-}
-
-/// A leaf is the position of an output; a split is feature, threshold, and the nodes for lower and for higher values.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
-enum FileNode {
-    Leaf([usize; 1]),
-    Split(usize, f64, usize, usize),
 }
 
 impl FromStr for ReactModel {
@@ -164,7 +150,7 @@ impl FromStr for ReactModel {
         Ok(Self {
             machine: file.machine,
             profiles: configurations("profiles", &file.profiles)?,
-            tree: tree(&file.tree, features.len(), outputs.len())?,
+            tree: tree(file.tree, features.len(), outputs.len())?,
             features,
             configurations: outputs,
             trained: file.trained,
@@ -206,10 +192,7 @@ fn configurations(of: &'static str, all: &[FileConfiguration]) -> Result<Vec<Mod
         Ok(ModelConfiguration {
             threads: one.threads,
             nodes: one.nodes,
-            thread_map: match one.thread_map {
-                Some(FileThreadMap::Scatter) => ThreadMap::Scatter,
-                Some(FileThreadMap::Compact) | None => ThreadMap::Compact,
-            },
+            thread_map: one.thread_map.unwrap_or(ThreadMap::Compact),
             page_map: page_map(&one.page_map).ok_or_else(|| {
                 let what = format!(
                     "has the page map `{}`; there are local, remote, locality, balance, interleave and single",
@@ -236,27 +219,9 @@ fn page_map(name: &str) -> Option<PageMapping> {
     }
 }
 
-fn tree(nodes: &[FileNode], features: usize, outputs: usize) -> Result<Vec<Node>, ReactModelError> {
-    let damaged = |node: usize, what: &'static str| ReactModelError::Tree { node, what };
-    if nodes.is_empty() {
-        return Err(damaged(0, "is missing"));
-    }
-    let check = |(node, &one): (usize, &FileNode)| match one {
-        FileNode::Leaf([output]) if output < outputs => Ok(Node::Leaf(output)),
-        FileNode::Leaf(_) => Err(damaged(node, "has a configuration that is not listed")),
-        FileNode::Split(feature, ..) if feature >= features => Err(damaged(node, "has a feature that is not listed")),
-        // Children come later, so that each way through the tree ends.
-        FileNode::Split(_, _, low, high) if low.min(high) <= node || low.max(high) >= nodes.len() => {
-            Err(damaged(node, "has a child that does not come after it"))
-        }
-        FileNode::Split(feature, threshold, left, right) => Ok(Node::Split {
-            feature,
-            threshold,
-            left,
-            right,
-        }),
-    };
-    nodes.iter().enumerate().map(check).collect()
+fn tree(nodes: Vec<Node<usize>>, features: usize, outputs: usize) -> Result<Tree<usize>, ReactModelError> {
+    let wrong = |output: usize| (output >= outputs).then_some("has a configuration that is not listed");
+    Tree::checked(nodes, features, wrong).map_err(|Damage { node, what }| ReactModelError::Tree { node, what })
 }
 
 #[cfg(test)]

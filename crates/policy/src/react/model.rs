@@ -3,6 +3,7 @@
 
 use super::counters::{self, COUNTERS};
 use crate::rules::Trained;
+use crate::tree::Tree;
 use pinfold_core::{NodeId, PageMapping, Pinning, Prefetchers, RegionCounts, ThreadMap, Topology, map_threads};
 use std::fmt;
 
@@ -79,20 +80,6 @@ pub struct ModelFeature {
     pub profile: usize,
 }
 
-/// A node of the tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Node {
-    /// The position of a configuration.
-    Leaf(usize),
-    /// Values up to the threshold go to `left`.
-    Split {
-        feature: usize,
-        threshold: f64,
-        left: usize,
-        right: usize,
-    },
-}
-
 /// What was counted of a region under one configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Profile {
@@ -123,7 +110,7 @@ pub struct ReactModel {
     pub profiles: Vec<ModelConfiguration>,
     /// What it looks at.
     pub features: Vec<ModelFeature>,
-    pub(super) tree: Vec<Node>,
+    pub(super) tree: Tree<usize>,
     /// What it can forecast.
     pub configurations: Vec<ModelConfiguration>,
     /// From what it was learned.
@@ -153,32 +140,21 @@ impl ReactModel {
     /// The forecast for a region with these profiles, and the values that decided it, as text. Without a value that the
     /// tree asks for: its name.
     pub(super) fn forecast(&self, profiles: &[Option<Profile>]) -> Result<(usize, String), &'static str> {
-        let mut node = 0;
         let mut told: Vec<String> = vec![];
-        loop {
-            match self.tree[node] {
-                Node::Leaf(configuration) => return Ok((configuration, told.join(" and "))),
-                Node::Split {
-                    feature,
-                    threshold,
-                    left,
-                    right,
-                } => {
-                    let ModelFeature { counter, profile } = self.features[feature];
-                    let name = COUNTERS[counter].0;
-                    let of = profiles[profile].as_ref();
-                    let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));
-                    let value = value.ok_or(name)?;
-                    let text = format!("{name} in profile {} is {value:.4}", profile + 1);
-                    if !told.contains(&text) {
-                        told.push(text);
-                    }
-                    // scikit-learn compares in single precision.
-                    #[expect(clippy::cast_possible_truncation, reason = "that is meant")]
-                    let single = f64::from(value as f32);
-                    node = if single <= threshold { left } else { right };
-                }
+        let configuration = self.tree.leaf::<&'static str>(|feature| {
+            let ModelFeature { counter, profile } = self.features[feature];
+            let name = COUNTERS[counter].0;
+            let of = profiles[profile].as_ref();
+            let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));
+            let value = value.ok_or(name)?;
+            let text = format!("{name} in profile {} is {value:.4}", profile + 1);
+            if !told.contains(&text) {
+                told.push(text);
             }
-        }
+            #[expect(clippy::cast_possible_truncation, reason = "a tree sees single precision")]
+            let single = value as f32;
+            Ok(single)
+        })?;
+        Ok((configuration, told.join(" and ")))
     }
 }
