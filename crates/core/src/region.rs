@@ -28,6 +28,26 @@ pub struct RegionSample {
     pub counts: Option<RegionCounts>,
 }
 
+/// What all caches of a level counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CacheCounts {
+    /// Demand accesses. LIKWID's event for requests to the L2 counts prefetches, too.
+    pub requests: f64,
+    /// Those that missed.
+    pub misses: f64,
+}
+
+impl CacheCounts {
+    /// `self + factor * growth`, where what is not counted is nothing; `None` if neither is.
+    fn sum(before: Option<Self>, factor: f64, growth: Option<Self>) -> Option<Self> {
+        let (one, other) = (before.unwrap_or_default(), growth.unwrap_or_default());
+        (before.is_some() || growth.is_some()).then_some(Self {
+            requests: one.requests + factor * other.requests,
+            misses: one.misses + factor * other.misses,
+        })
+    }
+}
+
 /// What the whole machine counted during the executions of a region: all from which the counters of LIKWID's groups NUMA,
 /// L2CACHE, L3CACHE and ENERGY follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,21 +56,15 @@ pub struct RegionCounts {
     pub instructions: f64,
     /// Cycles for which threads ran.
     pub cycles: f64,
-    /// Accesses of the second-level caches.
-    pub l2_requests: f64,
-    /// Those that missed there.
-    pub l2_misses: f64,
-    /// Accesses of the last-level caches.
-    pub l3_requests: f64,
-    /// Those that missed there.
-    pub l3_misses: f64,
-    /// Bytes that the memory of a core's own node served.
+    /// The second-level caches; `None` on a machine without them.
+    pub l2: Option<CacheCounts>,
+    /// The third-level caches.
+    pub l3: Option<CacheCounts>,
+    /// Bytes that demand misses and prefetches brought from memory of a core's own node.
     pub local_bytes: f64,
-    /// Bytes that the memory of another node served.
+    /// The same from memory of other nodes.
     pub remote_bytes: f64,
-    /// Bytes that all memory read and wrote.
-    pub memory_bytes: f64,
-    /// Energy of the cores, in joules.
+    /// Energy of the cores, in joules. That of idle ones is a part of the package's, and not in it.
     pub core_joules: f64,
     /// Energy of all packages, in joules.
     pub package_joules: f64,
@@ -65,13 +79,10 @@ impl RegionCounts {
         Self {
             instructions: sum(|counts| counts.instructions),
             cycles: sum(|counts| counts.cycles),
-            l2_requests: sum(|counts| counts.l2_requests),
-            l2_misses: sum(|counts| counts.l2_misses),
-            l3_requests: sum(|counts| counts.l3_requests),
-            l3_misses: sum(|counts| counts.l3_misses),
+            l2: CacheCounts::sum(self.l2, factor, growth.l2),
+            l3: CacheCounts::sum(self.l3, factor, growth.l3),
             local_bytes: sum(|counts| counts.local_bytes),
             remote_bytes: sum(|counts| counts.remote_bytes),
-            memory_bytes: sum(|counts| counts.memory_bytes),
             core_joules: sum(|counts| counts.core_joules),
             package_joules: sum(|counts| counts.package_joules),
             memory_joules: sum(|counts| counts.memory_joules),
@@ -96,22 +107,29 @@ mod tests {
 
     #[test]
     fn counts_grow_in_every_member() {
+        let cache = Some(CacheCounts {
+            requests: 1.0,
+            misses: 1.0,
+        });
         let one = RegionCounts {
             instructions: 1.0,
             cycles: 1.0,
-            l2_requests: 1.0,
-            l2_misses: 1.0,
-            l3_requests: 1.0,
-            l3_misses: 1.0,
+            l2: cache,
+            l3: cache,
             local_bytes: 1.0,
             remote_bytes: 1.0,
-            memory_bytes: 1.0,
             core_joules: 1.0,
             package_joules: 1.0,
             memory_joules: 1.0,
         };
         let half = RegionCounts::default().plus(0.5, &one);
         assert_eq!(half.plus(0.5, &one), one);
-        assert_eq!(one.plus(-1.0, &one), RegionCounts::default());
+        let none = Some(CacheCounts::default());
+        let nothing = RegionCounts {
+            l2: none,
+            l3: none,
+            ..RegionCounts::default()
+        };
+        assert_eq!(one.plus(-1.0, &one), nothing);
     }
 }

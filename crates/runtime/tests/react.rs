@@ -178,7 +178,7 @@ fn a_simulated_machine_tells_regions_apart() {
     assert!((own.executions - shared.executions).abs() < 1e-6 && own.executions > 10.0);
     let all = own.seconds + shared.seconds;
     assert!(all > 0.9 && all < 1.000_1, "regions fill the program: {all}");
-    let bytes = |region: &pinfold_core::RegionSample| region.counts.unwrap().l2_misses / region.executions;
+    let bytes = |region: &pinfold_core::RegionSample| region.counts.unwrap().l2.unwrap().misses / region.executions;
     assert!(bytes(own) > 10.0 * bytes(shared), "{own:?} {shared:?}");
 }
 

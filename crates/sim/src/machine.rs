@@ -381,7 +381,8 @@ impl SimulatedMachine {
             refused.push(Refusal::of_machine(
                 RefusalCode::Regions,
                 format!(
-                    "region {region} keeps its {recorded} threads, and does not get {threads}: a recording has no work for                      more threads than it was recorded with; record the program with {threads} threads"
+                    "region {region} keeps its {recorded} threads, and does not get {threads}: a recording has no work for \
+                     more threads than it was recorded with; record the program with {threads} threads"
                 ),
             ));
         }

@@ -255,10 +255,11 @@ impl Plan {
                 .into_iter()
                 .map(|value| value.map(Exact))
                 .collect(),
-            likwid: likwid_values(&machine.model, part)
-                .into_iter()
-                .map(|value| value.map(Exact))
-                .collect(),
+            // Only rows with several numbers of threads have them.
+            likwid: self.joined.as_ref().map_or_else(Vec::new, |_| {
+                let values = likwid_values(&machine.model, part).into_iter();
+                values.map(|value| value.map(Exact)).collect()
+            }),
         });
         Ok(Outcome {
             rows: rows.collect(),

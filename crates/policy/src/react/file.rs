@@ -1,10 +1,10 @@
 //! Reads the models of `react` from JSON (docs/formats.md).
 
-use super::counters::{self, COUNTERS};
+use super::counters;
 use super::model::{ModelConfiguration, ModelFeature, ReactModel};
 use crate::rules::Trained;
 use crate::tree::{Damage, Node, Tree};
-use pinfold_core::{NodeId, PageMapping, Prefetchers, ThreadMap};
+use pinfold_core::{LIKWID, NodeId, PageMapping, Prefetchers, ThreadMap};
 use serde::Deserialize;
 use std::str::FromStr;
 
@@ -65,7 +65,7 @@ pub enum ReactModelError {
 }
 
 fn known() -> String {
-    COUNTERS.map(|(name, _)| name).join(", ")
+    LIKWID.map(|counter| counter.name).join(", ")
 }
 
 #[derive(Deserialize)]
@@ -228,7 +228,7 @@ fn tree(nodes: Vec<Node<usize>>, features: usize, outputs: usize) -> Result<Tree
 mod tests {
     use super::super::model::Profile;
     use super::*;
-    use pinfold_core::RegionCounts;
+    use pinfold_core::{CacheCounts, RegionCounts};
     use serde_json::{Value, json};
 
     fn configuration(threads: usize, nodes: usize, page_map: &str) -> Value {
@@ -261,8 +261,10 @@ mod tests {
             executions: 2.0,
             seconds: 2.0,
             counts: Some(RegionCounts {
-                l3_requests: 100.0,
-                l3_misses: misses,
+                l3: Some(CacheCounts {
+                    requests: 100.0,
+                    misses,
+                }),
                 package_joules: watts * 2.0,
                 ..RegionCounts::default()
             }),

@@ -2,8 +2,8 @@
 //! Casas, Moretó, Stupnikova and Popov, "Modeling and Optimizing NUMA Effects and Prefetching with Machine Learning", ICS
 //! 2020, section 6).
 //!
-//! `file` reads models, which the Python package learns; `model` forecasts a configuration; `counters` are the nineteen
-//! counters that a model may look at; `policy` is the online method, `plan` what it requests of a machine, and `timing` how
+//! `file` reads models, which the Python package learns; `model` forecasts a configuration; `counters` are those
+//! that a model may look at; `policy` is the online method, `plan` what it requests of a machine, and `timing` how
 //! it times regions.
 
 mod counters;
@@ -13,7 +13,6 @@ mod plan;
 mod policy;
 mod timing;
 
-pub use counters::COUNTERS;
 pub use file::ReactModelError;
 pub use model::{ModelConfiguration, ModelFeature, ReactModel, UnsuitableMachine};
 pub use policy::{React, ReactOptions};

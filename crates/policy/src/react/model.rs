@@ -1,10 +1,10 @@
 //! A model of the policy `react`: two profiled configurations, the counters that it looks at, and a decision tree whose
 //! leaves are configurations.
 
-use super::counters::{self, COUNTERS};
+use super::counters;
 use crate::rules::Trained;
 use crate::tree::Tree;
-use pinfold_core::{NodeId, PageMapping, Pinning, Prefetchers, RegionCounts, ThreadMap, Topology, map_threads};
+use pinfold_core::{LIKWID, NodeId, PageMapping, Pinning, Prefetchers, RegionCounts, ThreadMap, Topology, map_threads};
 use std::fmt;
 
 /// A configuration of a region (section 2 of the paper).
@@ -74,7 +74,7 @@ impl fmt::Display for ModelConfiguration {
 /// A counter on one of the profiled configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelFeature {
-    /// Its position in `COUNTERS`.
+    /// Its position in `LIKWID`.
     pub counter: usize,
     /// The position of the profiled configuration.
     pub profile: usize,
@@ -143,7 +143,7 @@ impl ReactModel {
         let mut told: Vec<String> = vec![];
         let configuration = self.tree.leaf::<&'static str>(|feature| {
             let ModelFeature { counter, profile } = self.features[feature];
-            let name = COUNTERS[counter].0;
+            let name = LIKWID[counter].name;
             let of = profiles[profile].as_ref();
             let value = of.and_then(|of| counters::value(counter, &of.counts?, of.executions, of.seconds));
             let value = value.ok_or(name)?;

@@ -1,12 +1,9 @@
 //! Parallel regions in the time line: what a repetition adds to each, and where a policy wants their threads.
 
 use crate::model::Model;
-use crate::window::{Counters, RegionPlace, RegionPlaces, RegionTotals, Served};
+use crate::window::{RegionPlace, RegionPlaces, RegionTotals};
 use pinfold_core::{Prefetchers, PuId, RegionCounts};
 use std::collections::BTreeMap;
-
-/// Bytes of a line.
-const LINE: f64 = 64.0;
 
 /// What was counted of one region, or is counted in one repetition.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,27 +15,10 @@ pub(crate) struct RegionGrowth {
 
 impl RegionGrowth {
     fn of(totals: &RegionTotals, model: &Model) -> Self {
-        let counters = &totals.counters;
-        let last = model.caches.len() - 1;
-        let second = last.min(1);
-        let requests = |level: usize| (counters.levels[level].hits + counters.levels[level].misses) as f64;
         Self {
             executions: totals.executions as f64,
             seconds: totals.seconds,
-            counts: RegionCounts {
-                instructions: counters.instructions as f64,
-                cycles: counters.busy_cycles,
-                l2_requests: requests(second),
-                l2_misses: counters.levels[second].misses as f64,
-                l3_requests: requests(last),
-                l3_misses: counters.levels[last].misses as f64,
-                local_bytes: counters.served[Served::LocalMemory] as f64 * LINE,
-                remote_bytes: counters.served[Served::RemoteMemory] as f64 * LINE,
-                memory_bytes: totals.memory_bytes as f64,
-                core_joules: core_joules(counters, model),
-                package_joules: totals.package_joules,
-                memory_joules: totals.memory_joules,
-            },
+            counts: totals.counts(model),
         }
     }
 
@@ -50,19 +30,6 @@ impl RegionGrowth {
             counts: self.counts.plus(factor, &growth.counts),
         }
     }
-}
-
-/// The energy of cores and their private caches.
-fn core_joules(counters: &Counters, model: &Model) -> f64 {
-    let energy = &model.energy;
-    let levels = counters.levels.iter().zip(&model.caches);
-    let private = levels.filter(|(_, cache)| cache.cores.value().0 == 1);
-    let caches: f64 = private
-        .map(|(level, cache)| cache.energy.value().0 * (level.hits + level.misses) as f64)
-        .sum();
-    caches
-        + energy.core_active.value().0 * counters.busy_cycles / model.frequency().0
-        + energy.instruction.value().0 * counters.instructions as f64
 }
 
 /// What a repetition adds to each region: the totals at its end less those at its begin, shared by the `repetitions` that

@@ -63,5 +63,5 @@ pub(crate) use steps::UNKNOWN;
 pub use stream::{BATCH_EVENTS, Batch, Event, EventKind, Generated, Recorded, Stream};
 pub(crate) use system::Touch;
 pub use totals::{RegionTotals, TrafficBytes};
-pub(crate) use totals::{core_joules, memory_joules, package_joules};
+pub(crate) use totals::{memory_joules, package_joules};
 pub(crate) use unrecorded::share as unrecorded_share;

@@ -4,8 +4,9 @@
 //! wait at both points, as they do at the ends of a parallel region, the difference is exact. Elsewhere others may be a
 //! quantum ahead.
 
-use super::counters::Counters;
+use super::counters::{Counters, Served};
 use crate::model::{LINE_BYTES, Model};
+use pinfold_core::{CacheCounts, RegionCounts};
 use std::ops::AddAssign;
 
 /// The totals of the whole machine during all executions of a region.
@@ -25,6 +26,34 @@ pub struct RegionTotals {
     pub package_joules: f64,
     /// Energy of all memory, in joules.
     pub memory_joules: f64,
+}
+
+impl RegionTotals {
+    /// The counts from which the counters of LIKWID follow.
+    pub(crate) fn counts(&self, model: &Model) -> RegionCounts {
+        let counters = &self.counters;
+        let cache = |number: usize| {
+            let level = (number <= model.caches.len()).then(|| &counters.levels[number - 1])?;
+            Some(CacheCounts {
+                requests: (level.hits + level.misses) as f64,
+                misses: level.misses as f64,
+            })
+        };
+        let remote_prefetches = counters.prefetches_from_remote_memory;
+        let local_prefetches = counters.prefetches_from_memory - remote_prefetches;
+        let bytes = |lines: u64| (lines * LINE_BYTES) as f64;
+        RegionCounts {
+            instructions: counters.instructions as f64,
+            cycles: counters.busy_cycles,
+            l2: cache(2),
+            l3: cache(3),
+            local_bytes: bytes(counters.served[Served::LocalMemory] + local_prefetches),
+            remote_bytes: bytes(counters.served[Served::RemoteMemory] + remote_prefetches),
+            core_joules: core_joules(model, counters),
+            package_joules: self.package_joules,
+            memory_joules: self.memory_joules,
+        }
+    }
 }
 
 impl AddAssign<&Self> for RegionTotals {
@@ -127,7 +156,7 @@ pub(crate) fn package_joules<'a>(
 
 /// The part of the packages' energy that is of cores and their caches, without the last level: the domain PP0 of RAPL. The
 /// energy of idle cores is not known apart from their package's, and is not in it.
-pub(crate) fn core_joules(model: &Model, counters: &Counters) -> f64 {
+fn core_joules(model: &Model, counters: &Counters) -> f64 {
     let energy = &model.energy;
     let private = &model.caches[..model.caches.len() - 1];
     let caches = counters.levels.iter().zip(private);
