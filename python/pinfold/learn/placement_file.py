@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,14 +20,12 @@ from pinfold.learn.placement_features import FEATURES, MACHINE
 from pinfold.learn.placement_model import CLOSE, LEAST_ERROR, PlacementModel
 from pinfold.learn.rule_policy import Trained
 from pinfold.learn.strategies import STRATEGIES
+from pinfold.learn.tree_nodes import leaf_of, nodes_of
 
 VERSION = 2
 
 LARGEST = 200 * 1024
 """Of a file, in bytes."""
-
-Node = list[float]
-"""A leaf, ``[value]``, or a split, ``[feature, threshold, low, high]``."""
 
 
 def placement_model(model: PlacementModel, trained: Trained) -> str:
@@ -84,34 +82,27 @@ def _ensemble(regressor: Any) -> dict[str, Any]:
     """Return a fitted regressor as a constant plus a multiple of the sum of trees."""
     match regressor:
         case DecisionTreeRegressor():
-            return {"base": 0.0, "factor": 1.0, "trees": [_tree(regressor.tree_)]}
+            return {"base": 0.0, "factor": 1.0, "trees": [nodes_of(regressor.tree_, _mean)]}
         case DecisionTreeClassifier():
-            return {"base": 0.0, "factor": 1.0, "trees": [_tree(regressor.tree_, regressor.classes_)]}
+            # A tree that has only seen one class has one value.
+            is_true = regressor.classes_.astype(float)
+            return {
+                "base": 0.0,
+                "factor": 1.0,
+                "trees": [nodes_of(regressor.tree_, lambda value: float(value @ is_true))],
+            }
         case RandomForestRegressor():
-            trees = [_tree(one.tree_) for one in regressor.estimators_]
+            trees = [nodes_of(one.tree_, _mean) for one in regressor.estimators_]
             return {"base": 0.0, "factor": 1 / len(trees), "trees": trees}
         case GradientBoostingRegressor():
-            trees = [_tree(one.tree_) for (one,) in regressor.estimators_]
+            trees = [nodes_of(one.tree_, _mean) for (one,) in regressor.estimators_]
             base = float(regressor.init_.constant_[0][0])
             return {"base": base, "factor": regressor.learning_rate, "trees": trees}
     raise TypeError(f"{type(regressor).__name__} is no regressor of trees")
 
 
-def _tree(tree: Any, classes: Sequence[bool] = (True,)) -> list[Node]:
-    """Return the nodes of a tree. scikit-learn numbers children after their parent.
-
-    Args:
-        tree: the tree.
-        classes: those of a classifier, in the order of its values; a leaf then has the share of the class True.
-    """
-    nodes: list[Node] = []
-    for node in range(tree.node_count):
-        low, high = int(tree.children_left[node]), int(tree.children_right[node])
-        if low == high:
-            nodes.append([float(tree.value[node][0] @ np.asarray(classes, dtype=float))])
-        else:
-            nodes.append([int(tree.feature[node]), float(tree.threshold[node]), low, high])
-    return nodes
+def _mean(value: npt.NDArray[np.float64]) -> float:
+    return float(value[0])
 
 
 def _with_places(ensemble: dict[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
@@ -149,11 +140,5 @@ def evaluated(document: Mapping[str, Any], ensemble: str, values: npt.NDArray[np
     """
     seen = [float(np.float32(values[FEATURES.index(one["name"])])) for one in document["features"]]
     trees = document[ensemble]["trees"]
-    total = 0.0
-    for tree in trees:
-        node = tree[0]
-        while len(node) > 1:
-            feature, threshold, low, high = node
-            node = tree[low if seen[feature] <= threshold else high]
-        total += node[0]
+    total = sum(leaf_of(tree, seen) for tree in trees)
     return float(document[ensemble]["base"] + document[ensemble]["factor"] * total)

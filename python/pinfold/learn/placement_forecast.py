@@ -17,9 +17,10 @@ from pinfold.learn.placement_features import FEATURES, MACHINE, OF_STRATEGY, Flo
 from pinfold.learn.placement_file import VERSION, evaluated
 from pinfold.learn.placement_model import Deviations
 from pinfold.learn.strategies import STRATEGIES
+from pinfold.learn.tree_nodes import SPLIT
 
-LEAF, SPLIT = 1, 4
-"""The lengths of the two kinds of nodes."""
+LEAF = 1
+"""The length of a leaf."""
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,10 @@ import numpy as np
 
 from pinfold.learn.reaction_data import Configuration
 from pinfold.learn.rule_policy import Trained
+from pinfold.learn.tree_nodes import Node, leaf_of
 
 VERSION = 1
 LEAST_FEATURES, MOST_FEATURES = 2, 3
-SPLIT = 4
-"""The length of a node that is no leaf: feature, threshold, low and high."""
-
-Node = list[int | float]
-"""A leaf, ``[output]``, or a split, ``[feature, threshold, low, high]``."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +117,7 @@ class ReactModel:
                     "needs it"
                 )
             values.append(float(np.float32(value)))
-        node = self.tree[0]
-        while len(node) == SPLIT:
-            feature_of_node, threshold, low, high = node
-            node = self.tree[int(low if values[int(feature_of_node)] <= threshold else high)]
-        return self.outputs[int(node[0])]
+        return self.outputs[int(leaf_of(self.tree, values))]
 
     def text(self) -> str:
         """Return it as JSON, with each configuration, feature and node on one line."""
@@ -227,20 +219,3 @@ def _check(model: ReactModel) -> None:
                 pass
             case _:
                 raise ValueError(f"node {place} of the tree, {node}, cannot be followed")
-
-
-def nodes_of(tree: Any) -> tuple[Node, ...]:
-    """Return the nodes of a fitted ``DecisionTreeClassifier``. scikit-learn numbers children after their parent.
-
-    Args:
-        tree: the classifier; its classes are the positions of outputs.
-    """
-    inner = tree.tree_
-    nodes: list[Node] = []
-    for node in range(inner.node_count):
-        low, high = int(inner.children_left[node]), int(inner.children_right[node])
-        if low == high:
-            nodes.append([int(tree.classes_[int(inner.value[node][0].argmax())])])
-        else:
-            nodes.append([int(inner.feature[node]), float(inner.threshold[node]), low, high])
-    return tuple(nodes)

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pinfold.learn.progress import printer
 from pinfold.learn.reaction_data import Configuration, Regions, enough, matched, read
-from pinfold.learn.reaction_file import Feature, ReactModel, Score, nodes_of
+from pinfold.learn.reaction_file import Feature, ReactModel, Score
 from pinfold.learn.reaction_method import (
     ALL_PAIRS,
     BASELINE,
@@ -31,6 +31,7 @@ from pinfold.learn.reaction_method import (
     learn,
 )
 from pinfold.learn.rule_policy import Trained
+from pinfold.learn.tree_nodes import nodes_of
 from pinfold.split import refuse_judged
 from pinfold.tables import Table
 
@@ -117,7 +118,7 @@ def trained_model(seen: Regions, judged: Regions, way: Way, seeds: int) -> React
             for feature in chosen
         ),
         outputs=tuple(judged.configurations[output] for output in fitted.outputs),
-        tree=nodes_of(tree),
+        tree=tuple(nodes_of(tree.tree_, lambda value: int(tree.classes_[int(value.argmax())]))),
     )
 
 
