@@ -49,8 +49,6 @@ struct Document {
     labels: Vec<u8>,
     gains: Vec<Vec<f64>>,
     folds: Vec<u8>,
-    /// The features that may be used; all where it is missing.
-    keep: Option<Vec<usize>>,
 }
 
 #[derive(Serialize)]
@@ -73,14 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .context("the number of CPUs cannot be read; give --jobs N")?
             .get(),
     };
-    let (search, keep) =
-        read(arguments).with_context(|| format!("{} cannot be searched", arguments.problem.display()))?;
-    let is_kept = |feature: usize| keep.as_ref().is_none_or(|keep| keep.contains(&feature));
-    let Some(best) = search.best(threads, is_kept) else {
-        bail!(
-            "{} has no two features that may be used: a pair needs two",
-            arguments.problem.display()
-        );
+    let search = read(arguments).with_context(|| format!("{} cannot be searched", arguments.problem.display()))?;
+    let Some(best) = search.best(threads, |_| true) else {
+        bail!("{} has no two features: a pair needs two", arguments.problem.display());
     };
     let found = Found {
         pair: best.pair,
@@ -96,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(arguments: &Arguments) -> Result<(Search, Option<Vec<usize>>)> {
+fn read(arguments: &Arguments) -> Result<Search> {
     let document: Document = serde_json::from_slice(&fs::read(&arguments.problem)?)?;
     ensure!(
         document.pair_problem == VERSION,
@@ -126,7 +119,7 @@ fn read(arguments: &Arguments) -> Result<(Search, Option<Vec<usize>>)> {
         classes,
         folds: document.folds,
     };
-    Ok((Search::new(&problem)?, document.keep))
+    Ok(Search::new(&problem)?)
 }
 
 /// Writes numbers in the format of `numpy`, version 1.0 (`numpy.lib.format`): a header of 128 bytes, and the numbers.

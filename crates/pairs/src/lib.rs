@@ -8,10 +8,13 @@
 //!
 //! This crate only computes: it touches no file and no process.
 
+mod draws;
 mod generator;
+mod problem;
 mod search;
 mod tree;
 mod word;
 
-pub use search::{Best, Problem, ProblemError, Search};
+pub use problem::{Problem, ProblemError};
+pub use search::{Best, Search};
 pub use tree::{Node, Tree};

@@ -4,69 +4,15 @@
 //! has its set in the orders of both features. Each feature's best split of the root is found once for each fold, because
 //! it is the same for all pairs. Words have 64 bits, and more where there are more samples.
 
+use crate::draws::{Drawing, Draws};
 use crate::generator::Generator;
+use crate::problem::{CLASSES, Problem, ProblemError};
 use crate::tree::{SAME, Tree, impurity};
 use crate::word::{Word, Words};
 use std::cmp::Ordering;
 use std::hint;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-
-/// The most samples: a class may have all of them, and a count is a byte.
-const SAMPLES: usize = u8::MAX as usize;
-
-/// The most classes.
-const CLASSES: usize = 16;
-
-/// What is searched.
-#[derive(Clone, Debug)]
-pub struct Problem {
-    /// The values of all samples, for one feature after the other.
-    pub features: Vec<f32>,
-    /// The class of each sample.
-    pub labels: Vec<u8>,
-    /// The logarithm of the speed-up of each sample in the configuration of each class, for one sample after the other.
-    pub gains: Vec<f64>,
-    /// The number of classes.
-    pub classes: usize,
-    /// The fold of each sample, in which it is predicted.
-    pub folds: Vec<u8>,
-}
-
-/// Why a problem cannot be searched.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ProblemError {
-    /// There are too many samples for a word, or none.
-    #[error("there are {0} samples, and the search has room for 2 to {SAMPLES}")]
-    Samples(usize),
-    /// There are too many classes, or none.
-    #[error("there are {0} classes, and the search has room for 1 to {CLASSES}")]
-    Classes(usize),
-    /// All samples are of one class, so that there is nothing to choose.
-    #[error("all samples are of one class: there is nothing to choose")]
-    OneClass,
-    /// There is one fold, and nothing would be learned from.
-    #[error("all samples are in one fold: a sample is predicted from the other folds, so there must be two or more")]
-    OneFold,
-    /// An array is of another length than the others ask for.
-    #[error("{what} has {found} values, and must have {wanted}")]
-    Length {
-        /// The array.
-        what: &'static str,
-        /// Its length.
-        found: usize,
-        /// The length that the others ask for.
-        wanted: usize,
-    },
-    /// A value is no finite number, or a class is out of range.
-    #[error("{what} of sample {sample} is not valid")]
-    Value {
-        /// The array.
-        what: &'static str,
-        /// The sample, from 0.
-        sample: usize,
-    },
-}
 
 /// The best pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -272,7 +218,7 @@ impl Search {
     ///
     /// If the problem is too large, or its parts do not fit each other.
     pub fn new(problem: &Problem) -> Result<Self, ProblemError> {
-        check(problem)?;
+        problem.check()?;
         Ok(Self(match problem.labels.len() {
             ..=64 => Kind::Few(Searching::new(problem)),
             65..=128 => Kind::More(Searching::new(problem)),
@@ -663,92 +609,6 @@ fn better(both: [Found; 2], first: usize) -> Option<usize> {
     })
 }
 
-/// The draws of a tree so far.
-struct Drawing<'a> {
-    /// Those of a tree in which no feature is constant in a node.
-    known: &'a [(Draws, usize)],
-    /// How many nodes have been drawn for.
-    nodes: usize,
-    /// The draws since a feature was constant in a node.
-    own: Option<Draws>,
-}
-
-impl<'a> Drawing<'a> {
-    fn new(known: &'a [(Draws, usize)]) -> Self {
-        Self {
-            known,
-            nodes: 0,
-            own: None,
-        }
-    }
-
-    /// Draws the features of a node, of which `known` are known to be constant, and returns the first one that is not
-    /// constant.
-    #[inline]
-    fn first(&mut self, known: usize, is_constant: [bool; 2]) -> usize {
-        if self.own.is_none() && is_constant == [false; 2] {
-            let (_, first) = self.known[self.nodes];
-            self.nodes += 1;
-            return first;
-        }
-        let begin = &self.known[self.nodes].0;
-        self.own.get_or_insert_with(|| begin.clone()).first(known, is_constant)
-    }
-}
-
-/// The draws of scikit-learn. As there, both orders live as long as the tree.
-#[derive(Clone)]
-struct Draws {
-    random: Generator,
-    order: [usize; 2],
-    constants: [usize; 2],
-}
-
-impl Draws {
-    /// The draws before each node of a tree in which no feature is constant, and the feature that is drawn first.
-    fn without_constants(nodes: usize) -> Vec<(Self, usize)> {
-        let mut draws = Self {
-            random: Generator::of_a_tree(),
-            order: [0, 1],
-            constants: [0, 1],
-        };
-        (0..nodes)
-            .map(|_| {
-                let before = draws.clone();
-                (before, draws.first(0, [false; 2]))
-            })
-            .collect()
-    }
-
-    fn first(&mut self, known: usize, is_constant: [bool; 2]) -> usize {
-        let mut first = None;
-        let mut found = 0;
-        let mut drawn = 0;
-        let mut end = 2;
-        while end > known + found {
-            let place = self.random.draw(drawn, end - found);
-            if place < known {
-                self.order.swap(drawn, place);
-                drawn += 1;
-                continue;
-            }
-            let place = place + found;
-            let feature = self.order[place];
-            if is_constant[feature] {
-                self.order.swap(place, known + found);
-                found += 1;
-            } else {
-                end -= 1;
-                self.order.swap(end, place);
-                first.get_or_insert(feature);
-            }
-        }
-        self.order[..known].copy_from_slice(&self.constants[..known]);
-        self.constants[known..known + found].copy_from_slice(&self.order[known..known + found]);
-        first.unwrap_or(0)
-    }
-}
-
 /// The children of a node: the samples at most as high as the threshold, and the others.
 #[inline]
 fn divided<W: Word, const MOST: usize>(
@@ -812,41 +672,6 @@ fn divided<W: Word, const MOST: usize>(
         child(low_learned, low_judged, low_across, judged_across, low_counts),
         child(high_learned, high_judged, high_learned_across, high_across, high_counts),
     )
-}
-
-fn check(problem: &Problem) -> Result<(), ProblemError> {
-    let samples = problem.labels.len();
-    if !(2..=SAMPLES).contains(&samples) {
-        return Err(ProblemError::Samples(samples));
-    }
-    if !(1..=CLASSES).contains(&problem.classes) {
-        return Err(ProblemError::Classes(problem.classes));
-    }
-    let length = |what, found, wanted| {
-        (found == wanted)
-            .then_some(())
-            .ok_or(ProblemError::Length { what, found, wanted })
-    };
-    length("gains", problem.gains.len(), samples * problem.classes)?;
-    length("folds", problem.folds.len(), samples)?;
-    let features = problem.features.len() / samples;
-    length("features", problem.features.len(), features * samples)?;
-    let invalid = |what, sample: Option<usize>| match sample {
-        Some(sample) => Err(ProblemError::Value { what, sample }),
-        None => Ok(()),
-    };
-    let place = problem.features.iter().position(|value| !value.is_finite());
-    invalid("a feature", place.map(|place| place % samples))?;
-    let place = problem.gains.iter().position(|value| !value.is_finite());
-    invalid("a gain", place.map(|place| place / problem.classes))?;
-    let wrong = |&class: &u8| usize::from(class) >= problem.classes;
-    invalid("the class", problem.labels.iter().position(wrong))?;
-    let is_same = |values: &[u8]| values.iter().all(|value| *value == values[0]);
-    match (is_same(&problem.labels), is_same(&problem.folds)) {
-        (true, _) => Err(ProblemError::OneClass),
-        (_, true) => Err(ProblemError::OneFold),
-        _ => Ok(()),
-    }
 }
 
 fn stack<W: Word, const MOST: usize>() -> Stack<W, MOST> {
