@@ -2,8 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,27 +48,12 @@ def model_of(folder: Path, few: dict[str, object], many: dict[str, object]) -> P
     return file
 
 
-def compiled(folder: Path, name: str, compiler: str) -> Path:
-    """Compile a test program with OpenMP."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
-    program = folder / name
-    result = subprocess.run(
-        [compiler, "-O1", "-fopenmp", "-o", program, PROGRAMS / f"{name}.c"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if result.returncode != 0 and compiler == "clang":
-        pytest.skip(f"clang cannot compile OpenMP here: {result.stderr}")
-    assert result.returncode == 0, result.stderr
-    return program
-
-
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_a_team_is_made_smaller_and_its_threads_are_pinned(pinfold: Pinfold, tmp_path: Path, compiler: str) -> None:
+def test_a_team_is_made_smaller_and_its_threads_are_pinned(
+    pinfold: Pinfold, compiled: Callable[..., Path], tmp_path: Path, compiler: str
+) -> None:
     """The profiled configurations have one thread, and the program asks for two."""
-    program = compiled(tmp_path, "team_sizes", compiler)
+    program = compiled("team_sizes", "-fopenmp", compiler=compiler)
     one = configuration(1, 1, "local")
     model = model_of(tmp_path, one, one)
     words = ("--policy", "react", "--react-model", model, *QUICK)
@@ -118,9 +103,9 @@ def test_a_model_for_a_larger_machine_is_refused(pinfold: Pinfold, tmp_path: Pat
 
 
 def test_each_region_of_a_recording_is_configured_on_a_simulated_machine(
-    pinfold: Pinfold, binary: Path, tmp_path: Path
+    pinfold: Pinfold, binary: Path, compiled: Callable[..., Path], tmp_path: Path
 ) -> None:
-    program = compiled(tmp_path, "two_regions", "gcc")
+    program = compiled("two_regions", "-fopenmp")
     recording = tmp_path / "two_regions.pft"
     recorded = subprocess.run(
         [binary, "record", "-o", recording, "--", program, "threads", "3", "1024"],

@@ -15,7 +15,7 @@ from slurm_cluster import Slurm, missing
 SPACE = ("--machine", "e5-4650x4", "--space", "threads", "--space", "numa")
 
 #: In place of pinfold: shard 1, at its first start, stops when it has a result (16 bytes are the head of the file),
-#: until the job is told to end.
+#: until the job gets a signal to end.
 STOPPING = """#!/bin/bash
 case " $* " in *" --shard 1/3 "*)
     if mkdir {folder}/started 2> /dev/null; then

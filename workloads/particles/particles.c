@@ -1,7 +1,7 @@
 /*
  * A particle filter that looks for a body in an image: each particle is a guess of where the body is and how its four
- * limbs are bent. Its weight is the brightness of the image at 32 points along the limbs. Then particles are drawn
- * anew, each as often as its weight says, and moved a little. The particles are divided into equal blocks among the
+ * limbs are bent. Its weight is the brightness of the image at 32 points along the limbs. Then each particle is
+ * repeated as often as its weight says, and moved a little. The particles are divided into equal blocks among the
  * threads.
  *
  * Load on the machine: for each particle 32 bytes of the image are read, within a small square of it, which is anywhere

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import get_args
@@ -27,11 +27,9 @@ import pyarrow.parquet
 
 from pinfold.applications.data_sets import named
 from pinfold.applications.recording import FailedError
-from pinfold.evaluation import provenance
-from pinfold.evaluation.affinity_sweep import build
+from pinfold.evaluation.build_folder import build_folder
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine, Program, own, real
-from pinfold.evaluation.same_results import Same
 from pinfold.evaluation.section import PINFOLD
 from pinfold.joined import joined
 from pinfold.learn.placement_data import observe
@@ -48,11 +46,9 @@ TRIES = 5
 """How often a program is recorded until as many threads live at the same time as the machine has cores."""
 
 
-@cache
 def folder() -> Path:
     """Return the folder of this build, or of one that gives the same results."""
-    same = Same.as_this(provenance.build(Path()))
-    return RESULTS / (same.binary if same else build())
+    return build_folder(RESULTS)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,12 +24,11 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from pinfold.applications.recording import FailedError
-from pinfold.evaluation import provenance
-from pinfold.evaluation.affinity_sweep import Workload, build
+from pinfold.evaluation.affinity_sweep import Workload
+from pinfold.evaluation.build_folder import build_folder
 from pinfold.evaluation.made_once import made_once
 from pinfold.evaluation.placement_programs import Machine
 from pinfold.evaluation.react_programs import NOT_SAMPLED, workloads
-from pinfold.evaluation.same_results import Same
 from pinfold.evaluation.section import PINFOLD, record
 from pinfold.joined import joined
 
@@ -45,11 +44,9 @@ REGION = ("joined_command", "region_object", "region_offset")
 """The columns that identify a region with any number of threads."""
 
 
-@cache
 def folder() -> Path:
     """Return the folder of this build, or of one that gives the same results."""
-    same = Same.as_this(provenance.build(Path()))
-    return RESULTS / (same.binary if same else build())
+    return build_folder(RESULTS)
 
 
 def thread_counts(machine: str) -> tuple[int, int, int]:

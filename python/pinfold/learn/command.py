@@ -243,9 +243,7 @@ def _add_evaluate_classify(policies: Any) -> None:
     )
     _add_data(parser)
     _add_results(parser)
-    parser.add_argument(
-        "--seeds", type=_count, default=SEEDS, metavar="N", help="the number of seeds (default %(default)s)"
-    )
+    _add_seeds(parser)
     parser.set_defaults(job="placement_jobs.evaluate")
 
 
@@ -257,9 +255,7 @@ def _add_predict_classify(policies: Any) -> None:
         "Show what a model forecasts for the programs of a data set, beside the truth.",
         PLACEMENT_HELP,
     )
-    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.json", help="the model")
-    _add_data(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all forecasts to this file")
+    _add_asked_of_model(parser, "forecasts")
     parser.set_defaults(job="placement_jobs.predict")
 
 
@@ -301,9 +297,7 @@ def _add_predict_react(policies: Any) -> None:
         "Show what a model chooses for the regions of a data set, beside the truth.",
         REACT_HELP,
     )
-    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.json", help="the model")
-    _add_data(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all choices to this file")
+    _add_asked_of_model(parser, "choices")
     parser.set_defaults(job="reaction_jobs.predict")
 
 
@@ -321,6 +315,16 @@ def _add_of_react(parser: argparse.ArgumentParser) -> None:
         default=2,
         help="the number of counters that the tree sees (default %(default)s); a third may need a third profile",
     )
+    _add_seeds(parser)
+
+
+def _add_asked_of_model(parser: argparse.ArgumentParser, answers: str) -> None:
+    parser.add_argument("--model", type=Path, required=True, metavar="MODEL.json", help="the model")
+    _add_data(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help=f"write all {answers} to this file")
+
+
+def _add_seeds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", type=_count, default=SEEDS, metavar="N", help="the number of seeds (default %(default)s)"
     )
