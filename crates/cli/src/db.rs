@@ -108,13 +108,19 @@ fn found(store: &Store, which: Option<&str>) -> Result<Vec<Program>> {
 fn list(programs: &[Program]) -> String {
     let mut text = format!(
         "{:>4}  {:<20} {:<28} {:<24} {:>7}\n",
-        "", "program", "arguments", "threads: hint", "samples"
+        "", "program", "arguments", "threads: placement", "samples"
     );
     for program in programs {
         let hints: Vec<String> = program
             .choices
             .iter()
             .map(|choice| format!("{}: {}", choice.threads, hint_text(choice.hint)))
+            .chain(
+                program
+                    .placements
+                    .iter()
+                    .map(|one| format!("{}: {}", one.threads, one.place())),
+            )
             .collect();
         let hints = if hints.is_empty() {
             "-".to_owned()
@@ -175,6 +181,17 @@ fn show(programs: &[Program]) -> String {
                 text,
                 "  {threads} threads: {}{kept}{rates}\n      {why}",
                 place(choice.hint)
+            );
+        }
+        for one in &program.placements {
+            let _ = writeln!(
+                text,
+                "  {} threads: {}, {} {:.4e} a second, {:+.1} % over unpinned",
+                one.threads,
+                one.place(),
+                one.metric,
+                one.rate,
+                100.0 * one.gain
             );
         }
         for sample in &program.samples {

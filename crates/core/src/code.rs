@@ -21,6 +21,8 @@ pub struct CodeSet {
 pub const CODE_SETS: &[CodeSet] = &[
     MetricCode::SET,
     CandidatesCode::SET,
+    ProposerCode::SET,
+    ComparedCode::SET,
     ChoiceCode::SET,
     SampleCode::SET,
     ForecastCode::SET,
@@ -145,8 +147,54 @@ codes! {
         Forecast = "forecast",
         /// The same hint, for another number of threads.
         ThreadsChanged = "threads_changed",
+        /// The unpinned program; the others are proposed one by one.
+        Proposals = "proposals",
         /// The program ended before a search.
         UntilTheEnd = "until_the_end",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// Who proposed a candidate.
+    #[derive(Default)]
+    pub enum ProposerCode for "proposals.by" {
+        /// The behaviour database: an earlier run of this program.
+        Known = "known",
+        /// The behaviour database: an earlier run of another build of this program.
+        OtherBuild = "other_build",
+        /// A model of placement.
+        Classify = "classify",
+        /// Learned rules for affinity hints.
+        Hints = "hints",
+        /// SAM's view: threads share data.
+        Sharing = "sharing",
+        /// SAM's view: threads need memory bandwidth.
+        Contention = "contention",
+        /// The topology: one of the placements that differ most.
+        Topology = "topology",
+        /// The neighbourhood of the best one so far.
+        Neighbour = "neighbour",
+        /// The best one of the phase before.
+        Phase = "phase",
+        /// Any other.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+
+    /// The result of comparing two candidates in turns.
+    #[derive(Default)]
+    pub enum ComparedCode for "comparisons.code" {
+        /// It is faster beyond the noise.
+        Faster = "faster",
+        /// It is not faster by what is worth looking for.
+        NotFaster = "not_faster",
+        /// The noise is larger than the difference.
+        NotKnown = "not_known",
+        /// The machine refused it, or nothing was counted with it.
+        NotMeasured = "not_measured",
         /// Any other.
         #[default]
         #[serde(other)]
@@ -216,6 +264,8 @@ codes! {
         NoMoves = "no_moves",
         /// SAM's activities that were not available for any task.
         ActivitiesMissing = "activities_missing",
+        /// The program has another phase.
+        Phase = "phase",
         /// How the configurations of parallel regions are found, or why they are not.
         Regions = "regions",
         /// Any other.
@@ -262,6 +312,12 @@ codes! {
         ThreadsChanged = "threads_changed",
         /// The rate with the default strategy was higher than unpinned, and no other strategy was tried.
         DefaultStrategy = "default_strategy",
+        /// It was faster than the unpinned program, in turns with it.
+        FasterInTurns = "faster_in_turns",
+        /// A model is sure that placement does not matter to the program.
+        Insensitive = "insensitive",
+        /// The phase of the program is one that was searched before.
+        KnownPhase = "known_phase",
         /// The rate with a strategy was higher than unpinned beyond the noise.
         StrategyKept = "strategy_kept",
         /// The rate with no strategy was higher than unpinned, and nothing is pinned any more.

@@ -2,8 +2,8 @@
 
 use crate::hint::AffinityHint;
 use crate::{
-    CandidatesCode, ChoiceCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode, PageMapping, Pinning,
-    Prefetchers, RegionCode, RegionId, SampleCode, TaskMove, ThreadMap,
+    CandidatesCode, ChoiceCode, ComparedCode, Configuration, EndedCode, ForecastCode, MetricCode, NoteCode,
+    PageMapping, Pinning, Prefetchers, ProposerCode, RegionCode, RegionId, SampleCode, TaskMove, ThreadMap,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -99,6 +99,38 @@ pub enum Finding {
         code: CandidatesCode,
         /// Their source, as text.
         why: String,
+    },
+    /// A candidate is added to the list: somebody expects something of it.
+    Proposed {
+        /// Its pinning; `None` for the unpinned program.
+        pus: Option<Pinning>,
+        /// Where its pages are; `None` leaves them where they are.
+        pages: Option<PageMapping>,
+        /// Who proposes it.
+        by: ProposerCode,
+        /// Its expected rate over the unpinned program's, minus one; `None` where nothing is forecast.
+        gain: Option<f64>,
+        /// Why it may be faster, as text.
+        why: String,
+    },
+    /// Two candidates were compared in turns.
+    Compared {
+        /// Position in the list of candidates.
+        candidate: usize,
+        /// Position of the one that it was compared with.
+        with: usize,
+        /// Its rate over the other's, minus one; `None` where nothing could be measured.
+        gain: Option<f64>,
+        /// The standard error of the gain.
+        error: Option<f64>,
+        /// The number of turns: in each, both were measured.
+        turns: usize,
+        /// Its mean rate in these turns.
+        rate: Option<f64>,
+        /// For how long it was measured.
+        measured: Duration,
+        /// The result, as a code.
+        code: ComparedCode,
     },
     /// A candidate was applied, and its screening begins.
     Screening {

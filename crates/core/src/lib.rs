@@ -30,8 +30,9 @@ mod thread_map;
 mod topology;
 
 pub use code::{
-    BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, EndedCode, ForecastCode, HostNoteCode,
-    MetricCode, NoteCode, OutcomeCode, Reason, RefusalCode, RegionCode, SampleCode, StayCode,
+    BrokenOffCode, CODE_SETS, CandidatesCode, Children, ChoiceCode, CodeSet, ComparedCode, EndedCode, ForecastCode,
+    HostNoteCode, MetricCode, NoteCode, OutcomeCode, ProposerCode, Reason, RefusalCode, RegionCode, SampleCode,
+    StayCode,
 };
 pub use configuration::{Applied, Configuration, Pinning, Refusal};
 pub use content_hash::content_hash;

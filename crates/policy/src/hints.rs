@@ -22,17 +22,18 @@ use crate::Policy;
 use crate::candidates;
 use crate::findings::{chosen, probed};
 use crate::fixed::placed;
-use crate::meter::{self, Measurement, Meter};
+use crate::meter::{Measurement, Meter};
 use crate::metric_choice::MetricRequest;
+use crate::observed::{observed, verdict};
 use crate::opening::{Opened, Opening};
 use crate::requested::RequestedConfiguration;
-use crate::rules::{Normalised, RuleMetric, Rules};
+use crate::rules::Rules;
 use crate::times::{self, Times};
 use crate::working_tasks::{Skip, WorkingTasks};
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::{
     Applied, CandidatesCode, ChoiceCode, Decision, EndedCode, Finding, Metric, NoteCode, Observed, Pinning, Reason,
-    Sample, SampleCode, Scope, TaskId, TaskSample, Topology,
+    Sample, SampleCode, TaskId, TaskSample, Topology,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -435,20 +436,7 @@ impl Hints {
         let (says, code, why) = match &self.options.rules {
             None => (None, SampleCode::NoRules, "there are no rules to evaluate".to_owned()),
             Some(rules) => {
-                let threads = self.threads as f64;
-                let value = |metric: &RuleMetric| {
-                    let of = |name: &str| observed.iter().find(|one| one.name == name)?.value;
-                    let value = of(&metric.name)?;
-                    match metric.normalised {
-                        Normalised::PerSecond => Some(value * threads),
-                        Normalised::PerThreadAndSecond | Normalised::Ratio => Some(value),
-                        Normalised::PerInstruction => of("event:instructions")
-                            .filter(|&instructions| instructions > 0.0)
-                            .map(|instructions| value / instructions),
-                    }
-                };
-                let values: Vec<Option<f64>> = rules.metrics().iter().map(value).collect();
-                let verdict = rules.evaluate(&values);
+                let verdict = verdict(rules, &observed, self.threads);
                 let code = verdict.fired.map_or(SampleCode::DefaultRule, |_| SampleCode::Rule);
                 (verdict.outcome.class.parse().ok(), code, verdict.to_string())
             }
@@ -494,40 +482,10 @@ impl Hints {
         });
     }
 
-    /// The counts of all metrics since `begin`, per thread and second, and the ratios of these.
+    /// The rates of all metrics since `begin`.
     fn observed(&self, sample: &Sample) -> Vec<Observed> {
-        let seconds = sample.at.saturating_sub(self.first.at).as_secs_f64();
         let counts = |id: TaskId| !self.working_tasks.is_left_alone(id);
-        let threads = self.threads as f64;
-        let value = |index: usize, metric: &Metric| {
-            let grown = meter::growth(index, metric.scope, &self.first, sample, counts)?;
-            let shares = match metric.scope {
-                Scope::Task => threads,
-                Scope::Program => 1.0,
-            };
-            (seconds > 0.0).then_some(grown / seconds / shares)
-        };
-        let mut observed: Vec<Observed> = self
-            .metrics
-            .iter()
-            .enumerate()
-            .map(|(index, metric)| Observed {
-                name: metric.name.clone(),
-                unit: match metric.scope {
-                    Scope::Task => format!("{} per thread and second", metric.unit),
-                    Scope::Program => format!("{} per second", metric.unit),
-                },
-                value: value(index, metric),
-            })
-            .collect();
-        let of = |name: &str| observed.iter().find(|one| one.name == name).and_then(|one| one.value);
-        let ipc = of("event:instructions").zip(of("event:cycles").filter(|&cycles| cycles > 0.0));
-        observed.push(Observed {
-            name: "ipc".to_owned(),
-            unit: "instructions per cycle".to_owned(),
-            value: ipc.map(|(instructions, cycles)| instructions / cycles),
-        });
-        observed
+        observed(&self.metrics, &self.first, sample, counts, self.threads)
     }
 
     fn place(&mut self, topology: &Topology, hint: Option<AffinityHint>) {

@@ -2,6 +2,7 @@
 //! trait `Policy`; what several of them need (working tasks, the choice of the metric, rates, statistics) has files of
 //! its own. Nothing here reads a clock, a file or the environment: `clippy.toml` beside the manifest enforces it.
 
+pub mod auto;
 pub mod candidates;
 pub mod classify;
 pub mod react;
@@ -14,6 +15,7 @@ mod fixed;
 mod hints;
 mod meter;
 mod metric_choice;
+mod observed;
 mod opening;
 mod options;
 mod race;

@@ -135,6 +135,11 @@ impl Meter {
         }
     }
 
+    /// The position of the metric.
+    pub(crate) fn metric(&self) -> usize {
+        self.metric
+    }
+
     /// Whether a program that hardly uses processor time is measured by it.
     pub(crate) fn measures_idle_programs(&self) -> bool {
         self.source.measures_idle_programs
@@ -191,6 +196,14 @@ impl Meter {
     /// Drops all totals but the last, with which the next measurement begins.
     pub(crate) fn restart(&mut self) {
         self.points.drain(..self.points.len().saturating_sub(1));
+    }
+
+    /// The counts of all working tasks since `restart`.
+    pub(crate) fn grown(&self) -> f64 {
+        let total = |point: &Point| point.total;
+        let first = self.points.iter().find_map(total);
+        let last = self.points.iter().rev().find_map(total);
+        first.zip(last).map_or(0.0, |(first, last)| last - first)
     }
 
     /// The measurement since `restart`.

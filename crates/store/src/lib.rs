@@ -10,16 +10,19 @@
 //! 3. `schema`: opening and making the file.
 //! 4. `store`: writing and reading.
 //! 5. `learner`: what a run of the policy `hints` reads and adds.
-//! 6. `samples`: the samples as a data set.
+//! 6. `placements`: what a run of the policy `auto` reads and adds.
+//! 7. `samples`: the samples as a data set.
 
 mod learner;
 mod lock;
+mod placements;
 mod program;
 pub mod samples;
 mod schema;
 mod store;
 
 pub use learner::{Afterwards, LearnedRules, Learner};
+pub use placements::{PlacementLearner, PlacementRow};
 pub use program::{Machine, ProgramKey, shape};
 pub use schema::{Opened, StoreError};
 pub use store::{Choice, Forgotten, Growth, KnownHint, ObservedRow, Program, SampleRow, Store, hint_text};

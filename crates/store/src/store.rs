@@ -1,6 +1,7 @@
 //! Writing to the database, and reading from it.
 
 use crate::lock::Lock;
+use crate::placements::PlacementRow;
 use crate::program::{Machine, ProgramKey};
 use crate::schema::StoreError;
 use pinfold_core::Observed;
@@ -14,7 +15,7 @@ use std::fmt;
 /// The open database.
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
+    pub(crate) connection: Connection,
     /// Dropped after the connection, so that no process renames the file before.
     _lock: Lock,
 }
@@ -114,6 +115,8 @@ pub struct Program {
     pub samples: Vec<SampleRow>,
     /// The choices, by number of threads.
     pub choices: Vec<Choice>,
+    /// The fastest placements, by number of threads.
+    pub placements: Vec<PlacementRow>,
 }
 
 /// The growth of the database since rules were learned from it.
@@ -256,12 +259,14 @@ impl Store {
                     },
                     samples: vec![],
                     choices: vec![],
+                    placements: vec![],
                 })
             })?
             .collect::<Result<_, _>>()?;
         for program in &mut programs {
             program.samples = self.samples(program.id)?;
             program.choices = self.choices(program.id)?;
+            program.placements = self.placements(program.id)?;
         }
         Ok(programs)
     }
@@ -350,13 +355,13 @@ impl Store {
     }
 }
 
-fn find(connection: &Connection, key: &ProgramKey) -> Result<Option<i64>, rusqlite::Error> {
+pub(crate) fn find(connection: &Connection, key: &ProgramKey) -> Result<Option<i64>, rusqlite::Error> {
     let query = "SELECT id FROM program WHERE identity = ?1 AND shape = ?2 AND machine = ?3";
     let what = params![key.identity, key.shape, key.machine.fingerprint];
     connection.query_row(query, what, |row| row.get(0)).optional()
 }
 
-fn find_or_add(connection: &Connection, key: &ProgramKey) -> Result<i64, rusqlite::Error> {
+pub(crate) fn find_or_add(connection: &Connection, key: &ProgramKey) -> Result<i64, rusqlite::Error> {
     if let Some(program) = find(connection, key)? {
         return Ok(program);
     }

@@ -1,6 +1,6 @@
 //! The findings of a run as lines: the metric, every candidate, the choice, the rate.
 
-use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, Finding, Metric, Pinning, Scope, sources};
+use pinfold_core::{COUNTS_OF_A_JOULE, ComparedCode, ENERGY_UNIT, Finding, Metric, Pinning, Scope, sources};
 use pinfold_runtime::{MetricRate, MetricRecord, Record, Search};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -59,6 +59,7 @@ impl Findings {
                 gain_over_worst,
                 ..
             } => chosen(record, *candidate, *gain_over_first, *gain_over_worst),
+            Finding::Compared { .. } => compared(finding, search)?,
             Finding::Rate { rate, spread } => {
                 let metrics = record.rates.last().map_or(&[][..], |line| &line.metrics);
                 format!(
@@ -83,6 +84,7 @@ impl Findings {
             }
             Finding::Note { text, .. } => text.clone(),
             Finding::Initialising { .. }
+            | Finding::Proposed { .. }
             | Finding::Screening { .. }
             | Finding::WarmingUp { .. }
             | Finding::Probing { .. }
@@ -151,6 +153,40 @@ impl Findings {
         let counters = counters.map_or_else(String::new, |counters| format!("\n  {counters}"));
         format!("nothing is measured{means}: {why}{counters}\n  {REMEDY}")
     }
+}
+
+/// A comparison in turns: `  3/9  0-7: 1.340 ± 0.020 times as fast as unpinned, in 4 turns`.
+fn compared(finding: &Finding, search: &Search) -> Option<String> {
+    let Finding::Compared {
+        candidate,
+        with,
+        gain,
+        error,
+        turns,
+        code,
+        ..
+    } = finding
+    else {
+        return None;
+    };
+    let result = match (gain, error) {
+        (Some(gain), Some(error)) => format!(
+            "{:.3} ± {error:.3} times as fast as {}, in {turns} turn{}",
+            1.0 + gain,
+            name(search, *with),
+            if *turns == 1 { "" } else { "s" }
+        ),
+        _ => format!("could not be compared with {}", name(search, *with)),
+    };
+    let noise = match code {
+        ComparedCode::NotKnown => "; the noise is larger than the difference",
+        _ => "",
+    };
+    let (number, of) = (candidate + 1, search.candidates.len());
+    Some(format!(
+        "  {number:>2}/{of}  {:<16} {result}{noise}",
+        name(search, *candidate)
+    ))
 }
 
 fn candidates(threads: usize, candidates: usize, why: &str) -> String {

@@ -444,7 +444,7 @@ impl Classify {
 }
 
 /// What follows from a prediction: a code, a text, and the strategies to try.
-fn verdict(said: &Prediction) -> (ForecastCode, String, Vec<Strategy>) {
+pub(crate) fn verdict(said: &Prediction) -> (ForecastCode, String, Vec<Strategy>) {
     let of = |place: usize| said.strategies[place];
     if !said.is_sure {
         let places = said.likeliest().into_iter().filter(|&place| place != 0);
@@ -469,7 +469,7 @@ fn verdict(said: &Prediction) -> (ForecastCode, String, Vec<Strategy>) {
     }
 }
 
-fn forecasts(said: &Prediction) -> Vec<StrategyForecast> {
+pub(crate) fn forecasts(said: &Prediction) -> Vec<StrategyForecast> {
     let of = |place: usize| {
         let (strategy, log, width) = (said.strategies[place], said.logs[place], said.widths[place]);
         StrategyForecast {
@@ -492,7 +492,7 @@ fn name(strategy: Option<Strategy>) -> String {
 }
 
 /// The pinning of a strategy, over as many nodes as there are threads for.
-fn pinning(topology: &Topology, threads: usize, strategy: Strategy) -> Option<Pinning> {
+pub(crate) fn pinning(topology: &Topology, threads: usize, strategy: Strategy) -> Option<Pinning> {
     let nodes = topology.nodes().iter().filter(|node| {
         let allowed = topology.allowed_pus();
         node.pus.iter().any(|pu| allowed.contains(pu))

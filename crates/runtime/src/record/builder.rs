@@ -1,8 +1,8 @@
 //! Builds the record of a run from its events.
 
 use super::{
-    Candidate, Chosen, EndedEarly, Forecast, HintSample, MetricRecord, RateLine, Record, Regions, Search, TimedMove,
-    TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    Candidate, Chosen, Comparison, EndedEarly, Forecast, HintSample, MetricRecord, Proposal, RateLine, Record, Regions,
+    Search, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
 use pinfold_core::{Applied, ChoiceCode, Finding, Machine, Metric, MetricCode, NoteCode, Pinning, Refusal, Sample};
@@ -47,14 +47,7 @@ impl RecordBuilder {
 
     /// Begins another search among `pinnings`; the results of the search before are kept.
     fn search(&mut self, threads: Option<usize>, pinnings: Vec<Option<Pinning>>) {
-        let candidates = pinnings.into_iter().map(|pus| Candidate {
-            pus,
-            rate: None,
-            spread: None,
-            measured: None,
-            dropped: false,
-            metrics: vec![],
-        });
+        let candidates = pinnings.into_iter().map(candidate);
         let search = Search {
             threads,
             candidates: candidates.collect(),
@@ -137,6 +130,46 @@ impl RecordBuilder {
                 self.search(Some(threads), pinnings);
                 self.record.search.candidates_code = Some(code);
                 self.record.search.candidates_why = Some(why);
+            }
+            Finding::Proposed {
+                pus,
+                pages,
+                by,
+                gain,
+                why,
+            } => {
+                self.record.by_policy.proposals.push(Proposal {
+                    at,
+                    search: self.record.earlier_searches.len(),
+                    candidate: self.record.search.candidates.len(),
+                    by,
+                    pages,
+                    gain,
+                    why,
+                });
+                self.record.search.candidates.push(candidate(pus));
+            }
+            Finding::Compared {
+                candidate,
+                with,
+                gain,
+                error,
+                turns,
+                rate,
+                measured,
+                code,
+            } => {
+                self.record.by_policy.comparisons.push(Comparison {
+                    at,
+                    search: self.record.earlier_searches.len(),
+                    candidate,
+                    with,
+                    gain,
+                    error,
+                    turns,
+                    code,
+                });
+                self.probed(candidate, rate, None, measured, false);
             }
             Finding::Probed {
                 candidate,
@@ -275,5 +308,17 @@ impl RecordBuilder {
     pub(crate) fn ended(&mut self, at: Duration, exit_status: i32) {
         self.record.program.ran = Some(at.as_secs_f64());
         self.record.program.exit_status = Some(exit_status);
+    }
+}
+
+/// A candidate that was not measured yet.
+fn candidate(pus: Option<Pinning>) -> Candidate {
+    Candidate {
+        pus,
+        rate: None,
+        spread: None,
+        measured: None,
+        dropped: false,
+        metrics: vec![],
     }
 }

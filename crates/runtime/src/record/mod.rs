@@ -14,8 +14,8 @@ use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
 use pinfold_core::memory::{PageMoves, Profiled, Sampled};
 use pinfold_core::{
-    CandidatesCode, ChoiceCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping, Pinning, Refusal,
-    RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
+    CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping,
+    Pinning, ProposerCode, Refusal, RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
 };
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,54 @@ pub struct PolicyRecord {
     /// Each move of a single task; absent where nothing moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<TimedMove>,
+    /// Who proposed which candidate; absent without proposals.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<Proposal>,
+    /// The candidates that were compared in turns; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Who proposed a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// When.
+    pub at: f64,
+    /// The search, from 0: its position among the earlier searches, or their number for the last one.
+    pub search: usize,
+    /// Position among that search's candidates, from 0.
+    pub candidate: usize,
+    /// Who, for programs.
+    #[serde(default)]
+    pub by: ProposerCode,
+    /// Where its pages are; `None` leaves them where they are.
+    pub pages: Option<PageMapping>,
+    /// The expected rate over the unpinned program's, minus one; `None` where nothing was forecast.
+    pub gain: Option<f64>,
+    /// Why it may be faster, in words.
+    pub why: String,
+}
+
+/// Two candidates that were compared in turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// When the comparison ended.
+    pub at: f64,
+    /// The search, as in a proposal.
+    pub search: usize,
+    /// Position among that search's candidates, from 0.
+    pub candidate: usize,
+    /// Position of the other one.
+    pub with: usize,
+    /// Its rate over the other's, minus one; `None` where nothing could be measured.
+    pub gain: Option<f64>,
+    /// The standard error of the gain.
+    pub error: Option<f64>,
+    /// The number of turns.
+    pub turns: usize,
+    /// The result, for programs.
+    #[serde(default)]
+    pub code: ComparedCode,
 }
 
 /// What a placement model forecast of the program.

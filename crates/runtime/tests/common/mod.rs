@@ -164,14 +164,24 @@ impl Log {
         self.findings.iter().filter_map(chosen).collect()
     }
 
+    /// For how many seconds the program was not pinned.
+    pub(crate) fn seconds_unpinned(&self) -> f64 {
+        self.seconds_where(|pinning| pinning.is_none())
+    }
+
     /// For how many seconds another pinning than `best` was in force.
     pub(crate) fn seconds_not_in(&self, best: &Pinning) -> f64 {
+        self.seconds_where(|pinning| pinning != Some(best))
+    }
+
+    /// For how many seconds the pinning in force was one of these.
+    fn seconds_where(&self, counts: impl Fn(Option<&Pinning>) -> bool) -> f64 {
         let (end, _) = self.ended.unwrap();
         let ends = self.applied.iter().skip(1).map(|&(at, ..)| at).chain([end]);
         self.applied
             .iter()
             .zip(ends)
-            .filter(|((_, configuration, _), _)| configuration.pinning.as_ref() != Some(best))
+            .filter(|((_, configuration, _), _)| counts(configuration.pinning.as_ref()))
             .map(|((at, ..), ends)| ends - at)
             .sum()
     }

@@ -36,7 +36,7 @@ struct Flags {
 }
 
 /// The model that pinfold ships, and its name in messages.
-const SHIPPED: &str = include_str!("../../../../../models/classify.json");
+pub(super) const SHIPPED: &str = include_str!("../../../../../models/classify.json");
 const SHIPPED_NAME: &str = "models/classify.json, which pinfold ships";
 
 /// What `--placement-model` takes for no model.
@@ -67,27 +67,7 @@ impl PolicyEntry for Classify {
                 "--calibrated is for this machine, and another one is simulated: leave --calibrated or --machine out"
             );
         }
-        let (counted, why_not) = match request.place {
-            Where::Here => {
-                let peaks = flags.calibrated.as_deref().map(peaks).transpose()?.unwrap_or_default();
-                match activities::here() {
-                    Ok((events, requests)) => (Counted::here(events, requests, peaks), None),
-                    Err(error) => (Counted::default(), Some(format!("{error:#}"))),
-                }
-            }
-            Where::Simulated(machine) => (
-                Counted {
-                    events: Some(of_machine(&machine.name)?),
-                    peaks: peaks_of_model(machine),
-                    requests: vec![],
-                },
-                None,
-            ),
-            Where::Scripted(_) => (
-                Counted::default(),
-                Some("a scripted machine counts no events".to_owned()),
-            ),
-        };
+        let (counted, why_not) = counted(request.place, flags.calibrated.as_deref())?;
         let notes: Vec<String> = why_not
             .map(|why| format!("What a placement model sees cannot be counted, so no strategy is forecast: {why}."))
             .into_iter()
@@ -124,10 +104,35 @@ impl PolicyEntry for Classify {
 
 /// What can be counted, and what the machine can carry.
 #[derive(Default)]
-struct Counted {
-    events: Option<MapperEvents>,
-    peaks: MachinePeaks,
-    requests: Vec<Request>,
+pub(super) struct Counted {
+    pub(super) events: Option<MapperEvents>,
+    pub(super) peaks: MachinePeaks,
+    pub(super) requests: Vec<Request>,
+}
+
+/// What a placement model can see at a place, and why it sees less than it could. `calibrated` is the model of this machine.
+pub(super) fn counted(place: &Where<'_>, calibrated: Option<&Path>) -> Result<(Counted, Option<String>)> {
+    Ok(match place {
+        Where::Here => {
+            let peaks = calibrated.map(peaks).transpose()?.unwrap_or_default();
+            match activities::here() {
+                Ok((events, requests)) => (Counted::here(events, requests, peaks), None),
+                Err(error) => (Counted::default(), Some(format!("{error:#}"))),
+            }
+        }
+        Where::Simulated(machine) => (
+            Counted {
+                events: Some(of_machine(&machine.name)?),
+                peaks: peaks_of_model(machine),
+                requests: vec![],
+            },
+            None,
+        ),
+        Where::Scripted(_) => (
+            Counted::default(),
+            Some("a scripted machine counts no events".to_owned()),
+        ),
+    })
 }
 
 impl Counted {

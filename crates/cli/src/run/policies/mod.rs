@@ -10,6 +10,7 @@
 //! 2. `PolicyEntry::prepare` checks the flags and says what must be counted, before the program is known;
 //! 3. `Prepared::build` makes the policy for one program.
 
+mod auto;
 mod autopin;
 mod classify;
 mod fixed;
@@ -29,6 +30,7 @@ use pinfold_core::{Finding, Metric, Pinning, PuSet, Topology};
 use pinfold_linux::counters::Request;
 use pinfold_policy::{MetricRequest, Policy, Skip, Times};
 use pinfold_runtime::Record;
+use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
@@ -37,6 +39,7 @@ use std::time::Duration;
 /// The policies, in the order of the help text. The first is the default.
 const POLICIES: &[&dyn PolicyEntry] = &[
     &autopin::Autopin,
+    &auto::Auto,
     &hints::Hints,
     &classify::Classify,
     &react::React,
@@ -70,6 +73,11 @@ pub(super) trait PolicyEntry: Sync {
     /// Adds the policy's own flags, under a heading with its name.
     fn flags(&self, command: Command) -> Command {
         command
+    }
+
+    /// Whether the policy tries the pinnings of `--schedule`. They imply it where the user names no policy.
+    fn tries_schedules(&self) -> bool {
+        false
     }
 
     /// Whether the policy places threads. If not, a program may bind its own.
@@ -251,13 +259,9 @@ struct Selection {
 impl Arguments {
     /// The chosen policy. The flags of other policies are refused.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
-        let entry = self.selection.entry;
+        let entry = self.implied().unwrap_or(self.selection.entry);
         for other in POLICIES.iter().filter(|other| other.name() != entry.name()) {
-            let flags = other.flags(Command::new(other.name()));
-            let given =
-                |flag: &&Arg| self.matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
-            if let Some(flag) = flags.get_arguments().find(given) {
-                let flag = flag.get_long().unwrap_or_default();
+            if let Some(flag) = self.given_flag(*other) {
                 bail!(
                     "--{flag} is for --policy {}; add that, or leave --{flag} out",
                     other.name()
@@ -265,6 +269,30 @@ impl Arguments {
             }
         }
         Ok(Chosen { entry, arguments: self })
+    }
+
+    fn is_given(&self, flag: &str) -> bool {
+        self.matches.value_source(flag) == Some(ValueSource::CommandLine)
+    }
+
+    /// The first flag of a policy that was given.
+    fn given_flag(&self, entry: &dyn PolicyEntry) -> Option<String> {
+        let flags = entry.flags(Command::new(entry.name()));
+        let flag = flags
+            .get_arguments()
+            .find(|flag| self.is_given(flag.get_id().as_str()))?;
+        Some(flag.get_long().unwrap_or_default().to_owned())
+    }
+
+    /// The policy that the user means by flags that only it has; `None` where one is named, and without such flags.
+    fn implied(&self) -> Option<&'static dyn PolicyEntry> {
+        if self.is_given("policy") {
+            return None;
+        }
+        let schedules = self.is_given("schedule") || env::var_os("SCHEDULE").is_some_and(|value| !value.is_empty());
+        let means =
+            |entry: &&&dyn PolicyEntry| self.given_flag(**entry).is_some() || schedules && entry.tries_schedules();
+        POLICIES.iter().find(means).copied()
     }
 }
 

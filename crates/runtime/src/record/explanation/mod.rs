@@ -4,6 +4,7 @@
 //! older pinfold wrote it.
 
 mod moved;
+mod proposals;
 mod regions;
 
 use super::{
@@ -35,6 +36,7 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
             record.earlier_searches.len() + 1
         );
         search.explain(metric, &mut text);
+        proposals::explain(record, number, &mut text);
     }
     if !record.earlier_searches.is_empty() {
         let _ = writeln!(text, "\nThe last search:");
@@ -45,6 +47,7 @@ pub(super) fn explained(document: &RunDocument, does: Option<&str>) -> String {
         regions::explain(record.by_policy.regions.as_ref(), &mut text);
     } else {
         record.search.explain(metric, &mut text);
+        proposals::explain(record, record.earlier_searches.len(), &mut text);
     }
     record.afterwards(&mut text);
     text

@@ -1,0 +1,150 @@
+//! `--policy auto`: all policies as one. What earlier runs found is read from the behaviour database, and what this one
+//! finds is kept there.
+
+use super::{Built, Initial, Listener, PolicyEntry, PolicyRequest, Prepared, Program, Setting};
+use crate::behaviour;
+use crate::run::place::Where;
+use crate::run::{executable, words};
+use anyhow::Result;
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use pinfold_core::Finding;
+use pinfold_policy::auto::{AutoOptions, AutoTimes};
+use pinfold_policy::classify::PlacementModel;
+use pinfold_runtime::{Record, Recorder};
+use pinfold_store::{Machine, PlacementLearner, ProgramKey};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) struct Auto;
+
+impl PolicyEntry for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn about(&self) -> &'static str {
+        "measures the program as it is, tries what the other policies propose in turns with that, keeps only what is faster, and \
+         remembers it"
+    }
+
+    fn explained(&self) -> &'static str {
+        "measures the program unpinned, compares what the other policies propose in turns with that, and keeps only what is faster"
+    }
+
+    fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
+        let times = times(request.flags, request.arguments);
+        let model: PlacementModel = super::classify::SHIPPED.parse()?;
+        // A machine whose events are not known has no forecasts, and everything else.
+        let (counted, _) = super::classify::counted(request.place, None).unwrap_or_default();
+        let here = matches!(request.place, Where::Here);
+        let (events, peaks, optional) = (counted.events, counted.peaks, counted.requests);
+        Ok(Prepared::new(move |setting| {
+            let options = AutoOptions {
+                times,
+                metric: setting.common.metric.clone(),
+                skip: setting.common.skip.clone(),
+                threads: setting.common.threads,
+                known: BTreeMap::new(),
+                rules: None,
+                model: Some(model.clone()),
+                peaks,
+                events: events.clone(),
+            };
+            let built = build(options, setting)?;
+            Ok(Built {
+                optional_requests: if here { optional.clone() } else { vec![] },
+                ..built
+            })
+        }))
+    }
+}
+
+/// Windows follow from the program's metric. What the user says of times are limits.
+fn times(flags: &ArgMatches, arguments: &crate::run::Arguments) -> AutoTimes {
+    let given = |name: &str| flags.value_source(name) == Some(ValueSource::CommandLine);
+    let usual = AutoTimes::default();
+    let probe = arguments.times.probe;
+    let longest = if given("probe") { probe } else { usual.longest };
+    AutoTimes {
+        initialise: arguments.times.initialise.unwrap_or(usual.initialise),
+        settle: arguments.times.warm_up.unwrap_or(usual.settle),
+        shortest: usual.shortest.min(longest),
+        longest,
+        line: probe,
+        interval: arguments.times.interval.min(longest),
+    }
+}
+
+fn build(mut options: AutoOptions, setting: &Setting<'_>) -> Result<Built> {
+    let database = &setting.arguments.behaviour;
+    let machine = Machine::new(setting.topology, setting.simulated);
+    let key = match setting.program {
+        Program::File(file, command) => Some(behaviour::program_key(file, command, machine)?),
+        Program::Command(command) => {
+            let file = executable(&command[0])?;
+            // A program that may be executed and not read has no key, and is not remembered.
+            behaviour::program_key(&file, &words(command), machine).ok()
+        }
+        Program::Several(_) => None,
+    };
+    let mut notes = vec![];
+    let mut listener: Box<dyn Listener> = Box::new(Outcome { learner: None });
+    if let Some(key) = key {
+        match remembered(database, &key, &mut options) {
+            Ok(store) => {
+                listener = Box::new(Outcome {
+                    learner: Some(PlacementLearner::new(store, key, behaviour::now)),
+                });
+            }
+            // The program is placed all the same.
+            Err(error) => notes.push(format!("Nothing is remembered of this run: {error:#}.")),
+        }
+    }
+    Ok(Built {
+        initial: options.expected().and_then(|known| {
+            Some(Initial {
+                pinning: known.pinning.clone()?,
+                why: "an earlier run of this program was fastest so".to_owned(),
+            })
+        }),
+        notes,
+        listener,
+        ..Built::new(pinfold_policy::auto::Auto::new(options))
+    })
+}
+
+/// Reads what is known of the program.
+fn remembered(
+    database: &behaviour::Arguments,
+    key: &ProgramKey,
+    options: &mut AutoOptions,
+) -> Result<pinfold_store::Store> {
+    let rules = behaviour::read_rules(None, &database.rules_path()?)?;
+    let (mut store, _) = database.open()?;
+    options.rules = rules.map(|rules| rules.rules);
+    options.known = store.known_placements(key)?;
+    Ok(store)
+}
+
+/// Reports the forecast, and keeps what was found.
+struct Outcome {
+    learner: Option<PlacementLearner>,
+}
+
+impl Listener for Outcome {
+    fn finding(&mut self, at: Duration, finding: &Finding, record: &Record) -> Option<String> {
+        if let Some(learner) = &mut self.learner {
+            learner.finding(at, finding, record);
+        }
+        match finding {
+            Finding::Forecast { why, .. } => Some(format!("forecast: {why}")),
+            _ => None,
+        }
+    }
+
+    fn end(&mut self) -> Option<String> {
+        let failed = self.learner.as_mut()?.failed()?;
+        Some(format!("What was found could not be remembered: {failed}."))
+    }
+}

@@ -1,0 +1,105 @@
+//! How much of the program's time trials may cost.
+//!
+//! A trial in a placement that is slower than the best one loses time: its length times one minus the ratio of the two
+//! rates. The sum of these losses stays within a share of the time that the program has run. So a program that ends
+//! soon loses little, and one that runs for hours can be searched for longer. Whether it will run on is not known; this
+//! rule assumes no more of the future than of the past.
+//!
+//! The limits follow from what a program may lose at most: 3 % of 10 s, and 1 % of a minute and more.
+
+use std::time::Duration;
+
+/// The share of the time that may be lost in the beginning.
+const EARLY: f64 = 0.025;
+/// Later: this many seconds, and this share of the time.
+const FIXED: f64 = 0.2;
+const LATE: f64 = 0.006;
+
+/// The rate of a placement that was not measured yet, over the best one, as it is assumed for its first trial.
+const UNKNOWN: f64 = 0.7;
+
+/// The losses of a program's trials.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Budget {
+    lost: f64,
+}
+
+impl Budget {
+    /// The seconds that may be lost until `at`.
+    fn limit(at: Duration) -> f64 {
+        let at = at.as_secs_f64();
+        (EARLY * at).min(FIXED + LATE * at)
+    }
+
+    /// Whether a trial of this length may begin at `at`. `ratio` is its expected rate over the best one; `None` where
+    /// it was not measured yet.
+    pub(super) fn affords(self, at: Duration, length: Duration, ratio: Option<f64>) -> bool {
+        let expected = loss(length, ratio.unwrap_or(UNKNOWN));
+        self.lost + expected <= Self::limit(at)
+    }
+
+    /// A trial of this length had this rate over the best one.
+    pub(super) fn spend(&mut self, length: Duration, ratio: f64) {
+        self.lost += loss(length, ratio);
+    }
+
+    /// Seconds that were lost.
+    pub(super) fn lost(self) -> f64 {
+        self.lost
+    }
+}
+
+fn loss(length: Duration, ratio: f64) -> f64 {
+    length.as_secs_f64() * (1.0 - ratio).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seconds(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn what_may_be_lost_is_within_three_percent_of_ten_seconds_and_one_of_a_minute() {
+        for (at, share) in [(3.0, 0.03), (10.0, 0.03), (60.0, 0.01), (600.0, 0.01), (3600.0, 0.01)] {
+            assert!(Budget::limit(seconds(at)) <= share * at, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_bad_placement_is_tried_again_only_when_the_program_has_run_for_longer() {
+        let mut budget = Budget::default();
+        assert!(budget.affords(seconds(4.0), seconds(0.3), None));
+        budget.spend(seconds(0.3), 0.5);
+        assert!(!budget.affords(seconds(4.0), seconds(0.3), Some(0.5)));
+        assert!(budget.affords(seconds(30.0), seconds(0.3), Some(0.5)));
+    }
+
+    #[test]
+    fn a_placement_as_fast_as_the_best_costs_nothing() {
+        let mut budget = Budget::default();
+        budget.spend(seconds(100.0), 1.2);
+        assert!(budget.affords(seconds(1.0), seconds(100.0), Some(1.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_losses_of_trials_that_go_as_expected_stay_within_the_limit(
+            trials in proptest::collection::vec((0.1f64..60.0, 0.05f64..2.0, 0.3f64..1.2), 1..60),
+        ) {
+            let mut budget = Budget::default();
+            let mut at = Duration::ZERO;
+            for (pause, length, ratio) in trials {
+                at += seconds(pause);
+                if budget.affords(at, seconds(length), Some(ratio)) {
+                    at += seconds(length);
+                    budget.spend(seconds(length), ratio);
+                }
+                prop_assert!(budget.lost() <= Budget::limit(at) + 1e-9);
+            }
+        }
+    }
+}

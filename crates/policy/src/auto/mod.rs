@@ -1,0 +1,34 @@
+//! `auto`: the policies as one. It measures the program as the operating system places it, asks everybody who has
+//! something to say, tries what is proposed in turns with the unpinned program, and keeps only what is faster.
+//!
+//! 1. **Known.** If the behaviour database knows the program with this number of threads, it starts in the placement that
+//!    was best, and is compared with the rate of then. If it is slower than that, the search is opened again.
+//! 2. **Baseline.** Any other program runs unpinned until its rate and the noise of that are known.
+//! 3. **Proposals** (`proposals`). Earlier runs of another build, learned rules, a placement model, SAM's view of sharing
+//!    and contention, and the topology propose placements, with the gain that they expect where they forecast one.
+//! 4. **Turns** (`turns`). A proposal and the best one so far run in turns, as long as the noise demands. So a program
+//!    whose speed drifts does not mislead.
+//! 5. **Budget** (`budget`). What trials may lose is a share of the time that the program has run. A trial that may lose
+//!    more waits. The neighbourhood of the best one is searched while the expected gain is above the cost.
+//! 6. **Confirmed.** A placement that was never compared with the unpinned program itself is, before it is kept. Later
+//!    it is again, each time when the program has run twice as long.
+//! 7. **Watched** (`change`, `phases`). If the rate changes, the program has another phase. A phase that was seen before
+//!    gets its placement at once; a new one is searched, beginning with the unpinned program.
+//!
+//! If no metric counts, nothing is tried.
+
+mod ask;
+mod budget;
+mod change;
+mod known;
+mod options;
+mod phases;
+mod policy;
+mod proposals;
+mod search;
+mod trial;
+mod turns;
+mod watching;
+
+pub use options::{AutoOptions, AutoTimes, KnownPlacement};
+pub use policy::Auto;

@@ -1,0 +1,104 @@
+//! What `auto` is given.
+
+use crate::classify::{MachinePeaks, PlacementModel};
+use crate::metric_choice::MetricRequest;
+use crate::rules::Rules;
+use crate::sam::MapperEvents;
+use crate::times::Times;
+use crate::working_tasks::Skip;
+use pinfold_core::Pinning;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The best placement of an earlier run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownPlacement {
+    /// The PUs of the ranks; `None` where nothing was faster than the unpinned program.
+    pub pinning: Option<Pinning>,
+    /// The metric that was compared.
+    pub metric: String,
+    /// Its rate in that placement.
+    pub rate: f64,
+    /// That rate over the unpinned program's, minus one.
+    pub gain: f64,
+    /// Whether it was another build of the program. Its placement is a proposal then, like any other.
+    pub other_build: bool,
+}
+
+/// How long windows are. They follow from the metric: these are limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoTimes {
+    /// The program's initialisation, in whose later half the metric is chosen.
+    pub initialise: Duration,
+    /// How long threads and caches settle after a change, at least.
+    pub settle: Duration,
+    /// The shortest window.
+    pub shortest: Duration,
+    /// The longest window.
+    pub longest: Duration,
+    /// The time from one rate line to the next.
+    pub line: Duration,
+    /// The interval between two readings.
+    pub interval: Duration,
+}
+
+impl Default for AutoTimes {
+    fn default() -> Self {
+        Self {
+            initialise: Duration::from_millis(500),
+            settle: Duration::from_millis(100),
+            shortest: Duration::from_millis(200),
+            longest: Duration::from_secs(5),
+            line: Duration::from_secs(30),
+            interval: Duration::from_millis(100),
+        }
+    }
+}
+
+impl AutoTimes {
+    /// The times of the opening. A metric is of use if it counts enough in the longest window.
+    pub(super) fn opening(&self) -> Times {
+        Times {
+            initialise: self.initialise,
+            probe: self.longest,
+            warm_up: self.settle,
+            interval: self.interval,
+        }
+    }
+}
+
+/// The options of `auto`.
+#[derive(Clone, Debug, Default)]
+pub struct AutoOptions {
+    /// The limits of windows.
+    pub times: AutoTimes,
+    /// The metric by which placements are compared.
+    pub metric: MetricRequest,
+    /// The tasks that are left alone.
+    pub skip: Skip,
+    /// The number of threads, where it was given.
+    pub threads: Option<usize>,
+    /// What is known of the program, by number of threads.
+    pub known: BTreeMap<usize, KnownPlacement>,
+    /// Learned rules for affinity hints.
+    pub rules: Option<Rules>,
+    /// A model of placement.
+    pub model: Option<PlacementModel>,
+    /// What the machine can carry, for the model.
+    pub peaks: MachinePeaks,
+    /// The events of the activities that SAM and the model see; `None` where they cannot be counted.
+    pub events: Option<MapperEvents>,
+}
+
+impl AutoOptions {
+    /// What is known for the number of threads that is expected: the given number, or the only one that is known.
+    pub fn expected(&self) -> Option<&KnownPlacement> {
+        let mut known = self.known.iter();
+        let expected = match (self.threads, known.next(), known.next()) {
+            (Some(threads), ..) => self.known.get(&threads),
+            (None, Some((_, only)), None) => Some(only),
+            _ => None,
+        };
+        expected.filter(|known| !known.other_build)
+    }
+}

@@ -1,0 +1,126 @@
+//! Phases of the program: what its rates were in a placement, and which placement was best.
+
+use super::trial::Place;
+
+/// The logarithms of the rates of all metrics; `None` for those that did not count.
+pub(super) type Signature = Vec<Option<f64>>;
+
+/// A rate that differs by more than this is another one: 8 %.
+const ALIKE: f64 = 0.08;
+
+/// More phases are not remembered; the oldest is forgotten.
+const MOST: usize = 16;
+
+/// A phase that was searched.
+#[derive(Clone, Debug)]
+struct Phase {
+    best: Place,
+    /// What was seen of it, by placement.
+    seen: Vec<(Place, Signature)>,
+}
+
+/// All phases, the present one last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Phases(Vec<Phase>);
+
+fn are_alike(one: &Signature, other: &Signature) -> bool {
+    let mut both = one
+        .iter()
+        .zip(other)
+        .filter_map(|(one, other)| Some((*one)? - (*other)?));
+    let mut compared = false;
+    let alike = both.all(|difference| {
+        compared = true;
+        difference.abs() <= ALIKE
+    });
+    alike && compared
+}
+
+impl Phases {
+    /// A new phase begins. `seen` is what was seen of it in the placement of the phase before.
+    pub(super) fn begin(&mut self, best: Place, seen: Option<(Place, Signature)>) {
+        if self.0.len() == MOST {
+            self.0.remove(0);
+        }
+        self.0.push(Phase {
+            best,
+            seen: seen.into_iter().collect(),
+        });
+    }
+
+    /// This placement is the best one of the present phase.
+    pub(super) fn choose(&mut self, best: Place) {
+        if let Some(present) = self.0.last_mut() {
+            present.best = best;
+        }
+    }
+
+    /// What is seen of the present phase in a placement.
+    pub(super) fn see(&mut self, place: Place, signature: Signature) {
+        if let Some(present) = self.0.last_mut() {
+            present.seen.retain(|(other, _)| *other != place);
+            present.seen.push((place, signature));
+        }
+    }
+
+    /// Looks for a phase that had these rates in this placement. If there is one, it is the present one now, and its
+    /// best placement is returned.
+    pub(super) fn recognise(&mut self, place: &Place, signature: &Signature) -> Option<Place> {
+        let was = |phase: &Phase| {
+            let mut seen = phase.seen.iter();
+            seen.any(|(other, rates)| other == place && are_alike(rates, signature))
+        };
+        let known = self.0.iter().rposition(was)?;
+        let phase = self.0.remove(known);
+        let best = phase.best.clone();
+        self.0.push(phase);
+        Some(best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{Pinning, PuId};
+
+    fn pinned(pu: u32) -> Place {
+        Place {
+            pinning: Pinning::new(vec![PuId(pu)]),
+            pages: None,
+        }
+    }
+
+    #[test]
+    fn a_phase_is_recognised_by_its_rates_in_the_same_placement() {
+        let mut phases = Phases::default();
+        phases.begin(pinned(1), None);
+        phases.see(pinned(1), vec![Some(1.0), None]);
+        phases.begin(pinned(2), Some((pinned(1), vec![Some(2.0), None])));
+        phases.see(pinned(2), vec![Some(3.0), None]);
+        assert_eq!(phases.recognise(&pinned(1), &vec![Some(2.05), None]), Some(pinned(2)));
+        assert_eq!(
+            phases.recognise(&pinned(1), &vec![Some(1.02), Some(9.0)]),
+            Some(pinned(1))
+        );
+        assert_eq!(phases.recognise(&pinned(2), &vec![Some(1.0), None]), None);
+    }
+
+    #[test]
+    fn without_a_rate_nothing_is_recognised() {
+        let mut phases = Phases::default();
+        phases.begin(pinned(1), None);
+        phases.see(pinned(1), vec![None]);
+        assert_eq!(phases.recognise(&pinned(1), &vec![None]), None);
+    }
+
+    #[test]
+    fn the_oldest_phase_is_forgotten() {
+        let mut phases = Phases::default();
+        for number in 0..=u32::try_from(MOST).unwrap() {
+            phases.begin(pinned(number), None);
+            phases.see(pinned(100), vec![Some(f64::from(number))]);
+        }
+        assert_eq!(phases.recognise(&pinned(100), &vec![Some(0.0)]), None);
+        assert_eq!(phases.recognise(&pinned(100), &vec![Some(1.0)]), Some(pinned(1)));
+    }
+}

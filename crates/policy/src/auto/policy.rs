@@ -1,0 +1,454 @@
+//! The policy `auto` in the loop: windows one after the other, and what follows from each.
+
+use super::budget::Budget;
+use super::change::ChangePoint;
+use super::options::{AutoOptions, KnownPlacement};
+use super::phases::Phases;
+use super::trial::{Candidate, Place, Trial};
+use super::turns::{Noise, Window};
+use crate::Policy;
+use crate::classify::FEATURES;
+use crate::findings::probed;
+use crate::meter::{Measurement, Meter};
+use crate::opening::{Opened, Opening};
+use crate::requested::RequestedConfiguration;
+use crate::sam::Observer;
+use crate::statistics::Reading;
+use crate::times;
+use crate::working_tasks::WorkingTasks;
+use pinfold_core::{Applied, Decision, EndedCode, Finding, Metric, Pinning, Sample, Topology};
+use std::time::Duration;
+
+/// The unpinned program's position among the candidates.
+pub(super) const UNPINNED: usize = 0;
+
+/// The windows of the baseline.
+const BASELINE: usize = 6;
+
+/// The counts that a window should have: its rate is then known to one percent.
+const COUNTS: f64 = 40.0;
+
+/// Windows that are repeated because threads began or ended in them.
+const REPEATS: u32 = 5;
+
+/// The share of the time that the settling of a trial may take, beyond the shortest time: so more pages may follow their
+/// threads in a program that has run for longer.
+const SETTLE: f64 = 0.002;
+
+/// What the present window is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The rate and its noise before a search.
+    Baseline,
+    /// A candidate in turns with another one.
+    Trial,
+    /// The best one runs until the next trial can be afforded.
+    Waiting,
+    /// Nothing is left to try at present.
+    Watching,
+    /// The rate has changed; what are the rates now?
+    Signature,
+}
+
+/// The present step, and when it began.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Opening,
+    Settling {
+        purpose: Purpose,
+        began: Duration,
+        lasts: Duration,
+    },
+    Measuring {
+        purpose: Purpose,
+        began: Duration,
+        lasts: Duration,
+    },
+}
+
+/// What was settled in the present search.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) candidates: Vec<Candidate>,
+    /// The best one so far.
+    pub(super) best: usize,
+    pub(super) trial: Option<Trial>,
+    pub(super) noise: Noise,
+    /// The windows of the baseline.
+    pub(super) baseline: Vec<Window>,
+    /// What the trials of neighbours have gained, and their number.
+    pub(super) gained: f64,
+    pub(super) tried: u32,
+    /// The neighbours of the best one that were not proposed yet, the nearest last; `None` where they were not looked up.
+    pub(super) neighbours: Option<Vec<Pinning>>,
+    /// Whether all proposals were tried, so that a choice was made.
+    pub(super) chosen: bool,
+    /// The choice that was reported last.
+    pub(super) reported: Option<usize>,
+    /// A model said that placement does not matter.
+    pub(super) insensitive: Option<String>,
+    /// The model was asked.
+    pub(super) forecast: bool,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Auto {
+    pub(super) options: AutoOptions,
+    pub(super) metrics: Vec<Metric>,
+    pub(super) opening: Opening,
+    pub(super) working_tasks: WorkingTasks,
+    pub(super) observer: Option<Observer>,
+    pub(super) meter: Option<(Meter, Duration)>,
+    /// The length of a window.
+    pub(super) window: Duration,
+    /// The sample at which the present window began.
+    pub(super) first: Sample,
+    pub(super) threads: usize,
+    /// The windows for which the number of threads was another one.
+    pub(super) other_threads: u32,
+    pub(super) search: Search,
+    /// The candidate that runs.
+    pub(super) present: usize,
+    pub(super) step: Step,
+    pub(super) repeats: u32,
+    pub(super) budget: Budget,
+    pub(super) change: ChangePoint,
+    /// How much more evidence is needed for another search after searches in vain.
+    pub(super) patience: f64,
+    pub(super) phases: Phases,
+    /// The first sample of the present choice.
+    pub(super) chosen_from: Option<Sample>,
+    /// Whether the rates of the present phase in the present choice were noted.
+    pub(super) is_seen: bool,
+    /// The known program whose rate is checked.
+    pub(super) known: Option<KnownPlacement>,
+    /// When the choice is compared with the unpinned program again.
+    pub(super) confirm_at: Duration,
+    /// The readings since the last rate line, and when it was.
+    pub(super) line: Vec<Reading>,
+    pub(super) line_began: Duration,
+    pub(super) requested: RequestedConfiguration,
+    pub(super) now: Duration,
+}
+
+impl Auto {
+    /// The policy with these options.
+    pub fn new(options: AutoOptions) -> Self {
+        let first = options.expected().and_then(|known| known.pinning.clone());
+        let place = Place {
+            pinning: first,
+            pages: None,
+        };
+        Self {
+            opening: Opening::new(options.times.opening(), options.metric.clone()),
+            working_tasks: WorkingTasks::new(options.skip.clone()),
+            metrics: vec![],
+            observer: None,
+            meter: None,
+            window: options.times.shortest,
+            first: Sample::default(),
+            threads: 0,
+            other_threads: 0,
+            search: Search {
+                candidates: vec![Candidate::new(place)],
+                ..Search::default()
+            },
+            present: UNPINNED,
+            step: Step::Opening,
+            repeats: 0,
+            budget: Budget::default(),
+            change: ChangePoint::new(1.0),
+            patience: 1.0,
+            phases: Phases::default(),
+            chosen_from: None,
+            is_seen: false,
+            known: None,
+            confirm_at: Duration::ZERO,
+            line: vec![],
+            line_began: Duration::ZERO,
+            requested: RequestedConfiguration::default(),
+            now: Duration::ZERO,
+            options,
+        }
+    }
+}
+
+impl Policy for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn start(&mut self, _topology: &Topology, metrics: &[Metric]) -> Decision {
+        let mut findings = vec![];
+        self.metrics = metrics.to_vec();
+        // An event that is not counted here leaves its figures missing, and the model says what it lacks.
+        let events = self.options.events.as_ref();
+        self.observer = events.and_then(|events| Observer::new(events, metrics).ok());
+        self.opening.start(metrics, &mut findings);
+        self.decision(Duration::ZERO, findings)
+    }
+
+    fn decide(&mut self, topology: &Topology, sample: &Sample, _applied: &Applied) -> Decision {
+        let mut findings = vec![];
+        self.now = sample.at;
+        let disturbed = self.working_tasks.update(sample);
+        if let Some((meter, _)) = &mut self.meter {
+            meter.read(sample, |id| !self.working_tasks.is_left_alone(id));
+        }
+        match self.step {
+            Step::Opening => self.open(topology, sample, &mut findings),
+            Step::Settling { purpose, began, lasts } if sample.at >= began + lasts => {
+                self.measure(purpose, sample);
+            }
+            Step::Measuring { purpose, .. } if disturbed && self.repeats < REPEATS => {
+                self.repeats += 1;
+                self.measure(purpose, sample);
+            }
+            Step::Measuring { purpose, began, lasts } if sample.at >= began + lasts => {
+                self.repeats = 0;
+                self.measured(topology, sample, purpose, &mut findings);
+            }
+            _ => {}
+        }
+        self.decision(sample.at, findings)
+    }
+
+    fn end(&mut self) -> Vec<Finding> {
+        let place = &self.search.candidates[self.present].place;
+        if matches!(self.step, Step::Opening) {
+            return self.opening.end(&self.working_tasks, place.pinning.as_ref());
+        }
+        if self.search.chosen {
+            return vec![];
+        }
+        let lost = self.budget.lost();
+        let why = if lost < 0.0005 {
+            "The program ended before the search did; no trial had slowed it down.".to_owned()
+        } else {
+            format!("The program ended before the search did; trials had cost it about {lost:.2} s.")
+        };
+        let best = self.search.best;
+        let candidate = &self.search.candidates[best];
+        vec![Finding::EndedEarly {
+            best: Some(best),
+            rate: candidate.rate,
+            code: EndedCode::DuringSearch,
+            why: format!("{why} {}", self.best_so_far()),
+        }]
+    }
+}
+
+impl Auto {
+    /// The initialisation, until a metric is chosen.
+    fn open(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        match self.opening.look(sample, &mut self.working_tasks, findings) {
+            Opened::NotYet => {}
+            Opened::WithoutMetric => self.requested.affirm(),
+            Opened::With { mut meter, reading } => {
+                meter.restart();
+                self.meter = Some((meter, reading));
+                self.window = self
+                    .options
+                    .times
+                    .shortest
+                    .max(reading * 2)
+                    .min(self.options.times.longest);
+                self.line_began = sample.at;
+                self.threads = self.working_threads();
+                let known = self.options.known.get(&self.threads).cloned();
+                let known = known.filter(|known| !known.other_build && usable(known.pinning.as_ref(), topology));
+                if let Some(known) = known {
+                    self.follow(sample, known, findings);
+                } else {
+                    // A program that was expected to be a known one, with other threads, is unpinned now.
+                    self.search.candidates[UNPINNED].place = Place::default();
+                    self.phases.begin(Place::default(), None);
+                    self.begin_search(
+                        sample,
+                        None,
+                        "the operating system's placement is measured first",
+                        findings,
+                    );
+                }
+            }
+        }
+    }
+
+    pub(super) fn working_threads(&self) -> usize {
+        self.options.threads.unwrap_or(self.working_tasks.number()).max(1)
+    }
+
+    /// A window has ended.
+    fn measured(&mut self, topology: &Topology, sample: &Sample, purpose: Purpose, findings: &mut Vec<Finding>) {
+        let measurement = self.measurement();
+        let counts = self.meter.as_ref().map_or(0.0, |(meter, _)| meter.grown());
+        let window = Window::new(measurement.rate, counts);
+        self.adapt(measurement.rate, counts);
+        if let Some(rate) = measurement.rate {
+            self.line.push(Reading {
+                at: sample.at.as_secs_f64(),
+                rate,
+            });
+        }
+        match purpose {
+            Purpose::Baseline => self.baseline(topology, sample, window, &measurement, findings),
+            Purpose::Trial => self.trial(topology, sample, window, findings),
+            Purpose::Waiting => self.waited(topology, sample, window, findings),
+            Purpose::Watching => self.watch(topology, sample, window, findings),
+            Purpose::Signature => self.phase(topology, sample, findings),
+        }
+        self.report_line(sample, findings);
+    }
+
+    /// A window of the best one, before the next trial can be afforded.
+    fn waited(&mut self, topology: &Topology, sample: &Sample, window: Option<Window>, findings: &mut Vec<Finding>) {
+        if let Some(window) = window {
+            if self.change.has_changed(window.log) {
+                self.search.trial = None;
+                self.measure(Purpose::Signature, sample);
+                return;
+            }
+            if let Some(trial) = &mut self.search.trial {
+                trial.offer(self.present, window);
+            }
+        }
+        self.next(topology, sample, findings);
+    }
+
+    /// Windows follow from the rate: rare counts need longer ones.
+    fn adapt(&mut self, rate: Option<f64>, counts: f64) {
+        let times = self.options.times;
+        if counts < COUNTS / 2.0 && rate.is_some() {
+            self.window = (self.window * 2).min(times.longest);
+        }
+    }
+
+    /// A window of the baseline, or of a known program in its placement.
+    fn baseline(
+        &mut self,
+        topology: &Topology,
+        sample: &Sample,
+        window: Option<Window>,
+        measurement: &Measurement,
+        findings: &mut Vec<Finding>,
+    ) {
+        self.search.baseline.extend(window);
+        if self.search.baseline.len() < BASELINE {
+            self.measure(Purpose::Baseline, sample);
+            return;
+        }
+        let baseline = std::mem::take(&mut self.search.baseline);
+        self.search.noise.learn_alike(&baseline);
+        findings.push(probed(self.present, measurement, false));
+        self.search.candidates[self.present].rate = measurement.rate;
+        if let Some(known) = self.known.take() {
+            self.check_known(topology, sample, &known, &baseline, findings);
+            return;
+        }
+        self.sample(topology, sample, findings);
+        self.next(topology, sample, findings);
+    }
+
+    /// A line with the rate, now and then.
+    fn report_line(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        if sample.at < self.line_began + self.options.times.line {
+            return;
+        }
+        let readings = std::mem::take(&mut self.line);
+        let number = readings.len() as f64;
+        let rate = (!readings.is_empty()).then(|| readings.iter().map(|one| one.rate).sum::<f64>() / number);
+        let line = Measurement::of_readings(readings, rate);
+        findings.push(Finding::Rate {
+            rate: line.rate,
+            spread: line.spread,
+        });
+        self.line_began = sample.at;
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.search.candidates[self.present].place
+    }
+
+    pub(super) fn go(&mut self, candidate: usize) {
+        self.present = candidate;
+    }
+
+    /// How long threads and caches settle after a change.
+    pub(super) fn settling(&self, at: Duration) -> Duration {
+        self.options.times.settle.max(at.mul_f64(SETTLE))
+    }
+
+    pub(super) fn settle(&mut self, purpose: Purpose, at: Duration) {
+        self.step = Step::Settling {
+            purpose,
+            began: at,
+            lasts: self.settling(at),
+        };
+    }
+
+    /// A window begins at `sample`.
+    pub(super) fn measure(&mut self, purpose: Purpose, sample: &Sample) {
+        self.first = sample.clone();
+        if let Some((meter, _)) = &mut self.meter {
+            meter.share(sample, |id| !self.working_tasks.is_left_alone(id));
+            meter.restart();
+        }
+        if purpose == Purpose::Watching {
+            self.working_tasks.begin_window(sample);
+        }
+        self.requested.affirm();
+        let lasts = match purpose {
+            Purpose::Watching | Purpose::Waiting => self.window.max(self.options.times.shortest * 5),
+            Purpose::Signature => self.window.max(self.options.times.shortest * 10),
+            _ => self.window,
+        };
+        self.step = Step::Measuring {
+            purpose,
+            began: sample.at,
+            lasts,
+        };
+    }
+
+    pub(super) fn measurement(&self) -> Measurement {
+        let meter = self.meter.as_ref();
+        meter.map(|(meter, _)| meter.measurement()).unwrap_or_default()
+    }
+
+    fn decision(&mut self, now: Duration, findings: Vec<Finding>) -> Decision {
+        let reading = self
+            .meter
+            .as_ref()
+            .map_or(self.options.times.interval, |(_, reading)| *reading);
+        let wait = match self.step {
+            Step::Opening => self.opening.wait(now),
+            Step::Settling { began, lasts, .. } | Step::Measuring { began, lasts, .. } => {
+                times::wait(now, began + lasts, reading)
+            }
+        };
+        let place = self.search.candidates[self.present].place.clone();
+        let configuration = self
+            .requested
+            .configuration(place.pinning.as_ref(), place.pages, &self.working_tasks)
+            .map(|mut configuration| {
+                configuration.following_within = Some(self.settling(now));
+                configuration
+            });
+        Decision {
+            configuration,
+            wait,
+            findings,
+        }
+    }
+}
+
+/// Whether all PUs of a pinning may be used.
+pub(super) fn usable(pinning: Option<&Pinning>, topology: &Topology) -> bool {
+    let allowed = topology.allowed_pus();
+    pinning.is_none_or(|pinning| pinning.pus().iter().all(|&pu| allowed.contains(pu)))
+}
+
+pub(super) fn figure(values: &[Option<f64>], name: &str) -> Option<f64> {
+    let place = FEATURES.iter().position(|feature| feature.name == name)?;
+    values[place]
+}

@@ -1,0 +1,175 @@
+//! Who has something to say about a program, and what.
+//!
+//! A proposal is a placement of threads with the reason why it may be faster. What is proposed by several is tried once.
+//! The order is that of trust: earlier runs of this program first, then what was learned from others, then what the
+//! program's own counts suggest, then the placements of the topology that differ most.
+
+use crate::candidates;
+use crate::fixed::placed;
+use crate::observed::verdict;
+use crate::rules::Rules;
+use pinfold_core::hint::AffinityHint;
+use pinfold_core::{Observed, Pinning, ProposerCode, Topology};
+
+/// The placements of the topology.
+const OF_TOPOLOGY: usize = 8;
+
+/// The placements from which neighbours are taken.
+const POOL: usize = 48;
+
+/// Memory is contended when its busiest node carries more than this share of what it can. Assumed: with half of the
+/// bandwidth in use, latency begins to rise.
+const CONTENDED: f64 = 0.5;
+
+/// Threads share data when transfers between packages are more than this share of the misses of the last-level cache.
+/// Assumed.
+const SHARING: f64 = 0.1;
+
+/// A placement, and who expects what of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Proposal {
+    pub(super) pinning: Pinning,
+    pub(super) by: ProposerCode,
+    /// The expected gain over the unpinned program; `None` where nothing is forecast.
+    pub(super) gain: Option<f64>,
+    pub(super) why: String,
+}
+
+/// What learned rules propose for a sample.
+pub(super) fn of_rules(
+    rules: &Rules,
+    observed: &[Observed],
+    topology: &Topology,
+    threads: usize,
+) -> Option<(AffinityHint, Proposal)> {
+    let verdict = verdict(rules, observed, threads);
+    let hint: AffinityHint = verdict.outcome.class.parse().ok()?;
+    let proposal = Proposal {
+        pinning: placed(hint, topology, threads),
+        by: ProposerCode::Hints,
+        gain: None,
+        why: format!("learned rules ask for hint {hint}: {verdict}"),
+    };
+    Some((hint, proposal))
+}
+
+/// What the program's own counts suggest, as SAM reads them: threads that share data belong together, and threads that
+/// need memory bandwidth apart. `value` gives figures of `classify::FEATURES` by name.
+pub(super) fn of_counts(value: impl Fn(&str) -> Option<f64>, topology: &Topology, threads: usize) -> Option<Proposal> {
+    let load = value("busiest_memory_load").filter(|&load| load > CONTENDED);
+    let transfers = value("inter_package_coherence").zip(value("llc_misses_per_instruction"));
+    let sharing = transfers.filter(|&(transfers, misses)| transfers > SHARING * misses);
+    let (order, by, why) = if let Some(load) = load {
+        let why = format!("the busiest node's memory carries {load:.2} of what it can, so threads belong apart");
+        (candidates::distributed(topology), ProposerCode::Contention, why)
+    } else {
+        let (transfers, misses) = sharing?;
+        let why = format!(
+            "{transfers:.2e} transfers between packages an instruction, beside {misses:.2e} misses of the last-level \
+             cache: threads share data and belong together"
+        );
+        (candidates::packed(topology), ProposerCode::Sharing, why)
+    };
+    Some(Proposal {
+        pinning: Pinning::new(order.into_iter().take(threads).collect())?,
+        by,
+        gain: None,
+        why,
+    })
+}
+
+/// The placements of the topology that differ most. Where all are alike there is none.
+pub(super) fn of_topology(topology: &Topology, threads: usize) -> Vec<Proposal> {
+    let pinnings = candidates::from_topology(topology, threads, OF_TOPOLOGY);
+    if pinnings.len() < 2 {
+        return vec![];
+    }
+    let propose = |pinning| Proposal {
+        pinning,
+        by: ProposerCode::Topology,
+        gain: None,
+        why: "it is one of the placements of this topology that differ most".to_owned(),
+    };
+    pinnings.into_iter().map(propose).collect()
+}
+
+/// Placements in the order of their distance from `best`, the nearest first: other numbers of threads in a domain, and
+/// other orders of the ranks.
+pub(super) fn neighbours(topology: &Topology, threads: usize, best: &Pinning) -> Vec<Pinning> {
+    let mut pool = candidates::most_different(topology, threads, POOL);
+    pool.retain(|pinning| pinning != best);
+    pool.sort_by_cached_key(|pinning| pinfold_core::placement::distance(topology, best, pinning));
+    pool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::{NodeId, NumaNode, ObjectKind, PuId, TopologyBuilder};
+
+    /// Packages with a node of two cores each.
+    fn packages(number: u32) -> Topology {
+        let mut builder = TopologyBuilder::new("packages");
+        for node in 0..number {
+            let package = builder.object(builder.root(), ObjectKind::Package, Some(node));
+            let pus = 2 * node..2 * node + 2;
+            for pu in pus.clone() {
+                let core = builder.object(package, ObjectKind::Core, Some(pu));
+                builder.pu(core, PuId(pu));
+            }
+            builder.node(NumaNode {
+                id: NodeId(node),
+                attached_to: package,
+                pus: pus.map(PuId).collect(),
+                memory: None,
+                subtype: None,
+            });
+        }
+        builder.build_all().unwrap()
+    }
+
+    fn machine() -> Topology {
+        packages(2)
+    }
+
+    fn values<'a>(list: &'a [(&'a str, f64)]) -> impl Fn(&str) -> Option<f64> + 'a {
+        |name| list.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+    }
+
+    #[test]
+    fn contended_memory_asks_for_threads_apart_and_sharing_for_threads_together() {
+        let contended = of_counts(values(&[("busiest_memory_load", 0.9)]), &machine(), 2).unwrap();
+        assert_eq!(contended.by, ProposerCode::Contention);
+        let shared = values(&[("inter_package_coherence", 0.01), ("llc_misses_per_instruction", 0.02)]);
+        let sharing = of_counts(shared, &machine(), 2).unwrap();
+        assert_eq!(sharing.by, ProposerCode::Sharing);
+        let node = |pinning: &Pinning, rank| pinning.pu(rank).0 / 2;
+        assert_ne!(node(&contended.pinning, 0), node(&contended.pinning, 1));
+        assert_eq!(node(&sharing.pinning, 0), node(&sharing.pinning, 1));
+    }
+
+    #[test]
+    fn without_counts_nothing_is_suggested() {
+        assert_eq!(of_counts(values(&[]), &machine(), 2), None);
+        let calm = values(&[("busiest_memory_load", 0.1), ("inter_package_coherence", 0.0)]);
+        assert_eq!(of_counts(calm, &machine(), 2), None);
+    }
+
+    #[test]
+    fn neighbours_do_not_have_the_best_itself_and_the_nearest_are_first() {
+        let machine = machine();
+        let best = of_topology(&machine, 2).remove(0).pinning;
+        let near = neighbours(&machine, 2, &best);
+        assert!(!near.contains(&best) && !near.is_empty());
+        let distances: Vec<u64> = near
+            .iter()
+            .map(|one| pinfold_core::placement::distance(&machine, &best, one))
+            .collect();
+        assert!(distances.is_sorted(), "{distances:?}");
+    }
+
+    #[test]
+    fn a_machine_on_which_all_placements_are_alike_proposes_nothing() {
+        assert_eq!(of_topology(&packages(1), 2), []);
+    }
+}

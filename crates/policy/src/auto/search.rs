@@ -1,0 +1,359 @@
+//! The search: which trial is next, what follows from it, and the choice.
+
+use super::change::ChangePoint;
+use super::policy::{Auto, Purpose, Search, UNPINNED};
+use super::proposals;
+use super::trial::{Candidate, Place, State, Trial};
+use super::turns::{Gain, Turns, Verdict, Window};
+use crate::classify::Strategy;
+use crate::findings::chosen;
+use pinfold_core::{CandidatesCode, ChoiceCode, ComparedCode, Finding, ProposerCode, Sample, Topology};
+use std::time::Duration;
+
+/// The pairs after which a trial is left open, and those after which an open one is given up.
+const SCREENED: usize = 4;
+const MOST_PAIRS: usize = 16;
+
+/// Windows without any count after which a trial ends.
+const VOIDS: u32 = 3;
+
+/// The gain that is expected of a placement before anything is known, as a logarithm.
+const HOPE: f64 = 0.01;
+
+/// A choice is not confirmed again before the program has run for this long.
+const CONFIRM_AFTER: Duration = Duration::from_secs(60);
+
+/// A search that gained less than this was in vain.
+const IN_VAIN: f64 = 0.01;
+
+impl Auto {
+    /// A search begins, with a baseline. `best` is the placement that the program has, if it is not unpinned.
+    pub(super) fn begin_search(
+        &mut self,
+        sample: &Sample,
+        best: Option<(Place, ProposerCode, String)>,
+        why: &str,
+        findings: &mut Vec<Finding>,
+    ) {
+        self.search = Search::default();
+        self.search.candidates = vec![Candidate::new(Place::default())];
+        findings.push(self.listed(CandidatesCode::Proposals, why));
+        self.present = UNPINNED;
+        if let Some((place, by, why)) = best {
+            self.propose(place, by, None, why, findings);
+            self.present = 1;
+        }
+        self.other_threads = 0;
+        self.change = ChangePoint::new(self.patience);
+        self.go(self.present);
+        self.measure(Purpose::Baseline, sample);
+    }
+
+    pub(super) fn listed(&self, code: CandidatesCode, why: &str) -> Finding {
+        Finding::CandidatesChosen {
+            threads: self.threads,
+            pinnings: vec![None],
+            code,
+            why: why.to_owned(),
+        }
+    }
+
+    /// Adds a candidate, unless its placement is in the list. Returns its position.
+    pub(super) fn propose(
+        &mut self,
+        place: Place,
+        by: ProposerCode,
+        gain: Option<f64>,
+        why: String,
+        findings: &mut Vec<Finding>,
+    ) -> usize {
+        let known = self.search.candidates.iter().position(|one| one.place == place);
+        if let Some(known) = known {
+            return known;
+        }
+        findings.push(Finding::Proposed {
+            pus: place.pinning.clone(),
+            pages: place.pages,
+            by,
+            gain,
+            why,
+        });
+        self.search.candidates.push(Candidate::new(place));
+        self.search.candidates.len() - 1
+    }
+
+    /// Decides what is next: a trial, or to watch.
+    pub(super) fn next(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) {
+        if self.search.trial.is_none() && !self.choose_trial(topology, sample, findings) {
+            self.conclude(sample, findings);
+            return;
+        }
+        let Some(trial) = &self.search.trial else { return };
+        let due = trial.due();
+        let settles = if due == self.present {
+            Duration::ZERO
+        } else {
+            self.settling(sample.at)
+        };
+        let expected = trial.expected(&self.search.noise);
+        // The best one would run anyway.
+        if due == self.search.best || self.budget.affords(sample.at, settles + self.window, expected) {
+            self.go(due);
+            if settles.is_zero() {
+                self.measure(Purpose::Trial, sample);
+            } else {
+                self.settle(Purpose::Trial, sample.at);
+            }
+            return;
+        }
+        let best = self.search.best;
+        if best == self.present {
+            self.measure(Purpose::Waiting, sample);
+        } else {
+            self.go(best);
+            self.settle(Purpose::Waiting, sample.at);
+        }
+    }
+
+    pub(super) fn start_trial(&mut self, a: usize, b: usize) {
+        self.search.trial = Some(Trial::new(a, b, Turns::default(), SCREENED));
+    }
+
+    /// Begins the next trial; `false` if there is nothing to try at present.
+    pub(super) fn choose_trial(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
+        let best = self.search.best;
+        let waiting = |one: &Candidate| matches!(one.state, State::Waiting);
+        let next = (0..self.search.candidates.len())
+            .find(|&place| place != best && place != UNPINNED && waiting(&self.search.candidates[place]));
+        if let Some(next) = next {
+            self.start_trial(best, next);
+            return true;
+        }
+        // Of those that are left open the most promising one gets more pairs.
+        let open = self
+            .search
+            .candidates
+            .iter()
+            .enumerate()
+            .filter_map(|(place, one)| match &one.state {
+                State::Open { turns, against } if *against == best => {
+                    Some((place, turns.gain(&self.search.noise)?.log, turns.clone()))
+                }
+                _ => None,
+            });
+        let promising = open
+            .filter(|(_, gain, _)| *gain > 0.0)
+            .max_by(|one, other| one.1.total_cmp(&other.1));
+        if let Some((place, _, turns)) = promising {
+            self.search.trial = Some(Trial::new(best, place, turns, MOST_PAIRS));
+            return true;
+        }
+        if best != UNPINNED && (!self.search.candidates[best].confirmed || self.is_time_to_confirm(sample.at)) {
+            self.start_trial(UNPINNED, best);
+            if let Some(trial) = &mut self.search.trial {
+                trial.most = MOST_PAIRS;
+            }
+            return true;
+        }
+        self.search.chosen && self.try_neighbour(topology, sample, findings)
+    }
+
+    pub(super) fn is_time_to_confirm(&self, at: Duration) -> bool {
+        self.search.chosen && at >= self.confirm_at
+    }
+
+    /// The choice is compared with the unpinned program again when the program has run for twice as long.
+    pub(super) fn confirm_later(&mut self) {
+        self.confirm_at = (self.now * 2).max(CONFIRM_AFTER);
+    }
+
+    /// Proposes a neighbour of the best one, where the expected gain is above the cost.
+    pub(super) fn try_neighbour(&mut self, topology: &Topology, sample: &Sample, findings: &mut Vec<Finding>) -> bool {
+        let best = self.search.best;
+        let Some(pinning) = self.search.candidates[best].place.pinning.clone() else {
+            return false;
+        };
+        let per_trial = (self.search.gained + HOPE) / f64::from(self.search.tried + 1);
+        let trial = (self.window + self.settling(sample.at)).as_secs_f64() * SCREENED as f64;
+        if per_trial * sample.at.as_secs_f64() < trial {
+            return false;
+        }
+        let threads = self.threads;
+        let neighbours = self.search.neighbours.get_or_insert_with(|| {
+            let mut near = proposals::neighbours(topology, threads, &pinning);
+            near.reverse();
+            near
+        });
+        while let Some(pinning) = neighbours.pop() {
+            let place = Place {
+                pinning: Some(pinning),
+                pages: None,
+            };
+            if self.search.candidates.iter().any(|one| one.place == place) {
+                continue;
+            }
+            let why = "it is near the best one so far".to_owned();
+            let next = self.propose(place, ProposerCode::Neighbour, None, why, findings);
+            self.search.tried += 1;
+            self.start_trial(best, next);
+            return true;
+        }
+        false
+    }
+
+    /// A window of a trial.
+    pub(super) fn trial(
+        &mut self,
+        topology: &Topology,
+        sample: &Sample,
+        window: Option<Window>,
+        findings: &mut Vec<Finding>,
+    ) {
+        let Some(mut trial) = self.search.trial.take() else {
+            return;
+        };
+        let spent = self.window + self.settling(sample.at);
+        if self.present == self.position_of(Strategy::DEFAULT, topology) && !self.search.forecast {
+            self.forecast(topology, sample, findings);
+        }
+        let Some(window) = window else {
+            trial.voids += 1;
+            if trial.voids < VOIDS {
+                self.search.trial = Some(trial);
+            } else {
+                self.end_trial(&trial, ComparedCode::NotMeasured, findings);
+            }
+            self.next(topology, sample, findings);
+            return;
+        };
+        trial.voids = 0;
+        if let Some(difference) = trial.add(window) {
+            self.budget.spend(spent, (-difference.abs()).exp());
+            let verdict = trial.turns.look(&self.search.noise);
+            let code = match verdict {
+                Verdict::Faster => Some(ComparedCode::Faster),
+                Verdict::NotFaster => Some(ComparedCode::NotFaster),
+                Verdict::Open if trial.turns.number() >= trial.most => Some(ComparedCode::NotKnown),
+                Verdict::Open => None,
+            };
+            if let Some(code) = code {
+                self.end_trial(&trial, code, findings);
+                self.next(topology, sample, findings);
+                return;
+            }
+        }
+        self.search.trial = Some(trial);
+        self.next(topology, sample, findings);
+    }
+
+    /// A trial is over.
+    pub(super) fn end_trial(&mut self, trial: &Trial, code: ComparedCode, findings: &mut Vec<Finding>) {
+        let gain = trial.turns.gain(&self.search.noise);
+        let (times, error) = gain.map(Gain::times).unzip();
+        let (rate, windows) = trial.rate();
+        findings.push(Finding::Compared {
+            candidate: trial.b,
+            with: trial.a,
+            gain: times.map(|times| times - 1.0),
+            error,
+            turns: trial.turns.number(),
+            rate,
+            measured: self.window * u32::try_from(windows).unwrap_or(u32::MAX),
+            code,
+        });
+        let over_unpinned = match trial.a {
+            UNPINNED => Some(Gain::default()),
+            a => self.search.candidates[a].gain,
+        };
+        let gain = over_unpinned.zip(gain).map(|(one, other)| one.and(other));
+        let is_neighbour = self.search.chosen && trial.a != UNPINNED;
+        let candidate = &mut self.search.candidates[trial.b];
+        candidate.gain = gain;
+        candidate.rate = rate.or(candidate.rate);
+        match code {
+            ComparedCode::Faster => {
+                candidate.state = State::Best;
+                candidate.confirmed = trial.a == UNPINNED;
+                if is_neighbour {
+                    self.search.gained += gain.map_or(0.0, |gain| gain.log);
+                    self.search.neighbours = None;
+                }
+                if self.search.best != trial.b {
+                    self.search.chosen = false;
+                }
+                self.best_is(trial.b);
+                self.confirm_later();
+                if self.search.candidates[trial.b].confirmed {
+                    self.report_choice(findings);
+                }
+            }
+            ComparedCode::NotKnown if trial.most < MOST_PAIRS => {
+                candidate.state = State::Open {
+                    turns: trial.turns.clone(),
+                    against: trial.a,
+                };
+            }
+            _ => {
+                candidate.state = State::Out;
+                if self.search.best == trial.b {
+                    // It was the best one, and is not faster than the unpinned program.
+                    self.best_is(UNPINNED);
+                    self.search.chosen = false;
+                }
+            }
+        }
+        trial.turns.end(&mut self.search.noise);
+    }
+
+    /// Another candidate is the best one.
+    pub(super) fn best_is(&mut self, candidate: usize) {
+        self.search.best = candidate;
+        self.change = ChangePoint::new(self.patience);
+        self.phases.choose(self.search.candidates[candidate].place.clone());
+    }
+
+    /// Nothing is left to try at present: the best one stays.
+    pub(super) fn conclude(&mut self, sample: &Sample, findings: &mut Vec<Finding>) {
+        let best = self.search.best;
+        self.go(best);
+        if !self.search.chosen {
+            self.search.chosen = true;
+            let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);
+            self.report_choice(findings);
+            let in_vain = gain.is_none_or(|gain| gain.log < IN_VAIN);
+            self.patience = if in_vain { (self.patience * 2.0).min(64.0) } else { 1.0 };
+            self.confirm_later();
+        }
+        self.begin_watching(sample);
+    }
+
+    /// Reports the best one, unless it was reported last.
+    pub(super) fn report_choice(&mut self, findings: &mut Vec<Finding>) {
+        let best = self.search.best;
+        if self.search.reported.replace(best) == Some(best) {
+            return;
+        }
+        let (code, why) = match (&self.search.insensitive, best) {
+            (Some(why), UNPINNED) => (ChoiceCode::Insensitive, why.clone()),
+            (None, UNPINNED) => (
+                ChoiceCode::NoPinningBetter,
+                "nothing that was proposed was faster than the unpinned program beyond the noise".to_owned(),
+            ),
+            _ => (ChoiceCode::FasterInTurns, self.best_so_far()),
+        };
+        let gain = self.search.candidates[best].gain.filter(|_| best != UNPINNED);
+        findings.push(chosen(best, gain.map(|gain| gain.log.exp_m1()), code, &why));
+    }
+
+    /// What is known of the best one, as a sentence.
+    pub(super) fn best_so_far(&self) -> String {
+        let best = &self.search.candidates[self.search.best];
+        match best.gain.filter(|_| self.search.best != UNPINNED) {
+            None => "Nothing was faster than the unpinned program.".to_owned(),
+            Some(gain) => {
+                let (times, error) = gain.times();
+                format!("The program runs {times:.2} ± {error:.2} times as fast as unpinned.")
+            }
+        }
+    }
+}

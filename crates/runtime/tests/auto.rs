@@ -1,0 +1,269 @@
+//! The policy `auto`, on scripted machines.
+
+mod common;
+
+use common::{Log, pinning, run_policy};
+use pinfold_core::{ChoiceCode, ComparedCode, Finding, NoteCode, ProposerCode};
+use pinfold_policy::auto::{Auto, AutoOptions, KnownPlacement};
+use pinfold_runtime::Record;
+use std::collections::BTreeMap;
+
+/// Four threads; `packed` is on one package, `distributed` on both.
+const PACKED: &str = "0-3";
+const DISTRIBUTED: &str = "0,4,1,5";
+
+/// A program of four threads with a rate for each placement: unpinned, packed, distributed, anywhere else.
+fn program(rates: [f64; 4], noise: f64, duration: f64) -> String {
+    format!(
+        "threads = 4\nduration = {duration:?}\nnoise = {noise:?}\n{}",
+        phase(0.0, rates)
+    )
+}
+
+fn phase(start: f64, [unpinned, packed, distributed, other]: [f64; 4]) -> String {
+    format!(
+        "[[phase]]\nstart = {start:?}\nrate = {other:?}\nunpinned = {unpinned:?}\n\
+         [[phase.pinning]]\npus = \"{PACKED}\"\nrate = {packed:?}\n\
+         [[phase.pinning]]\npus = \"{DISTRIBUTED}\"\nrate = {distributed:?}\n"
+    )
+}
+
+fn run(script: &str) -> (Log, Record) {
+    run_with(script, AutoOptions::default())
+}
+
+fn run_with(script: &str, options: AutoOptions) -> (Log, Record) {
+    run_policy(script, &mut Auto::new(options))
+}
+
+/// The mean rate of the run over that of the unpinned program: what the user has in the end.
+fn speed(log: &Log, unpinned: f64) -> f64 {
+    let last = log.samples.last().unwrap();
+    let steps: f64 = last
+        .tasks
+        .iter()
+        .filter_map(|task| Some(task.counts[0]?.value as f64))
+        .sum();
+    steps / 4.0 / last.at.as_secs_f64() / unpinned
+}
+
+fn codes(log: &Log) -> Vec<ChoiceCode> {
+    let code = |(_, finding): &(f64, Finding)| match finding {
+        Finding::Chosen { code, .. } => Some(*code),
+        _ => None,
+    };
+    log.findings.iter().filter_map(code).collect()
+}
+
+fn last_pinning(log: &Log) -> Option<String> {
+    let (_, configuration, _) = log.applied.last().unwrap();
+    configuration.pinning.as_ref().map(ToString::to_string)
+}
+
+#[test]
+fn nothing_is_pinned_before_the_unpinned_program_is_measured() {
+    let (log, _) = run(&program([100.0, 100.0, 130.0, 90.0], 0.01, 60.0));
+    let first = log.applied.iter().find(|(_, configuration, _)| configuration.pins());
+    let (at, ..) = first.unwrap();
+    assert!(*at > 1.5, "{at}");
+    let proposed = log
+        .findings
+        .iter()
+        .find(|(_, finding)| matches!(finding, Finding::Proposed { .. }));
+    assert!(proposed.unwrap().0 <= *at);
+}
+
+#[test]
+fn a_placement_that_is_faster_is_found_within_seconds_and_kept() {
+    let (log, record) = run(&program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 60.0));
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+    let faster = log.findings.iter().find(|(_, finding)| {
+        matches!(
+            finding,
+            Finding::Compared {
+                code: ComparedCode::Faster,
+                ..
+            }
+        )
+    });
+    assert!(faster.unwrap().0 < 5.0, "{faster:?}");
+    assert!(codes(&log).contains(&ChoiceCode::FasterInTurns));
+    let chosen = record.search.chosen.unwrap();
+    assert!((chosen.gain_over_first.unwrap() - 0.3).abs() < 0.03, "{chosen:?}");
+    assert!(speed(&log, 1000.0) > 1.25, "{}", speed(&log, 1000.0));
+}
+
+#[test]
+fn where_nothing_is_faster_nothing_is_pinned_and_little_is_lost() {
+    for (duration, share) in [(10.0, 0.97), (60.0, 0.99), (600.0, 0.99)] {
+        for slow in [0.95, 0.7, 0.3] {
+            let slower = 1000.0 * slow;
+            let (log, record) = run(&program([1000.0, slower, slower, slower], 0.02, duration));
+            assert!(record.search.chosen.is_none_or(|chosen| chosen.pus.is_none()));
+            let speed = speed(&log, 1000.0);
+            assert!(speed > share - 0.002, "{duration} s, others at {slow}: {speed}");
+        }
+    }
+}
+
+#[test]
+fn equal_placements_are_not_kept() {
+    let (log, record) = run(&program([1000.0; 4], 0.03, 120.0));
+    assert_eq!(last_pinning(&log), None);
+    assert_eq!(record.search.chosen.unwrap().code, ChoiceCode::NoPinningBetter);
+}
+
+#[test]
+fn a_program_of_three_seconds_gets_a_sentence() {
+    let (log, record) = run(&program([1000.0, 400.0, 400.0, 400.0], 0.02, 3.0));
+    let early = record.program.ended_early.unwrap();
+    assert!(early.why.contains("ended before"), "{early:?}");
+    assert!(speed(&log, 1000.0) > 0.96);
+}
+
+#[test]
+fn a_program_whose_metric_counts_rarely_takes_longer_windows() {
+    let (log, _) = run(&program([3.0, 3.0, 4.5, 2.0], 0.01, 600.0));
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+    assert!(speed(&log, 3.0) > 1.3, "{}", speed(&log, 3.0));
+}
+
+#[test]
+fn a_known_program_starts_where_it_was_fastest_and_is_searched_again_if_it_is_slower_than_then() {
+    let known = |rate| AutoOptions {
+        known: BTreeMap::from([(
+            4,
+            KnownPlacement {
+                pinning: Some(pinning(DISTRIBUTED)),
+                metric: "scripted".to_owned(),
+                rate,
+                gain: 0.3,
+                other_build: false,
+            },
+        )]),
+        ..AutoOptions::default()
+    };
+    let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 20.0);
+    let (log, record) = run_with(&script, known(1300.0));
+    assert_eq!(record.search.chosen.unwrap().code, ChoiceCode::KnownProgram);
+    assert!(speed(&log, 1000.0) > 1.295, "{}", speed(&log, 1000.0));
+
+    let changed = program([1000.0, 1000.0, 800.0, 900.0], 0.01, 60.0);
+    let (log, _) = run_with(&changed, known(1300.0));
+    let again = |(_, finding): &(f64, Finding)| {
+        matches!(
+            finding,
+            Finding::Note {
+                code: NoteCode::SearchAgain,
+                ..
+            }
+        )
+    };
+    assert!(log.findings.iter().any(again));
+    assert_eq!(last_pinning(&log), None);
+}
+
+#[test]
+fn another_build_is_a_proposal_and_not_believed() {
+    let options = AutoOptions {
+        known: BTreeMap::from([(
+            4,
+            KnownPlacement {
+                pinning: Some(pinning(PACKED)),
+                metric: "scripted".to_owned(),
+                rate: 2000.0,
+                gain: 1.0,
+                other_build: true,
+            },
+        )]),
+        ..AutoOptions::default()
+    };
+    let (log, _) = run_with(&program([1000.0, 700.0, 1300.0, 900.0], 0.01, 60.0), options);
+    let first = log.findings.iter().find_map(|(_, finding)| match finding {
+        Finding::Proposed { by, gain, .. } => Some((*by, *gain)),
+        _ => None,
+    });
+    assert_eq!(first, Some((ProposerCode::OtherBuild, Some(1.0))));
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+}
+
+#[test]
+fn a_phase_that_comes_back_gets_its_placement_at_once() {
+    let (one, other) = ([1000.0, 1500.0, 1000.0, 900.0], [600.0, 400.0, 900.0, 500.0]);
+    let phases: String = (0..10u32)
+        .map(|number| phase(f64::from(number) * 100.0, if number % 2 == 0 { one } else { other }))
+        .collect();
+    let (log, _) = run(&format!("threads = 4\nduration = 1000.0\nnoise = 0.01\n{phases}"));
+    let recognised = log.findings.iter().filter(|(_, finding)| {
+        matches!(
+            finding,
+            Finding::Chosen {
+                code: ChoiceCode::KnownPhase,
+                ..
+            }
+        )
+    });
+    assert!(recognised.count() >= 3, "{:?}", log.notes());
+    // Both phases in their best placement: 1500 and 900, of 800 on average unpinned.
+    let speed = speed(&log, 800.0);
+    assert!(speed > 1.3, "{speed}");
+}
+
+#[test]
+fn a_single_dip_begins_no_search() {
+    let dip = format!(
+        "{}{}",
+        phase(50.0, [500.0; 4]),
+        phase(51.0, [1000.0, 1000.0, 1300.0, 900.0])
+    );
+    let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 120.0);
+    let (log, _) = run(&(script + &dip));
+    assert!(
+        !log.notes().iter().any(|note| note.contains("another phase")),
+        "{:?}",
+        log.notes()
+    );
+}
+
+#[test]
+fn a_program_that_goes_idle_for_a_minute_is_left_as_it_is() {
+    let idle = "[[phase]]\nstart = 30.0\nrate = 0.0\nidle = true\n".to_owned();
+    let awake = phase(90.0, [1000.0, 1000.0, 1300.0, 900.0]);
+    let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 150.0);
+    let (log, _) = run(&(script + &idle + &awake));
+    assert_eq!(last_pinning(&log).as_deref(), Some(DISTRIBUTED));
+}
+
+#[test]
+fn without_a_metric_nothing_is_changed() {
+    let script = format!(
+        "{}[[metric]]\nname = \"regions\"\nunit = \"region\"\nsource = \"regions\"\nscope = \"program\"\nper_step = 0.0\n",
+        program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 30.0)
+    );
+    let (log, record) = run(&script);
+    assert!(log.applied.iter().all(|(_, configuration, _)| !configuration.pins()));
+    assert_eq!(record.search.chosen, None);
+}
+
+#[test]
+fn a_metric_that_stops_during_the_search_leaves_the_program_unpinned_or_where_it_was_faster() {
+    let script = format!(
+        "{}[[metric]]\nname = \"regions\"\nunit = \"region\"\nsource = \"regions\"\nscope = \"program\"\n\
+         missing = [[2.5, 60.0]]\n",
+        program([1000.0, 500.0, 500.0, 500.0], 0.01, 60.0)
+    );
+    let (log, _) = run(&script);
+    assert_eq!(last_pinning(&log), None);
+    let pinned = 60.0 - log.seconds_unpinned();
+    assert!(pinned < 1.0, "{pinned}");
+}
+
+#[test]
+fn a_program_with_more_threads_later_is_searched_again_for_them() {
+    let script = program([1000.0, 1000.0, 1300.0, 900.0], 0.01, 120.0)
+        + "[[thread]]\nbegins = 40.0\n[[thread]]\nbegins = 40.0\n";
+    let (log, _) = run(&script);
+    let threads: Vec<usize> = log.threads().iter().map(|&(_, threads)| threads).collect();
+    assert_eq!(threads.first(), Some(&4));
+    assert_eq!(threads.last(), Some(&6));
+}

@@ -1,0 +1,287 @@
+//! What a run of the policy `auto` reads from the database, and what it adds: the placement that was fastest.
+//!
+//! The table is made when it is needed, so that older pinfolds still read the database, and ignore it.
+
+use crate::program::ProgramKey;
+use crate::schema::StoreError;
+use crate::store::{Store, find, find_or_add};
+use pinfold_core::{ChoiceCode, Finding, Pinning, PuSet};
+use pinfold_policy::auto::KnownPlacement;
+use pinfold_runtime::{Record, Recorder};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS placement (
+        program     INTEGER NOT NULL REFERENCES program (id) ON DELETE CASCADE,
+        threads     INTEGER NOT NULL,
+        pus         TEXT NOT NULL,
+        metric      TEXT NOT NULL,
+        rate        REAL NOT NULL,
+        gain        REAL NOT NULL,
+        at          INTEGER NOT NULL,
+        PRIMARY KEY (program, threads)
+    ) STRICT;
+";
+
+/// The text for the unpinned program.
+const UNPINNED: &str = "";
+
+/// The placement that was fastest for a number of threads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacementRow {
+    /// How many threads had ranks.
+    pub threads: usize,
+    /// The PU of each rank, as a list; empty where nothing was faster than the unpinned program.
+    pub pus: String,
+    /// The metric by which it was found.
+    pub metric: String,
+    /// Its rate.
+    pub rate: f64,
+    /// The rate over that of the unpinned program, minus one.
+    pub gain: f64,
+    /// When, in seconds since 1970.
+    pub at: i64,
+}
+
+impl PlacementRow {
+    /// Where the program is, as text.
+    pub fn place(&self) -> &str {
+        if self.pus == UNPINNED { "unpinned" } else { &self.pus }
+    }
+
+    /// What it says to a policy. `other_build`: whether it was found with another build of the program.
+    fn known(self, other_build: bool) -> Option<(usize, KnownPlacement)> {
+        let pinning = match self.pus.as_str() {
+            UNPINNED => None,
+            pus => Some(Pinning::new(PuSet::parse_ordered(pus).ok()?)?),
+        };
+        let known = KnownPlacement {
+            pinning,
+            metric: self.metric,
+            rate: self.rate,
+            gain: self.gain,
+            other_build,
+        };
+        Some((self.threads, known))
+    }
+}
+
+fn is_made(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'placement'";
+    Ok(connection.query_row(query, [], |_| Ok(())).optional()?.is_some())
+}
+
+const COLUMNS: &str = "threads, pus, metric, rate, gain, placement.at";
+
+fn row(row: &Row<'_>) -> Result<PlacementRow, rusqlite::Error> {
+    Ok(PlacementRow {
+        threads: row.get(0)?,
+        pus: row.get(1)?,
+        metric: row.get(2)?,
+        rate: row.get(3)?,
+        gain: row.get(4)?,
+        at: row.get(5)?,
+    })
+}
+
+impl Store {
+    /// The placements that are known of a program, by number of threads. For a number that this build never had, the
+    /// newest of other builds counts.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn known_placements(&mut self, key: &ProgramKey) -> Result<BTreeMap<usize, KnownPlacement>, StoreError> {
+        if !is_made(&self.connection)? {
+            return Ok(BTreeMap::new());
+        }
+        let others: Vec<PlacementRow> = self
+            .connection
+            .prepare(&format!(
+                "SELECT {COLUMNS} FROM placement JOIN program ON program.id = program
+                 WHERE name = ?1 AND shape = ?2 AND machine = ?3 AND identity <> ?4 ORDER BY placement.at"
+            ))?
+            .query_map(params![key.name, key.shape, key.machine.fingerprint, key.identity], row)?
+            .collect::<Result<_, _>>()?;
+        let own = match find(&self.connection, key)? {
+            Some(program) => self.placements(program)?,
+            None => vec![],
+        };
+        let others = others.into_iter().filter_map(|one| one.known(true));
+        Ok(others
+            .chain(own.into_iter().filter_map(|one| one.known(false)))
+            .collect())
+    }
+
+    /// The placements of a program of the database, by number of threads.
+    pub(crate) fn placements(&self, program: i64) -> Result<Vec<PlacementRow>, StoreError> {
+        if !is_made(&self.connection)? {
+            return Ok(vec![]);
+        }
+        let placements = self
+            .connection
+            .prepare(&format!(
+                "SELECT {COLUMNS} FROM placement WHERE program = ?1 ORDER BY threads"
+            ))?
+            .query_map([program], row)?
+            .collect::<Result<_, _>>()?;
+        Ok(placements)
+    }
+
+    /// Keeps a placement. It replaces an earlier one for the same number of threads.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn keep_placement(
+        &mut self,
+        key: &ProgramKey,
+        threads: usize,
+        known: &KnownPlacement,
+        at: i64,
+    ) -> Result<(), StoreError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(TABLE)?;
+        let program = find_or_add(&transaction, key)?;
+        let pus = known
+            .pinning
+            .as_ref()
+            .map_or_else(|| UNPINNED.to_owned(), Pinning::to_string);
+        transaction.execute(
+            "INSERT OR REPLACE INTO placement (program, threads, pus, metric, rate, gain, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![program, threads, pus, known.metric, known.rate, known.gain, at],
+        )?;
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+/// Keeps what a run of the policy `auto` chose. A failure does not end the run.
+#[derive(Debug)]
+pub struct PlacementLearner {
+    store: Store,
+    key: ProgramKey,
+    /// Seconds since 1970.
+    now: fn() -> i64,
+    failed: Option<String>,
+}
+
+impl PlacementLearner {
+    /// Learns of the program `key`. `now` is the time in seconds since 1970.
+    pub fn new(store: Store, key: ProgramKey, now: fn() -> i64) -> Self {
+        Self {
+            store,
+            key,
+            now,
+            failed: None,
+        }
+    }
+
+    /// Why a placement could not be kept; `None` where all were.
+    pub fn failed(&mut self) -> Option<String> {
+        self.failed.take()
+    }
+}
+
+/// A choice of the present search; `None` where its rate is not known.
+fn placement(candidate: usize, gain: Option<f64>, record: &Record) -> Option<(usize, KnownPlacement)> {
+    let chosen = record.search.candidates.get(candidate)?;
+    let known = KnownPlacement {
+        pinning: chosen.pus.clone(),
+        metric: record.metric.as_ref()?.name.clone(),
+        rate: chosen.rate?,
+        gain: gain.unwrap_or(0.0),
+        other_build: false,
+    };
+    Some((record.search.threads?, known))
+}
+
+impl Recorder for PlacementLearner {
+    fn finding(&mut self, _at: Duration, finding: &Finding, record: &Record) {
+        let Finding::Chosen {
+            candidate,
+            gain_over_first,
+            code,
+            ..
+        } = finding
+        else {
+            return;
+        };
+        // What suits one of several phases is not what suits the program.
+        if *code == ChoiceCode::KnownPhase {
+            return;
+        }
+        if let Some((threads, known)) = placement(*candidate, *gain_over_first, record)
+            && let Err(error) = self.store.keep_placement(&self.key, threads, &known, (self.now)())
+        {
+            self.failed.get_or_insert_with(|| error.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Machine, Opened};
+    use pinfold_core::PuId;
+
+    fn key(identity: &str) -> ProgramKey {
+        ProgramKey {
+            identity: identity.to_owned(),
+            name: "solver".to_owned(),
+            shape: "--size 8M".to_owned(),
+            machine: Machine {
+                fingerprint: "1".to_owned(),
+                name: "here".to_owned(),
+                simulated: false,
+            },
+        }
+    }
+
+    fn placed(pus: &[u32], rate: f64) -> KnownPlacement {
+        KnownPlacement {
+            pinning: Pinning::new(pus.iter().copied().map(PuId).collect()),
+            metric: "regions".to_owned(),
+            rate,
+            gain: 0.5,
+            other_build: false,
+        }
+    }
+
+    #[test]
+    fn a_placement_is_kept_for_its_number_of_threads_and_is_a_proposal_to_another_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Opened::new(&folder.path().join("behaviour.db")).unwrap().store;
+        assert!(store.known_placements(&key("old")).unwrap().is_empty());
+        store
+            .keep_placement(&key("old"), 4, &placed(&[0, 8, 1, 9], 10.0), 1)
+            .unwrap();
+        store
+            .keep_placement(&key("old"), 4, &placed(&[3, 2, 1, 0], 11.0), 2)
+            .unwrap();
+        store.keep_placement(&key("old"), 2, &placed(&[], 7.0), 3).unwrap();
+        let known = store.known_placements(&key("old")).unwrap();
+        assert_eq!(known[&4], placed(&[3, 2, 1, 0], 11.0));
+        assert_eq!(known[&2].pinning, None);
+
+        store.keep_placement(&key("new"), 2, &placed(&[5, 6], 8.0), 4).unwrap();
+        let known = store.known_placements(&key("new")).unwrap();
+        assert!(known[&4].other_build && !known[&2].other_build);
+        assert_eq!(known[&2], placed(&[5, 6], 8.0));
+    }
+
+    #[test]
+    fn what_is_known_of_a_forgotten_program_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Opened::new(&folder.path().join("behaviour.db")).unwrap().store;
+        store.keep_placement(&key("old"), 4, &placed(&[0], 1.0), 1).unwrap();
+        store.forget(None).unwrap();
+        assert!(store.known_placements(&key("old")).unwrap().is_empty());
+    }
+}
