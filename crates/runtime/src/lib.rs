@@ -9,9 +9,9 @@ mod run;
 mod totals;
 
 pub use record::{
-    Candidate, Chosen, EndedEarly, HintSample, MetricReason, MetricRecord, PageRecord, PolicyRecord, ProgramRecord,
-    RateLine, ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram, Simulation, TimedMove,
-    TimedMoves, TimedNote, TimedProfile, TimedSamples,
+    Candidate, Chosen, EndedEarly, HintSample, MetricReason, MetricRecord, MetricSeries, NodeSeries, PageRecord,
+    PolicyRecord, ProgramRecord, RateLine, ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram,
+    Simulation, TaskPlaces, TimedConfiguration, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline,
 };
 pub use recorder::Recorder;
 pub use run::run;
