@@ -12,6 +12,11 @@ import pytest
 from conftest import Pinfold
 from test_simulated_determinism import record
 
+from pinfold import plot
+from pinfold.learn.report import Section, plotted
+from pinfold.learn.report import page as learned_page
+from pinfold.tables import Table
+
 #: Of HTML; elements of SVG have an end tag.
 WITHOUT_END = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -271,3 +276,52 @@ def test_the_page_of_an_older_record_fits_too(binary: Path, run: Path, page: chr
     page.open(tmp_path / "old.html", width=360)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page as `pinfold learn evaluate --report` writes it, with a wide table and a plot."""
+    drawn = plot.figure()
+    axes = drawn.add_subplot()
+    axes.barh(range(3), [1.0, 2.0, 3.0], label="a <bar>")
+    axes.set_xlabel("times", fontsize=plot.TEXT)
+    axes.tick_params(labelsize=plot.TEXT)
+    plot.legend_above(drawn, columns=1)
+    table = Table(["a long head"] * 12, [["**no**", *["a <cell>"] * 11]], "A wide table:")
+    sections = [Section("plots", "Plots", plotted(drawn, "Bars <b>", "Three.")), Section("all", "All", table.html())]
+    file = tmp_path_factory.mktemp("evaluation") / "evaluation.html"
+    file.write_text(learned_page("Evaluation & more", "A <lead>.", sections, simulated=True))
+    return file
+
+
+def test_a_page_of_an_evaluation_escapes_texts_and_has_the_same_style(evaluation: Path, run: Path) -> None:
+    text = evaluation.read_text()
+    for written in (
+        "Evaluation &amp; more",
+        "A &lt;lead&gt;.",
+        "a &lt;cell&gt;",
+        "<strong>no</strong>",
+        "Bars &lt;b&gt;",
+    ):
+        assert written in text
+    style = re.compile("<style>(.*?)</style>", re.DOTALL)
+    assert style.findall(run.read_text())[0] == style.findall(text)[0]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_of_an_evaluation_fits_and_is_readable(
+    evaluation: Path, page: chromium.Page, width: int, dark: bool
+) -> None:
+    page.open(evaluation, width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.complaints() == []
+    contrast, where = page.evaluate(CONTRAST)
+    assert contrast >= 4.5, where
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('svg text')].map((one) => parseFloat(getComputedStyle(one).fontSize))"
+    )
+    drawing = "document.querySelector('svg')"
+    scale = page.evaluate(f"{drawing}.getBoundingClientRect().width / {drawing}.viewBox.baseVal.width")
+    assert min(sizes) * scale >= 11.9

@@ -73,7 +73,8 @@ pub(crate) fn unit(unit: &str) -> (f64, String) {
     if unit == ENERGY_UNIT {
         (COUNTS_OF_A_JOULE, "watts".to_owned())
     } else {
-        (1.0, format!("{unit}s per second"))
+        let plural = if unit.ends_with('s') { "es" } else { "s" };
+        (1.0, format!("{unit}{plural} per second"))
     }
 }
 
@@ -111,6 +112,12 @@ mod tests {
         );
         assert_eq!(optional(None), "–");
         assert_eq!(signed_percent(-0.0123), "-1.2 %");
+    }
+
+    #[test]
+    fn units_have_their_plural() {
+        let units = ["region", "miss", ENERGY_UNIT].map(|name| unit(name).1);
+        assert_eq!(units, ["regions per second", "misses per second", "watts"]);
     }
 
     #[test]
