@@ -1,11 +1,14 @@
 //! What moves in the course of time: where threads ran, and how much memory each node had.
 
-use pinfold_runtime::Timeline;
+use pinfold_runtime::{Timeline, of_every_second_point};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// More points than this cannot be distinguished on a page. The record of a run has at most as many.
 pub(crate) const POINTS: usize = 301;
+
+/// With more changes of threads' places than this, a page takes more than a mebibyte.
+const CHANGES: usize = 12_000;
 
 /// The course of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -74,15 +77,30 @@ impl Course {
             node: series.node.0,
             bytes: held(&series.bytes, timeline.at.len()),
         });
-        let mut course = Self {
+        let course = Self {
             at: timeline.at.clone(),
             end: end.unwrap_or(last).max(last).max(1e-3),
             threads: threads.collect(),
             memory: memory.collect(),
             sums: vec![],
         };
-        course.sums = (0..course.at.len()).map(|point| course.sum(point)).collect();
-        course
+        course.completed()
+    }
+
+    /// With as many points as a page has room for, and with the sums.
+    pub(crate) fn completed(mut self) -> Self {
+        while self.at.len() > 2 && self.threads.iter().map(|thread| thread.places.len()).sum::<usize>() > CHANGES {
+            self.at = self.at.iter().copied().step_by(2).collect();
+            for thread in &mut self.threads {
+                thread.places = of_every_second_point(&thread.places);
+                thread.places.retain(|&(point, _)| point < self.at.len());
+            }
+            for node in &mut self.memory {
+                node.bytes = node.bytes.iter().copied().step_by(2).collect();
+            }
+        }
+        self.sums = (0..self.at.len()).map(|point| self.sum(point)).collect();
+        self
     }
 
     fn sum(&self, point: usize) -> u64 {

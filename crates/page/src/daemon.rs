@@ -65,7 +65,7 @@ pub fn page(log: &DaemonLog) -> String {
         Some(machine) if !machine.is_empty() => format!("pinfold daemon on {machine}"),
         _ => "pinfold daemon".to_owned(),
     };
-    shell::page(&title, &head(log), &sections, data.as_deref(), &foot(log))
+    shell::page(&title, &head(log), &sections, data.as_deref(), &foot(log, &course))
 }
 
 /// The states that are drawn: every one, or of many every second, third …
@@ -112,8 +112,9 @@ fn course(log: &DaemonLog) -> Course {
         end: log.lasted.max(1e-3),
         threads,
         memory: vec![],
-        sums: vec![0; states.len()],
+        sums: vec![],
     }
+    .completed()
 }
 
 fn place(thread: &mut Thread, point: usize, pu: Option<u32>) {
@@ -320,8 +321,8 @@ fn notes(log: &DaemonLog) -> Markup {
     }
 }
 
-fn foot(log: &DaemonLog) -> Markup {
-    let states = drawn(log).len();
+fn foot(log: &DaemonLog, course: &Course) -> Markup {
+    let states = course.at.len();
     html! {
         p.hint {
             "The log has " (counted(log.states.len(), "state"))

@@ -70,7 +70,7 @@ pub fn page(document: &RunDocument, does: Option<&str>) -> String {
         &summary::head(document),
         &sections,
         data.as_deref(),
-        &foot(document),
+        &foot(document, drawn.as_ref().map(|(_, course)| course.at.len())),
     )
 }
 
@@ -233,7 +233,8 @@ fn notes(record: &Record) -> Markup {
     }
 }
 
-fn foot(document: &RunDocument) -> Markup {
+/// `drawn` is the number of points for which the places of threads are drawn.
+fn foot(document: &RunDocument, drawn: Option<usize>) -> Markup {
     let line = document.record.timeline.as_ref();
     html! {
         @if let Some(line) = line {
@@ -241,6 +242,9 @@ fn foot(document: &RunDocument) -> Markup {
                 "The time line has " (counted(line.at.len(), "point"))
                 @if line.readings > 1 { ", one for " (line.readings) " readings: places between them are left out, and rates are averages" }
                 "."
+                @if let Some(drawn) = drawn.filter(|&drawn| drawn < line.at.len()) {
+                    " Threads change their places so often that these are drawn for " (drawn) " of the points."
+                }
                 @if line.tasks_left_out > 0 { " Not drawn: " (line.tasks_left_out) " more of the program's threads." }
             }
         }

@@ -157,6 +157,35 @@ fn a_record_of_an_older_pinfold_says_what_it_lacks() {
     assert!(!page.contains("id=\"moment\""));
 }
 
+/// 256 threads that are elsewhere at each of 301 points, on 256 CPUs, with 60 counters.
+#[test]
+fn the_largest_record_gives_a_page_below_a_mebibyte() {
+    let mut record: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    let line = record["timeline"].as_object_mut().unwrap();
+    let (points, pus) = (301, 256);
+    let mut objects = vec![serde_json::json!({"kind": "machine", "parent": null})];
+    objects.extend((0..pus).map(|pu| serde_json::json!({"kind": "pu", "os_index": pu, "parent": 0})));
+    line["topology"]["objects"] = objects.into();
+    line["topology"]["allowed_pus"] = "0-255".into();
+    line["topology"]["nodes"] = serde_json::json!([]);
+    line["at"] = (0..points).map(|point| f64::from(point) * 2.0).collect();
+    let rates: Vec<f64> = (0..points).map(|point| 1e9 + f64::from(point % 7) * 1e8).collect();
+    let metrics =
+        (0..60).map(|number| serde_json::json!({"name": format!("event:{number}"), "unit": "event", "rates": rates}));
+    line["metrics"] = metrics.collect();
+    let tasks = (0..256).map(|task| {
+        let places: Vec<(i32, i32)> = (0..points)
+            .map(|point| (point, (task * 31 + point * 17) % pus))
+            .collect();
+        serde_json::json!({"serial": task, "process": 7, "thread": task, "name": "worker", "places": places})
+    });
+    line["tasks"] = tasks.collect();
+    record["ran"] = 600.0.into();
+    let page = page(&record.to_string());
+    assert!(page.len() < 1 << 20, "{}", page.len());
+    assert_has(&page, &["Threads change their places so often"]);
+}
+
 #[test]
 fn an_empty_record_is_a_page_too() {
     let page = page(r#"{"policy": "none", "candidates": []}"#);

@@ -12,6 +12,7 @@ pub use record::{
     Candidate, Chosen, EndedEarly, HintSample, MetricReason, MetricRecord, MetricSeries, NodeSeries, PageRecord,
     PolicyRecord, ProgramRecord, RateLine, ReadError, Record, RecordBuilder, RunDocument, Search, SimulatedProgram,
     Simulation, TaskPlaces, TimedConfiguration, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples, Timeline,
+    of_every_second_point,
 };
 pub use recorder::Recorder;
 pub use run::run;

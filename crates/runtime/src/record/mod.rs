@@ -10,7 +10,7 @@ mod timeline;
 
 pub use builder::RecordBuilder;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
-pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline};
+pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline, of_every_second_point};
 
 use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;

@@ -292,21 +292,27 @@ impl TimelineBuilder {
             series.bytes = series.bytes.iter().copied().step_by(2).collect();
         }
         for task in &mut line.tasks {
-            let mut kept: Vec<(usize, Option<PuId>)> = vec![];
-            for &(point, pu) in &task.places {
-                let point = point.div_ceil(2);
-                if kept.last().is_some_and(|&(last, _)| last == point) {
-                    kept.pop();
-                }
-                if kept.last().is_none_or(|&(_, last)| last != pu) {
-                    kept.push((point, pu));
-                }
-            }
-            task.places = kept;
+            task.places = of_every_second_point(&task.places);
         }
         line.at = times.iter().copied().step_by(2).collect();
         line.readings *= 2;
     }
+}
+
+/// The changes of a task's place where every second point is dropped, from the second one on.
+pub fn of_every_second_point<Place: PartialEq + Copy>(places: &[(usize, Place)]) -> Vec<(usize, Place)> {
+    let mut kept: Vec<(usize, Place)> = vec![];
+    for &(point, place) in places {
+        // A change at a point that is dropped is seen at the next one.
+        let point = point.div_ceil(2);
+        if kept.last().is_some_and(|&(last, _)| last == point) {
+            kept.pop();
+        }
+        if kept.last().is_none_or(|&(_, last)| last != place) {
+            kept.push((point, place));
+        }
+    }
+    kept
 }
 
 /// The rates of every second point: of the time since the one before it that is kept. A part without a rate leaves the
