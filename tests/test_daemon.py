@@ -291,6 +291,32 @@ def test_sighup_reads_the_file_again_and_an_invalid_one_changes_nothing(
     assert (state["totals"]["reloads"], state["totals"]["reloads_refused"]) == (1, 1)
 
 
+def test_a_log_with_states_is_drawn(
+    daemon: Callable[..., Daemon], busy: Callable[[int], int], binary: Path, tmp_path: Path
+) -> None:
+    one = daemon(*SHARING, *FAST, "--name", "spin*", "--log-state", "50ms")
+    process = busy(2)
+    eventually(lambda: any(state["tasks"] for state in one.log("state")), "a state with tasks")
+    assert one.end() == 0
+    (machine,) = one.log("machine")
+    assert machine["packages"]
+    drawn = run(binary, "report", tmp_path / "log")
+    assert drawn.returncode == 0, drawn.stderr
+    for text in (
+        "pinfold daemon on ",
+        f"of process {process}" if one.log("move") else "spin",
+        'id="moment"',
+        "spin-gcc",
+    ):
+        assert text in drawn.stdout
+
+
+def test_states_in_a_log_for_people_are_refused(binary: Path) -> None:
+    refused = run(binary, "daemon", "--check-config", "--metric", "sharing", "--log-state", "1s")
+    assert refused.returncode == 125
+    assert "--log-format json" in refused.stderr
+
+
 def test_a_rotated_log_is_opened_again(daemon: Callable[..., Daemon], tmp_path: Path) -> None:
     one = daemon(*SHARING)
     (tmp_path / "log").rename(tmp_path / "log.1")

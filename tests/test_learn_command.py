@@ -78,6 +78,9 @@ def test_hints_are_evaluated_from_a_sweep(binary: Path, data: Path, tmp_path: Pa
     assert all(one["oracle_ratio"] <= best["oracle_ratio"] for one in document["variants"])
     page = report.read_text()
     assert page.count("<svg") == 4
+    assert 'name="viewport"' in page
+    assert "<dt>Packed</dt>" in page
+    assert "Figure 1" not in page
     # The page loads nothing else.
     assert "src=" not in page
     assert "<link" not in page

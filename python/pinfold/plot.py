@@ -8,11 +8,17 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 SIZE = (7.0, 3.6)  # The size of a plot in inches.
+TEXT = 9  # The size of text in points: 12 pixels.
 
 
 def figure(width: float = SIZE[0], height: float = SIZE[1]) -> Figure:
     """Return an empty figure, of the usual size by default, in inches."""
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def legend_above(drawn: Figure, columns: int) -> None:
+    """Add a legend above the axes, where it hides nothing."""
+    drawn.legend(loc="outside upper left", ncols=columns, fontsize=TEXT, frameon=False)
 
 
 def svg(drawn: Figure) -> str:

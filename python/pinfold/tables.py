@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,11 +33,21 @@ class Table:
         return [*caption, *heads, *("| " + " | ".join(row) + " |" for row in self.rows), ""]
 
     def html(self) -> str:
-        """Return the table as HTML; its cells are text."""
+        """Return the table as HTML, in a box that scrolls where it is too wide.
 
-        def line(kind: str, cells: Sequence[str]) -> str:
-            return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+        Cells are text. ``**`` around a whole cell emphasises it, as in Markdown.
+        """
 
-        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
-        rows = "\n".join(line("td", row) for row in self.rows)
-        return f"<table>{caption}\n<thead>{line('th', self.columns)}</thead>\n<tbody>\n{rows}\n</tbody></table>"
+        def text(cell: str) -> str:
+            bold = re.fullmatch(r"\*\*(.+)\*\*", cell)
+            return f"<strong>{html.escape(bold[1])}</strong>" if bold else html.escape(cell)
+
+        def line(start: str, end: str, cells: Sequence[str]) -> str:
+            return "<tr>" + "".join(f"<{start}>{text(cell)}</{end}>" for cell in cells) + "</tr>"
+
+        title = html.escape(self.caption.removesuffix(":"))
+        caption = f"<caption>{title}</caption>" if title else ""
+        head = line('th scope="col"', "th", self.columns)
+        rows = "\n".join(line("td", "td", row) for row in self.rows)
+        table = f"<table>{caption}\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table>"
+        return f'<div class="table" role="region" aria-label="{title or "table"}" tabindex="0">{table}</div>'

@@ -24,6 +24,7 @@ mod profile;
 mod rebuild;
 mod record;
 mod recorded;
+mod report;
 mod reset;
 mod run;
 mod sampling;
@@ -62,6 +63,7 @@ enum Command {
     Pages(pages::Arguments),
     Events(events::Arguments),
     Explain(explain::Arguments),
+    Report(report::Arguments),
     Record(record::Arguments),
     Calibrate(calibrate::Arguments),
     Trace(trace::Arguments),
@@ -131,6 +133,7 @@ fn run() -> Result<ExitCode> {
         Command::Pages(arguments) => pages::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),

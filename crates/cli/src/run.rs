@@ -164,6 +164,9 @@ fn drive_about<M: Machine>(
         ..
     } = built;
     let mut record = RecordBuilder::new(machine, policy.name());
+    if outputs.json.is_some() {
+        record = record.with_timeline(machine);
+    }
     let mut report = Report::new(plan, machine, arguments.reports.quiet, outputs.lines, listener);
     if let Some(events) = about.events.take() {
         report.only(events);

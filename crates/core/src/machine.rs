@@ -1,6 +1,7 @@
 //! The interface to a machine, real or simulated.
 
-use crate::{Applied, Configuration, Metric, Sample, Topology};
+use crate::{Applied, Configuration, Metric, NodeId, Sample, Topology};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A machine on which one program runs. It owns the clock: policies and the loop read no other, so a simulated run is
@@ -21,6 +22,12 @@ pub trait Machine {
     /// Notes for the user about values that are not available, as whole sentences; each note is returned once.
     fn take_notes(&mut self) -> Vec<String> {
         vec![]
+    }
+
+    /// The program's memory on each NUMA node, in bytes; a node that is missing has none of it. `None` where this is not
+    /// known, or where reading it again so soon would cost too much.
+    fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
+        None
     }
 
     /// Applies `configuration` to the present tasks and to future ones, and reports what was done.

@@ -1,7 +1,8 @@
 //! The machine at hand, with one program running on it.
 
 use crate::launch::{Launch, LaunchError, Phase, Ranked, Running};
-use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, Sample, Topology, Wait};
+use pinfold_core::{Applied, Configuration, Machine, MachineError, Metric, NodeId, Sample, Topology, Wait};
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,14 @@ impl Machine for LinuxMachine {
 
     fn take_notes(&mut self) -> Vec<String> {
         self.running.shared.lock().program.take_notes()
+    }
+
+    fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
+        // On one node there is nothing to distinguish.
+        if self.topology.nodes().len() < 2 {
+            return None;
+        }
+        self.running.pages.by_node(&self.running.shared)
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {

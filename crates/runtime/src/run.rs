@@ -24,7 +24,7 @@ pub fn run(
             None => Applied::default(),
             Some(configuration) => {
                 let applied = machine.apply(configuration);
-                record.applied(machine.now(), &applied);
+                record.applied(machine.now(), configuration, &applied);
                 recorder.applied(machine.now(), configuration, &applied);
                 for refusal in &applied.refused {
                     if reported.insert(refusal.why.clone()) {
@@ -53,7 +53,11 @@ pub fn run(
 /// Reads all counts once, and records the notes of the machine.
 fn observe(machine: &mut impl Machine, record: &mut RecordBuilder, recorder: &mut impl Recorder) -> Sample {
     let sample = machine.observe();
-    record.sample(&sample);
+    if record.sample(&sample)
+        && let Some(by_node) = machine.memory_by_node()
+    {
+        record.memory(&by_node);
+    }
     recorder.sample(&sample);
     for text in machine.take_notes() {
         let note = Finding::Note {

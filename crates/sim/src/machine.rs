@@ -6,9 +6,9 @@ use crate::model::Model;
 use crate::noise::{Noise, Readings, Rows};
 use crate::timeline::{Energy, Program, RegionRequest, Requested, Timeline};
 use pinfold_core::{
-    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeSet, PageMapping,
-    Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample, Scope, TaskId,
-    TaskSample, Topology, Wait, sources,
+    Applied, COUNTS_OF_A_JOULE, Configuration, Count, ENERGY_UNIT, Machine, MachineError, Metric, NodeId, NodeSet,
+    PageMapping, Pinning, PuId, Refusal, RefusalCode, RegionConfiguration, RegionId, RegionSample, Sample, Scope,
+    TaskId, TaskSample, Topology, Wait, sources,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -465,6 +465,10 @@ impl Machine for SimulatedMachine {
 
     fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
+    }
+
+    fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
+        self.timeline.memory_by_node()
     }
 
     fn apply(&mut self, configuration: &Configuration) -> Applied {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from pinfold.learn.placement_judging import (
     sensitivity,
     share,
 )
-from pinfold.learn.report import page
+from pinfold.learn.report import Section, page
 from pinfold.tables import Table
 
 Scenario = Literal[
@@ -207,6 +206,28 @@ def summary(runs: Sequence[Run]) -> str:
 
 def report(opened: Gate, runs: Sequence[Run]) -> str:
     """Return all results as one HTML page, which loads nothing else."""
-    found = [gate_table(opened), *tables(runs), worst(runs, 20)]
-    parts = [f"<p>{html.escape(summary(runs))}</p>", *(table.html() for table in found)]
-    return page("Evaluation of placement models", parts)
+    sections = [
+        Section("words", "Words on this page", WORDS),
+        Section("gate", "Is the model good enough?", gate_table(opened).html()),
+        Section("shares", "How good the choices are", "\n".join(table.html() for table in tables(runs))),
+        Section("worst", "The programs that cost most", worst(runs, 20).html()),
+    ]
+    # `pinfold learn observe` simulates each program.
+    return page("Evaluation of placement models", summary(runs), sections, simulated=True)
+
+
+WORDS = """
+<dl>
+<dt>Strategy</dt>
+<dd>Where threads and pages are. Threads are <i>compact</i> (kept together) or <i>scattered</i> over the packages.
+Pages are on the node of the thread that touches them first, or <i>interleaved</i> over all nodes.</dd>
+<dt>Share of the best possible speed</dt>
+<dd>The speed in the chosen strategy over that in the fastest one.</dd>
+<dt>Sensitive program</dt>
+<dd>A program whose speed depends on the strategy.</dd>
+<dt>One run, two runs</dt>
+<dd>The choice of the model after one observation of the program, or after a second one in another strategy.</dd>
+<dt>Control</dt>
+<dd>The same with shuffled answers: what chance alone reaches.</dd>
+</dl>
+"""

@@ -1,30 +1,96 @@
-"""A self-contained web page of results: it loads nothing else."""
+"""A self-contained web page of results: it loads nothing else.
+
+Its style is that of ``pinfold report``. Tables and plots that are wider than the window scroll in their own boxes, so
+that texts keep their size on a phone.
+"""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0 2rem; font-size: 13px; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { border-bottom: 1px solid #ddd; padding: .2rem .7rem; text-align: left; }
-svg { max-width: 100%; height: auto; }
-pre { background: #f4f4f4; padding: .7rem; overflow-x: auto; }
-"""
+from matplotlib.figure import Figure
+
+from pinfold import plot
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""The content security policy. Plots have styles in their elements, which have no hashes."""
 
 
-def page(title: str, parts: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Section:
+    """A part of a page.
+
+    Attributes
+    ----------
+    anchor : str
+        Its id.
+    title : str
+        Its heading, as text.
+    body : str
+        Its content, as HTML.
+    """
+
+    anchor: str
+    title: str
+    body: str
+
+    def html(self) -> str:
+        """Return the section."""
+        heading = f'<h2 id="{self.anchor}-title">{html.escape(self.title)}</h2>'
+        return f'<section id="{self.anchor}" aria-labelledby="{self.anchor}-title">\n{heading}\n{self.body}\n</section>'
+
+
+def page(title: str, lead: str, sections: Sequence[Section], *, simulated: bool) -> str:
     """Return a page.
 
     Args:
         title: its title and heading, as text.
-        parts: its content, as HTML.
+        lead: the main figures in a paragraph, as text.
+        sections: its content.
+        simulated: whether nothing on it was measured.
     """
     heading = html.escape(title)
-    body = "\n".join([f"<h1>{heading}</h1>", *parts])
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
-    )
+    style = resources.files("pinfold").joinpath("page.css").read_text(encoding="utf-8")
+    note = '<p><span class="badge">simulated</span> Nothing on this page was measured: the machines are models.</p>'
+    links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a></li>' for one in sections)
+    body = [
+        '<a class="skip" href="#main">Skip to the content</a>',
+        f"<header><h1>{heading}</h1>{note if simulated else ''}<p>{html.escape(lead)}</p></header>",
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+        '<main id="main">',
+        *(section.html() for section in sections),
+        "</main>",
+    ]
+    head = [
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{heading}</title>",
+        f"<style>{style}</style>",
+    ]
+    whole = ['<!DOCTYPE html>\n<html lang="en"><head>', *head, "</head>\n<body>", *body, "</body></html>\n"]
+    return "\n".join(whole)
+
+
+def plotted(drawn: Figure, caption: str, description: str) -> str:
+    """Return a plot with its caption, in the colours of the page.
+
+    Args:
+        drawn: the plot, without a title.
+        caption: what it shows, as text.
+        description: the same in more words, for readers who do not see it.
+    """
+    svg = plot.svg(drawn)
+    # HTML does not allow what is before the root element.
+    svg = svg[svg.index("<svg") :]
+    for colour in ("#000000", "#262626"):
+        svg = svg.replace(f"stroke: {colour}", "stroke: currentColor").replace(f"fill: {colour}", "fill: currentColor")
+    svg = svg.replace("fill: #ffffff", "fill: none")
+    label = html.escape(f"{caption}. {description}")
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    box = f'<div class="plotted" role="region" aria-label="{html.escape(caption)}" tabindex="0">{svg}</div>'
+    return f"<figure><figcaption>{html.escape(caption)}</figcaption>\n{box}</figure>"

@@ -102,6 +102,10 @@ struct Log {
     /// The form of a line of the log.
     #[arg(id = "log_format", long = "log-format", value_enum, value_name = "FORMAT")]
     format: Option<LogFormat>,
+
+    /// Write the state into the log this often, for `pinfold report`. It needs the format json.
+    #[arg(id = "log_state", long = "log-state", value_name = "TIME")]
+    state: Option<Time>,
 }
 
 /// Where the daemon answers.
@@ -162,7 +166,9 @@ impl Arguments {
         config.log = LogConfig {
             format: self.log.format.unwrap_or(config.log.format),
             file: self.log.file.clone().or(config.log.file),
+            state: self.log.state.or(config.log.state),
         };
+        config.log.check()?;
         if self.export.socket.is_some() {
             config.export.socket.clone_from(&self.export.socket);
         }

@@ -85,6 +85,8 @@ pub(super) struct Log {
     pub(super) format: LogFormat,
     /// Standard error where no file is named.
     pub(super) file: Option<PathBuf>,
+    /// How often the state is written; never where no time is given.
+    pub(super) state: Option<Time>,
 }
 
 /// The form of a line of the log.
@@ -108,6 +110,18 @@ pub(super) struct Export {
     pub(super) mode: Mode,
     /// A port of this machine, for a Prometheus that does not speak to Unix sockets.
     pub(super) listen: Option<Loopback>,
+}
+
+impl Log {
+    /// A state has tasks with keys of their own, which pairs of keys and values cannot have.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.state.is_some() && self.format != LogFormat::Json {
+            bail!(
+                "the state is written into a log of JSON only: add --log-format json, or `format = \"json\"` in [log]"
+            );
+        }
+        Ok(())
+    }
 }
 
 impl Config {

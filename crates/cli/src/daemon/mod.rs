@@ -96,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         config,
         topology,
     };
+    daemon.report.log_machine();
     tell_manager("READY=1");
     let signal = daemon.go_on(arguments, &mut watcher);
     tell_manager("STOPPING=1");

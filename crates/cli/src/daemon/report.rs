@@ -9,7 +9,7 @@ use pinfold_linux::watch::Watcher;
 use pinfold_policy::sam::{Move, Thresholds};
 use pinfold_runtime::daemon::state::{self, DaemonTotals, Machine, Settings, State, TaskTotals, Totals};
 use pinfold_runtime::daemon::{History, Outcome, Report, Tick};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub(super) struct Reporter {
     config: Config,
     thresholds: Thresholds,
     history: History,
+    /// When the state is next written into the log.
+    next_state: Duration,
     pub(super) reloads: u64,
     pub(super) reloads_refused: u64,
 }
@@ -40,6 +42,7 @@ impl Reporter {
             config,
             thresholds,
             history: History::default(),
+            next_state: Duration::ZERO,
             reloads: 0,
             reloads_refused: 0,
         }
@@ -50,6 +53,29 @@ impl Reporter {
         self.config = config;
         self.thresholds = thresholds;
         self.history.reconfigured();
+        self.log_machine();
+    }
+
+    /// Writes the machine's shape, which the states refer to. A log that was rotated has it at its begin.
+    pub(super) fn log_machine(&mut self) {
+        if self.config.log.state.is_some() {
+            let (name, packages) = (&self.machine.name, &self.machine.packages);
+            let fields = [("name", name.as_str().into()), ("packages", json!(packages))];
+            self.log.event("machine", &fields);
+            self.next_state = Duration::ZERO;
+        }
+    }
+
+    /// Writes the state, if it is time.
+    fn log_state(&mut self, host: &Watcher, tick: &Tick<'_>) {
+        let now = tick.sample.sample.at;
+        let Some(every) = self.config.log.state.filter(|_| now >= self.next_state) else {
+            return;
+        };
+        self.next_state = now + every.0;
+        let state = self.state(host, tick);
+        let fields = [("tasks", json!(state.tasks)), ("totals", json!(state.totals))];
+        self.log.event("state", &fields);
     }
 
     fn state(&self, host: &Watcher, tick: &Tick<'_>) -> State {
@@ -146,6 +172,7 @@ impl Report<Watcher> for Reporter {
             self.log.event("skipped", &[("text", text.into())]);
         }
         self.history.tick(tick);
+        self.log_state(host, tick);
         if self.states.is_requested() {
             self.states.supply(self.state(host, tick));
         }

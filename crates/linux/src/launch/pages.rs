@@ -19,7 +19,7 @@ use super::accesses::ProgramAccesses;
 use super::followed_process::FollowedProcess;
 use super::{Ranked, Shared};
 use crate::memory::{
-    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, move_pages, page_size,
+    Areas, Calls, Limits, MemoryPolicy, SampledMachine, Sampling, System, Target, by_node, move_pages, page_size,
 };
 use pinfold_core::memory::{
     ASSUMED_COPY_RATE, Following, MemoryArea, Origins, PageGoal, PageMoves, PagePlaces, PinnedTask, RecordedProfile,
@@ -29,13 +29,20 @@ use pinfold_core::{Applied, Configuration, NodeId, NodeSet, PageMapping, Refusal
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The memory policies of a process under which each page is on the node of the thread that touched it first.
 const FIRST_TOUCH: [&str; 2] = ["default", "local"];
 
 /// The rate of copying is measured by moves of at least this many bytes.
 const MEASURABLE: u64 = 16 << 20;
+
+/// The program's memory by node is read at most this often.
+const READ_AGAIN: Duration = Duration::from_millis(500);
+
+/// Reading the memory by node takes at most one part in this number of the time: meanwhile the kernel lets the process
+/// map no memory.
+const READING_SHARE: u32 = 500;
 
 /// The places of a program's pages, and how they are moved.
 #[derive(Default)]
@@ -94,6 +101,8 @@ pub(crate) struct ProgramPages {
     told_when: bool,
     /// Whether it was already reported that pages stay because moving them would take too long.
     told_too_long: bool,
+    /// When the memory by node may be read again.
+    read_again: Option<Instant>,
 }
 
 impl ProgramPages {
@@ -109,6 +118,7 @@ impl ProgramPages {
             reported: vec![],
             told_when: false,
             told_too_long: false,
+            read_again: None,
         }
     }
 
@@ -156,6 +166,30 @@ impl ProgramPages {
         self.move_to(shared, goals, applied);
         let tasks = ranked.map(|ranked| pinned_tasks(topology, ranked));
         self.follow(shared, &following, &tasks, configuration.following_within, applied);
+    }
+
+    /// The memory of all processes on each node. `None` where none can be read, and where it was read a short time ago:
+    /// then reading would take more than `READING_SHARE` of the time.
+    pub(crate) fn by_node(&mut self, shared: &Shared) -> Option<BTreeMap<NodeId, u64>> {
+        let began = Instant::now();
+        if self.read_again.is_some_and(|again| began < again) {
+            return None;
+        }
+        let processes: BTreeSet<i32> = shared.lock().program.processes().into_iter().collect();
+        let mut sum: Option<BTreeMap<NodeId, u64>> = None;
+        for process in processes {
+            let mut read = None;
+            let target = FollowedProcess { shared, process };
+            let procfs = self.options.system.procfs();
+            // A process that has ended has no memory.
+            let _ = target.held(&mut |process| read = by_node(procfs, process, self.page_size));
+            for (node, bytes) in read.into_iter().flatten() {
+                *sum.get_or_insert_default().entry(node).or_default() += bytes;
+            }
+        }
+        let took = began.elapsed();
+        self.read_again = Some(began + READ_AGAIN.max(took * READING_SHARE));
+        sum
     }
 
     /// Finds the accesses of these processes. Before the end of the initialisation it reports that, and nothing is to

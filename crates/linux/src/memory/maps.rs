@@ -6,7 +6,7 @@
 
 use pinfold_core::memory::{AreaKind, MemoryArea};
 use pinfold_core::{NodeId, digits};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,20 @@ pub enum MapsError {
         /// The kernel's error.
         error: io::Error,
     },
+}
+
+/// A process's memory on each NUMA node, in bytes, from `numa_maps` alone. `None` where it cannot be read.
+pub fn by_node(procfs: &Path, process: i32, page_size: u64) -> Option<BTreeMap<NodeId, u64>> {
+    let text = fs::read(procfs.join(process.to_string()).join("numa_maps")).ok()?;
+    let mut bytes = BTreeMap::new();
+    for (_, residence) in String::from_utf8_lossy(&text).lines().filter_map(Residence::parse) {
+        let page_size = residence.page_size.unwrap_or(page_size);
+        for (node, pages) in residence.pages {
+            let sum: &mut u64 = bytes.entry(node).or_default();
+            *sum = sum.saturating_add(pages.saturating_mul(page_size));
+        }
+    }
+    Some(bytes)
 }
 
 /// The areas of one process.
@@ -230,6 +244,21 @@ mod tests {
     fn area(start: u64) -> MemoryArea {
         let found = captured().into_iter().find(|area| area.start == start);
         found.unwrap_or_else(|| panic!("no area at {start:x}"))
+    }
+
+    #[test]
+    fn the_memory_by_node_is_that_of_all_areas() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("7")).unwrap();
+        fs::write(folder.path().join("7/numa_maps"), NUMA_MAPS).unwrap();
+        let mut expected = BTreeMap::new();
+        for area in captured() {
+            for (node, bytes) in area.resident {
+                *expected.entry(node).or_default() += bytes;
+            }
+        }
+        assert_eq!(by_node(folder.path(), 7, PAGE), Some(expected));
+        assert_eq!(by_node(folder.path(), 8, PAGE), None);
     }
 
     #[test]

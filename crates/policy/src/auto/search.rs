@@ -99,6 +99,12 @@ impl Auto {
         // The best one would run anyway.
         if due == self.search.best || self.budget.affords(sample.at, settles + self.window, expected) {
             self.go(due);
+            if !settles.is_zero() {
+                findings.push(Finding::WarmingUp {
+                    candidate: due,
+                    lasts: settles,
+                });
+            }
             if settles.is_zero() {
                 self.measure(Purpose::Trial, sample);
             } else {

@@ -1,11 +1,16 @@
 //! Builds the record of a run from its events.
 
+use super::timeline::TimelineBuilder;
 use super::{
     Candidate, Chosen, Comparison, EndedEarly, Forecast, HintSample, MetricRecord, Proposal, RateLine, Record, Regions,
     Search, TimedMove, TimedMoves, TimedNote, TimedProfile, TimedSamples,
 };
 use crate::Totals;
-use pinfold_core::{Applied, ChoiceCode, Finding, Machine, Metric, MetricCode, NoteCode, Pinning, Refusal, Sample};
+use pinfold_core::{
+    Applied, ChoiceCode, Configuration, Finding, Machine, Metric, MetricCode, NodeId, NoteCode, Pinning, Refusal,
+    Sample,
+};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Adds each event of a run to its record. The loop does so before it passes the event to recorders.
@@ -16,6 +21,10 @@ pub struct RecordBuilder {
     totals: Totals,
     /// The candidate to which the totals belong.
     present: Option<usize>,
+    /// The candidate whose configuration is applied.
+    tried: Option<usize>,
+    /// `None` without a time line.
+    timeline: Option<TimelineBuilder>,
 }
 
 impl RecordBuilder {
@@ -32,16 +41,26 @@ impl RecordBuilder {
             metrics: machine.metrics().to_vec(),
             totals: Totals::default(),
             present: None,
+            tried: None,
+            timeline: None,
         }
     }
 
-    /// The record so far.
+    /// The record will have a time line of the run.
+    #[must_use]
+    pub fn with_timeline(mut self, machine: &impl Machine) -> Self {
+        self.timeline = Some(TimelineBuilder::new(machine.topology(), &self.metrics));
+        self
+    }
+
+    /// The record so far, without a time line.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
     /// The record of the run, which has ended.
-    pub fn finish(self) -> Record {
+    pub fn finish(mut self) -> Record {
+        self.record.timeline = self.timeline.map(TimelineBuilder::finish);
         self.record
     }
 
@@ -58,12 +77,14 @@ impl RecordBuilder {
             self.record.earlier_searches.push(before);
         }
         self.present = None;
+        self.tried = None;
     }
 
     /// The totals belong to this candidate from now on.
     fn begin(&mut self, candidate: usize) {
         self.keep_totals();
         self.present = Some(candidate);
+        self.tried = Some(candidate);
         self.totals.restart();
     }
 
@@ -74,15 +95,28 @@ impl RecordBuilder {
         }
     }
 
-    /// The counts were read.
-    pub(crate) fn sample(&mut self, sample: &Sample) {
+    /// The counts were read. Returns whether the time line has a point there, which `memory` completes.
+    pub(crate) fn sample(&mut self, sample: &Sample) -> bool {
         self.totals.add(sample);
         let newest = sample.tasks.iter().map(|task| task.id.serial + 1).max();
         self.record.program.tasks = self.record.program.tasks.max(newest.unwrap_or(0));
+        self.timeline.as_mut().is_some_and(|line| line.sample(sample))
+    }
+
+    /// The program's memory by node, at the last point of the time line.
+    pub(crate) fn memory(&mut self, by_node: &BTreeMap<NodeId, u64>) {
+        if let Some(line) = &mut self.timeline {
+            line.memory(by_node);
+        }
     }
 
     /// The machine has applied a configuration.
-    pub(crate) fn applied(&mut self, at: Duration, applied: &Applied) {
+    pub(crate) fn applied(&mut self, at: Duration, configuration: &Configuration, applied: &Applied) {
+        let search = self.record.earlier_searches.len();
+        let candidate = self.tried.map(|candidate| (search, candidate));
+        if let Some(line) = &mut self.timeline {
+            line.applied(at, candidate, configuration);
+        }
         self.record
             .pages
             .page_moves
@@ -264,6 +298,7 @@ impl RecordBuilder {
 
     fn chosen(&mut self, at: f64, candidate: usize, gains: [Option<f64>; 2], code: ChoiceCode, why: String) {
         let [gain_over_first, gain_over_worst] = gains;
+        self.tried = Some(candidate);
         let record = &self.record.search.candidates[candidate];
         self.record.search.chosen = Some(Chosen {
             candidate,

@@ -6,9 +6,11 @@
 mod builder;
 mod document;
 mod explanation;
+mod timeline;
 
 pub use builder::RecordBuilder;
 pub use document::{ReadError, RunDocument, SimulatedProgram, Simulation};
+pub use timeline::{MetricSeries, NodeSeries, TaskPlaces, TimedConfiguration, Timeline, of_every_second_point};
 
 use crate::MetricRate;
 use pinfold_core::hint::AffinityHint;
@@ -17,7 +19,8 @@ use pinfold_core::{
     CandidatesCode, ChoiceCode, ComparedCode, EndedCode, ForecastCode, MetricCode, NoteCode, Observed, PageMapping,
     Pinning, ProposerCode, Refusal, RegionChoice, SampleCode, Scope, StrategyForecast, TaskMove,
 };
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A whole run. Times are in seconds since the program began, rates in the metric's unit per second. Keys that an older
 /// pinfold did not write are read as unknown or empty.
@@ -55,6 +58,16 @@ pub struct Record {
     /// The program and its end.
     #[serde(flatten)]
     pub program: ProgramRecord,
+    /// What happened when; `None` where it was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "on_one_line")]
+    pub timeline: Option<Timeline>,
+}
+
+/// Long lists of numbers, which would otherwise have a line for each.
+#[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
+fn on_one_line<S: Serializer>(timeline: &Option<Timeline>, serializer: S) -> Result<S::Ok, S::Error> {
+    let line = serde_json::value::to_raw_value(timeline).map_err(S::Error::custom)?;
+    line.serialize(serializer)
 }
 
 /// Why a metric decided, or none.

@@ -33,7 +33,7 @@ use crate::model::Model;
 use crate::window::{PageMapping, Prefetchers, WindowError};
 use mix::Mix;
 use pages::{Homes, Pages};
-use pinfold_core::{PuId, PuSet};
+use pinfold_core::{NodeId, PuId, PuSet};
 use progress::Progress;
 use regions::places;
 use scheduler::{Assignment, Scheduler};
@@ -88,6 +88,8 @@ pub(crate) struct Timeline {
     progress: Vec<Progress>,
     /// Energy that the machine has used, in joules.
     energy: [f64; Energy::NUMBER],
+    /// The bytes on each node, and the homes for which they were counted.
+    by_node: Option<(Homes, BTreeMap<NodeId, u64>)>,
 }
 
 impl Timeline {
@@ -119,6 +121,7 @@ impl Timeline {
                 .map(|threads| Progress::new(threads.len()))
                 .collect(),
             energy: [0.0; Energy::NUMBER],
+            by_node: None,
             model,
             mix,
         }
@@ -188,6 +191,22 @@ impl Timeline {
     /// The page mapping.
     pub(crate) fn mapping(&self) -> PageMapping {
         self.placed.homes.mapping
+    }
+
+    /// The bytes of all programs on each node; `None` before they have begun.
+    pub(crate) fn memory_by_node(&mut self) -> Option<BTreeMap<NodeId, u64>> {
+        let homes = &self.placed.homes;
+        if homes.nodes.is_empty() {
+            return None;
+        }
+        if let Some((known, bytes)) = &self.by_node
+            && known == homes
+        {
+            return Some(bytes.clone());
+        }
+        let bytes = self.pages.by_node(&self.model, &self.mix, homes);
+        self.by_node = Some((homes.clone(), bytes.clone()));
+        Some(bytes)
     }
 
     /// The prefetchers that are on.

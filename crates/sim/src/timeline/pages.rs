@@ -10,6 +10,7 @@
 use super::mix::Mix;
 use crate::model::{Model, PAGE_BYTES, Routes};
 use crate::window::{Mapping, PageMapping, PageProfile};
+use pinfold_core::NodeId;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -53,6 +54,15 @@ impl Pages {
             .then(|| self.profile.get_or_init(|| mix.page_profile()));
         let nodes: Vec<usize> = homes.nodes.iter().map(|&node| usize::from(node)).collect();
         Mapping::new(model, homes.mapping, profile, &nodes).of_owners(&self.owners, &nodes)
+    }
+
+    /// The bytes on each node.
+    pub(crate) fn by_node(&self, model: &Model, mix: &Mix, homes: &Homes) -> BTreeMap<NodeId, u64> {
+        let mut bytes = BTreeMap::new();
+        for node in self.placed(model, mix, homes).into_values() {
+            *bytes.entry(NodeId(u32::from(node))).or_default() += PAGE_BYTES;
+        }
+        bytes
     }
 
     /// How long the pages of each program take to move to the nodes of `to`, in seconds. Each thread moves the pages

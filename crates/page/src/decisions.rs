@@ -1,0 +1,205 @@
+//! What was decided when: the marks on the curve of the rate, and the list below it.
+
+use maud::{Markup, html};
+use pinfold_core::{NoteCode, Pinning};
+use pinfold_runtime::{Comparison, Record, Search, TimedConfiguration, TimedMove, TimedNote};
+use std::collections::BTreeMap;
+
+use crate::chart::Mark;
+use crate::numbers;
+use crate::shell::table;
+
+/// At most this many rows are listed.
+const LISTED: usize = 200;
+
+/// One decision.
+pub(crate) struct Decision {
+    pub(crate) at: f64,
+    pub(crate) what: String,
+}
+
+/// The decisions of a run, the first one first.
+pub(crate) fn of(record: &Record) -> Vec<Decision> {
+    let mut found = vec![];
+    let searches: Vec<&Search> = record.earlier_searches.iter().chain([&record.search]).collect();
+    for (number, search) in searches.iter().enumerate() {
+        found.extend(chosen(number, searches.len(), search));
+    }
+    if let Some(line) = &record.timeline {
+        // A search that ends applies what it keeps.
+        let kept = |one: &TimedConfiguration| {
+            let mut chosen = searches.iter().filter_map(|search| search.chosen.as_ref());
+            chosen.any(|chosen| chosen.at.to_bits() == one.at.to_bits() && chosen.pus == one.pus)
+        };
+        let applied = |one| applied(one, searches.len());
+        found.extend(line.configurations.iter().filter(|one| !kept(one)).map(applied));
+    }
+    let policy = &record.by_policy;
+    found.extend(policy.samples.iter().filter_map(|sample| {
+        let says = sample.says.as_ref()?;
+        Some(Decision::new(sample.at, format!("The rules asked for hint {says}.")))
+    }));
+    found.extend(
+        policy
+            .forecast
+            .iter()
+            .map(|one| Decision::new(one.at, format!("Forecast: {}.", one.why.trim_end_matches('.')))),
+    );
+    found.extend(policy.regions.iter().map(|one| {
+        Decision::new(
+            one.at,
+            format!(
+                "{} parallel regions got configurations of their own.",
+                one.choices.len()
+            ),
+        )
+    }));
+    found.extend(moved(&policy.moves));
+    found.extend(
+        record
+            .pages
+            .page_moves
+            .iter()
+            .filter(|one| one.moves.moved.pages > 0)
+            .map(|one| Decision::new(one.at, format!("{} moved: {}.", one.moves.moved, one.moves.goal))),
+    );
+    found.extend(policy.comparisons.iter().map(|one| compared(one, searches.len())));
+    let again = |note: &&TimedNote| matches!(note.code, NoteCode::SearchAgain | NoteCode::Phase);
+    let again = record.notes.iter().filter(again);
+    found.extend(again.map(|note| Decision::new(note.at, note.text.clone())));
+    found.sort_by(|one, other| one.at.total_cmp(&other.at));
+    found
+}
+
+impl Decision {
+    fn new(at: f64, what: String) -> Self {
+        Self { at, what }
+    }
+}
+
+/// `search 2, ` where there are several.
+fn of_search(number: usize, searches: usize) -> String {
+    if searches > 1 {
+        format!("search {}, ", number.saturating_add(1))
+    } else {
+        String::new()
+    }
+}
+
+fn chosen(number: usize, searches: usize, search: &Search) -> Option<Decision> {
+    let chosen = search.chosen.as_ref()?;
+    let gain = chosen
+        .gain_over_first
+        .filter(|_| chosen.candidate > 0)
+        .map_or_else(String::new, |gain| {
+            format!(", {} over the first candidate", numbers::signed_percent(gain))
+        });
+    let place = place(chosen.pus.as_ref());
+    let what = format!(
+        "Kept: {}candidate {}, {place}{gain}.",
+        of_search(number, searches),
+        chosen.candidate.saturating_add(1)
+    );
+    Some(Decision::new(chosen.at, what))
+}
+
+fn compared(one: &Comparison, searches: usize) -> Decision {
+    let result = match (one.gain, one.error) {
+        (Some(gain), Some(error)) => format!("{:.3} ± {error:.3} times as fast", 1.0 + gain),
+        _ => "not measured".to_owned(),
+    };
+    let what = format!(
+        "Compared: {}candidate {} in turns with candidate {}: {result}.",
+        of_search(one.search, searches),
+        one.candidate.saturating_add(1),
+        one.with.saturating_add(1)
+    );
+    Decision::new(one.at, what)
+}
+
+fn applied(one: &TimedConfiguration, searches: usize) -> Decision {
+    let candidate = one.candidate.map_or_else(
+        || "Applied: ".to_owned(),
+        |(search, candidate)| {
+            format!(
+                "Applied: {}candidate {}, ",
+                of_search(search, searches),
+                candidate.saturating_add(1)
+            )
+        },
+    );
+    let pages = one.pages.map_or_else(String::new, |pages| format!(", pages {pages}"));
+    let prefetch = one
+        .prefetch
+        .map_or_else(String::new, |prefetch| format!(", prefetchers {prefetch}"));
+    let regions = match one.regions {
+        0 => String::new(),
+        1 => ", 1 region with settings of its own".to_owned(),
+        several => format!(", {several} regions with settings of their own"),
+    };
+    Decision::new(
+        one.at,
+        format!("{candidate}{}{pages}{prefetch}{regions}.", place(one.pus.as_ref())),
+    )
+}
+
+/// Where the ranks are, in words.
+pub(crate) fn place(pus: Option<&Pinning>) -> String {
+    pus.map_or_else(|| "unpinned".to_owned(), |pus| format!("CPUs {pus} by rank"))
+}
+
+/// One decision for all moves of the same time.
+fn moved(moves: &[TimedMove]) -> Vec<Decision> {
+    let mut together: Vec<(f64, Vec<&TimedMove>)> = vec![];
+    for one in moves {
+        match together.last_mut() {
+            Some((at, group)) if at.to_bits() == one.at.to_bits() => group.push(one),
+            _ => together.push((one.at, vec![one])),
+        }
+    }
+    let decisions = together.into_iter().map(|(at, group)| {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for one in &group {
+            *reasons.entry(one.moved.reason.name()).or_default() += 1;
+        }
+        let reasons: Vec<String> = reasons
+            .iter()
+            .map(|(reason, times)| format!("{times} for {reason}"))
+            .collect();
+        let threads = if group.len() == 1 { "thread" } else { "threads" };
+        Decision::new(at, format!("{} {threads} moved: {}.", group.len(), reasons.join(", ")))
+    });
+    decisions.collect()
+}
+
+/// Their marks, numbered from 1.
+pub(crate) fn marks(decisions: &[Decision]) -> Vec<Mark> {
+    let numbered = decisions.iter().zip(1..);
+    numbered
+        .map(|(decision, number)| Mark {
+            at: decision.at,
+            number,
+        })
+        .collect()
+}
+
+/// The list.
+pub(crate) fn list(decisions: &[Decision]) -> Markup {
+    if decisions.is_empty() {
+        return html! { p { "Nothing was decided." } };
+    }
+    let rows = html! {
+        thead { tr { th.number scope="col" { "mark" } th.number scope="col" { "time" } th scope="col" { "decision" } } }
+        tbody {
+            @for (decision, number) in decisions.iter().zip(1..).take(LISTED) {
+                tr { th.number scope="row" { (number) } td.number { (numbers::seconds(decision.at)) } td.words { (decision.what) } }
+            }
+        }
+    };
+    html! {
+        (table("decisions; the numbers are those of the marks on the curve", &rows))
+        @if decisions.len() > LISTED {
+            p.hint { (decisions.len() - LISTED) " more decisions are not listed." }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! A run, or the log of a daemon, as one HTML page.
+//!
+//! The page needs nothing but itself: no network, no font, no library. Its policy for contents (CSP) allows the one
+//! style and the one script of this crate by their hashes, and nothing else. Each drawing has a table with the same
+//! contents. Without the script the page shows the last moment.
+//!
+//! Pure: the caller reads the record and writes the page.
+
+mod chart;
+mod course;
+pub mod daemon;
+mod decisions;
+mod layout;
+mod machine;
+mod numbers;
+mod occupancy;
+mod run;
+mod shell;
+mod words;
+
+pub use run::page as run;

@@ -1,0 +1,272 @@
+//! Pages of records and logs: complete, old, empty, hostile.
+
+#[path = "../../core/tests/support/hostile.rs"]
+mod hostile;
+
+use hostile::{INPUTS, spoiled_text};
+use pinfold_page::daemon::{self, DaemonLog, LogError};
+use pinfold_runtime::RunDocument;
+use proptest::prelude::*;
+
+/// Two packages of two cores; a thread that moved and ended, and one that nobody saw.
+const RUN: &str = r#"{
+    "version": 2, "pinfold": "1.2.3", "command": ["<script>alert(1)</script>", "a&b"], "topology": "small: 2 packages",
+    "machine": "small <b>", "simulated": true, "policy": "autopin", "allowed_pus": "0-3",
+    "metric": {"name": "regions", "unit": "region", "scope": "program"}, "metric_why": "the nearest to <i>progress</i>",
+    "threads": 2, "candidates_why": "the pinnings that were asked for",
+    "candidates": [
+        {"pus": null, "rate": 80.0, "spread": 0.01, "measured": 30.0, "dropped": false},
+        {"pus": [0, 2], "rate": 100.0, "spread": 0.02, "measured": 30.0, "dropped": false},
+        {"pus": [0, 3], "rate": null, "spread": null, "measured": null, "dropped": false}
+    ],
+    "chosen": {"candidate": 1, "pus": [0, 2], "rate": 100.0, "spread": 0.02, "gain_over_first": 0.25, "gain_over_worst": 0.25,
+        "at": 75.0, "code": "fastest", "why": "it is the fastest"},
+    "earlier_searches": [], "rates": [{"at": 105.0, "rate": 99.0, "spread": null}],
+    "notes": [{"at": 2.0, "text": "A </script> note."}],
+    "refused": [{"task": {"serial": 1, "process": 7, "thread": 8}, "why": "the <task> has its own mask"}],
+    "ran": 120.0, "exit_status": 3, "tasks": 2,
+    "timeline": {
+        "topology": {"name": "small", "objects": [
+            {"kind": "machine", "os_index": null, "cache": null, "parent": null, "children": [1, 4], "pus": "0-3"},
+            {"kind": "package", "os_index": 0, "cache": null, "parent": 0, "children": [2, 3], "pus": "0-1"},
+            {"kind": "pu", "os_index": 0, "cache": null, "parent": 1, "children": [], "pus": "0"},
+            {"kind": "pu", "os_index": 1, "cache": null, "parent": 1, "children": [], "pus": "1"},
+            {"kind": "package", "os_index": 1, "cache": null, "parent": 0, "children": [5, 6], "pus": "2-3"},
+            {"kind": "pu", "os_index": 2, "cache": null, "parent": 4, "children": [], "pus": "2"},
+            {"kind": "pu", "os_index": 3, "cache": null, "parent": 4, "children": [], "pus": "3"}],
+            "nodes": [{"id": 0, "attached_to": 1, "pus": "0-1", "memory": null, "subtype": null},
+                {"id": 1, "attached_to": 4, "pus": "2-3", "memory": null, "subtype": null}],
+            "distances": null, "core_kinds": [], "allowed_pus": "0-2", "allowed_nodes": [0, 1]},
+        "readings": 4, "at": [10.0, 60.0, 120.0],
+        "metrics": [{"name": "regions", "unit": "region", "rates": [null, 80.0, 100.0]},
+            {"name": "event:<x>", "unit": "miss", "rates": [null, null, null]}],
+        "tasks": [{"serial": 0, "process": 7, "thread": 7, "name": "</script><script>alert(2)</script>",
+                "places": [[0, 0], [1, 2], [2, null]]},
+            {"serial": 1, "process": 7, "thread": 8, "name": "worker", "places": [[0, null]]}],
+        "tasks_left_out": 3,
+        "nodes": [{"node": 0, "bytes": [4096, null, 8192]}, {"node": 1, "bytes": [0, null, 1048576]}],
+        "configurations": [
+            {"at": 0.0, "candidate": null, "pus": null, "pages": null, "prefetch": null, "regions": 0},
+            {"at": 40.0, "candidate": [0, 1], "pus": [0, 2], "pages": "interleave", "prefetch": "0000", "regions": 1},
+            {"at": 75.0, "candidate": [0, 1], "pus": [0, 2], "pages": null, "prefetch": null, "regions": 0}]
+    }
+}"#;
+
+const LOG: &str = r#"{"time":"2026-01-02T03:04:05.000Z","event":"started","pinfold":"1.2.3","process":9,"machine":"old"}
+{"time":"2026-01-02T03:05:05.000Z","event":"started","pinfold":"1.2.3","process":9,"machine":"<small>","pus":"0-1","interval":0.1,"metric":"sharing","dry_run":true,"capabilities":"","children":"at_birth"}
+{"time":"2026-01-02T03:05:05.001Z","event":"machine","name":"small","packages":[{"index":0,"nodes":[0],"cores":[{"index":0,"pus":[0]},{"index":1,"pus":[1]}]}]}
+{"time":"2026-01-02T03:05:06.000Z","event":"state","tasks":[{"process":7,"thread":8,"name":"<script>","pu":1,"pinned":1,"allowed":"0-1","left_alone":null,"busy":0.5,"rates":{"remote_dram":null},"last_move":null}],"totals":{"watched":3,"working":1,"pinned":1,"left_alone":{},"moves":[],"intervals":9,"intervals_skipped":0,"work_seconds":0.1,"met":3,"ended":0,"freed":0,"changed_by_others":0,"not_counted":0,"not_movable":0,"processor_seconds":0.2,"log_lines_lost":0,"reloads":0,"reloads_refused":0}}
+{"time":"2026-01-02T03:05:07.000Z","event":"move","process":7,"thread":8,"from":0,"to":1,"reason":"coherence","activity":"intra_package_coherence","value":1.0,"threshold":0.25,"outcome":"shown"}
+{"time":"2026-01-02T03:05:07.500Z","event":"of a later pinfold","text":"something & else"}
+{"time":"2026-01-02T03:05:08.000Z","event":"mo
+{"time":"2026-01-02T03:05:15.000Z","event":"ended","signal":15}
+"#;
+
+fn page(text: &str) -> String {
+    pinfold_page::run(&RunDocument::read(text).unwrap(), Some("tries <pinnings>"))
+}
+
+fn assert_has(page: &str, texts: &[&str]) {
+    for text in texts {
+        assert!(page.contains(text), "no {text:?}");
+    }
+}
+
+#[test]
+fn a_page_has_the_machine_the_decisions_the_candidates_and_the_reasons() {
+    let page = page(RUN);
+    assert_has(
+        &page,
+        &[
+            "Package 1, NUMA node 1",
+            "Kept: candidate 2, CPUs 0,2 by rank, +25.0 % over the first candidate.",
+            "pages interleave, prefetchers 0000, 1 region with settings of its own",
+            "its rate was 1.25 times that of unpinned",
+            "not measured",
+            "1.0 MiB at the end",
+            "Not drawn: 3 more of the program's threads.",
+            "one for 4 readings",
+            "Nothing on this page was measured",
+            "not allowed to the program",
+        ],
+    );
+    // The last moment with a thread on a CPU: the program had not ended.
+    assert_has(
+        &page,
+        &[
+            r#"value="1" step="1""#,
+            r#"data-pu="2"><span>2</span><span class="thread">0</span>"#,
+        ],
+    );
+}
+
+#[test]
+fn what_a_kept_configuration_applies_is_no_second_decision() {
+    assert_eq!(
+        page(RUN).matches("At 75").count() + page(RUN).matches("75.0 s").count(),
+        1
+    );
+}
+
+#[test]
+fn texts_of_a_record_are_never_elements() {
+    let page = page(RUN);
+    // The data for the script, and the script.
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script").count(), 2);
+    for text in ["<b>", "<i>", "<task>", "<x>", "<pinnings>", "alert(1)</script"] {
+        assert!(!page.contains(text), "{text}");
+    }
+    assert_has(
+        &page,
+        &[
+            "&lt;script&gt;alert(1)&lt;/script&gt; a&amp;b",
+            "A &lt;/script&gt; note.",
+        ],
+    );
+}
+
+#[test]
+fn the_policy_for_contents_allows_nothing_but_the_own_style_and_script() {
+    let page = page(RUN);
+    assert_has(
+        &page,
+        &["default-src 'none'; style-src 'sha256-", "script-src 'sha256-"],
+    );
+    for outside in [
+        "http://", "https://", "src=\"", "@import", "url(", " style=", " onclick",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_record_of_an_older_pinfold_says_what_it_lacks() {
+    let mut old: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    old.as_object_mut().unwrap().remove("timeline");
+    let page = page(&old.to_string());
+    assert_has(
+        &page,
+        &[
+            "an older pinfold wrote it",
+            "after the choice",
+            "The record has no counters",
+            "What was measured",
+        ],
+    );
+    assert!(!page.contains("id=\"moment\""));
+}
+
+/// 256 threads that are elsewhere at each of 301 points, on 256 CPUs, with 60 counters.
+#[test]
+fn the_largest_record_gives_a_page_below_a_mebibyte() {
+    let mut record: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    let line = record["timeline"].as_object_mut().unwrap();
+    let (points, pus) = (301, 256);
+    let mut objects = vec![serde_json::json!({"kind": "machine", "parent": null})];
+    objects.extend((0..pus).map(|pu| serde_json::json!({"kind": "pu", "os_index": pu, "parent": 0})));
+    line["topology"]["objects"] = objects.into();
+    line["topology"]["allowed_pus"] = "0-255".into();
+    line["topology"]["nodes"] = serde_json::json!([]);
+    line["at"] = (0..points).map(|point| f64::from(point) * 2.0).collect();
+    let rates: Vec<f64> = (0..points).map(|point| 1e9 + f64::from(point % 7) * 1e8).collect();
+    let metrics =
+        (0..60).map(|number| serde_json::json!({"name": format!("event:{number}"), "unit": "event", "rates": rates}));
+    line["metrics"] = metrics.collect();
+    let tasks = (0..256).map(|task| {
+        let places: Vec<(i32, i32)> = (0..points)
+            .map(|point| (point, (task * 31 + point * 17) % pus))
+            .collect();
+        serde_json::json!({"serial": task, "process": 7, "thread": task, "name": "worker", "places": places})
+    });
+    line["tasks"] = tasks.collect();
+    record["ran"] = 600.0.into();
+    let page = page(&record.to_string());
+    assert!(page.len() < 1 << 20, "{}", page.len());
+    assert_has(&page, &["Threads change their places so often"]);
+}
+
+#[test]
+fn an_empty_record_is_a_page_too() {
+    let page = page(r#"{"policy": "none", "candidates": []}"#);
+    assert_has(
+        &page,
+        &[
+            "A run on an unknown machine",
+            "No rate was measured",
+            "Nothing was decided",
+            "Nothing was chosen",
+        ],
+    );
+    assert!(!page.contains("simulated</span>"));
+}
+
+#[test]
+fn a_program_that_ended_early_says_so() {
+    let mut early: serde_json::Value = serde_json::from_str(RUN).unwrap();
+    early["chosen"] = serde_json::Value::Null;
+    early["ended_early"] = serde_json::json!({"best": 0, "rate": 80.0, "why": "the second candidate was not measured"});
+    let page = page(&early.to_string());
+    assert_has(
+        &page,
+        &["The program ended before the search did: the second candidate was not measured."],
+    );
+}
+
+#[test]
+fn a_log_is_drawn_from_its_last_daemon_on() {
+    let log = DaemonLog::read(LOG).unwrap();
+    let page = daemon::page(&log);
+    assert_has(
+        &page,
+        &[
+            "pinfold daemon on &lt;small&gt;",
+            "dry run",
+            "In 10.0 s the daemon decided 1 move and made 0.",
+            "it shares data with other threads",
+            "intra package coherence 1, threshold 0.25",
+            "something &amp; else",
+            "1 earlier daemon,",
+            "Not readable: 1 line.",
+            "by signal 15",
+        ],
+    );
+    assert_eq!(page.matches("<script").count(), 2);
+}
+
+#[test]
+fn a_log_without_states_says_how_to_get_them() {
+    let lines: Vec<&str> = LOG.lines().filter(|line| !line.contains("\"state\"")).collect();
+    let page = daemon::page(&DaemonLog::read(&lines.join("\n")).unwrap());
+    assert_has(&page, &["--log-state", "0 → 1"]);
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_the_remedy() {
+    let logfmt = "time=2026-01-02T03:04:05.000Z event=started pinfold=1.2.3\n";
+    assert!(DaemonLog::is_log(logfmt) && DaemonLog::is_log(LOG) && !DaemonLog::is_log(RUN));
+    assert_eq!(DaemonLog::read(logfmt), Err(LogError::Logfmt));
+    assert!(LogError::Logfmt.to_string().contains("--log-format json"));
+    assert_eq!(DaemonLog::read("{}"), Err(LogError::NoLog));
+    assert_eq!(DaemonLog::read(""), Err(LogError::NoLog));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(INPUTS / 8))]
+
+    #[test]
+    fn a_damaged_record_is_drawn_or_refused(text in spoiled_text(&[RUN])) {
+        if let Ok(document) = RunDocument::read(&text) {
+            let page = pinfold_page::run(&document, None);
+            prop_assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+        }
+    }
+
+    #[test]
+    fn a_damaged_log_is_drawn_or_refused(text in spoiled_text(&[LOG])) {
+        if let Ok(log) = DaemonLog::read(&text) {
+            let page = daemon::page(&log);
+            prop_assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+        }
+    }
+}
