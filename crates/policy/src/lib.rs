@@ -6,6 +6,7 @@ pub mod candidates;
 pub mod classify;
 pub mod react;
 pub mod sam;
+pub mod statistics;
 
 mod autopin;
 mod candidate_results;
@@ -19,7 +20,6 @@ mod options;
 mod race;
 mod requested;
 mod rules;
-mod statistics;
 mod times;
 mod tree;
 mod user_settings;

@@ -82,6 +82,16 @@ pub(super) trait PolicyEntry: Sync {
         false
     }
 
+    /// Whether the policy decides something, so that `pinfold compare` takes it where the user names no policy.
+    fn decides(&self) -> bool {
+        true
+    }
+
+    /// Whether it can decide something with these flags on this machine. An error says what is missing.
+    fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
+        self.prepare(request).map(drop)
+    }
+
     /// Checks the flags, and finds what the policy needs of the machine.
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared>;
 }
@@ -248,21 +258,30 @@ struct Selection {
     parameter: Option<String>,
 }
 
+/// The flags of all policies, each with the name of its policy.
+pub(crate) fn flags() -> impl Iterator<Item = (&'static str, Arg)> {
+    POLICIES.iter().flat_map(|entry| {
+        let command = entry.flags(Command::new(entry.name()));
+        let flags: Vec<Arg> = command.get_arguments().cloned().collect();
+        flags.into_iter().map(|flag| (entry.name(), flag))
+    })
+}
+
+/// The names of the policies that decide something, in the order of the help text.
+pub(crate) fn deciding() -> impl Iterator<Item = &'static str> {
+    let named = |entry: &&&dyn PolicyEntry| entry.decides() && entry.parameter().is_none();
+    POLICIES.iter().filter(named).map(|entry| entry.name())
+}
+
 impl Arguments {
     /// The chosen policy. The flags of other policies are refused.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
         let entry = self.selection.entry;
-        for other in POLICIES.iter().filter(|other| other.name() != entry.name()) {
-            let flags = other.flags(Command::new(other.name()));
-            let given =
-                |flag: &&Arg| self.matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
-            if let Some(flag) = flags.get_arguments().find(given) {
-                let flag = flag.get_long().unwrap_or_default();
-                bail!(
-                    "--{flag} is for --policy {}; add that, or leave --{flag} out",
-                    other.name()
-                );
-            }
+        let given = |flag: &Arg| self.matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let mut others = flags().filter(|(policy, _)| *policy != entry.name());
+        if let Some((policy, flag)) = others.find(|(_, flag)| given(flag)) {
+            let flag = flag.get_long().unwrap_or_default();
+            bail!("--{flag} is for --policy {policy}; add that, or leave --{flag} out");
         }
         Ok(Chosen { entry, arguments: self })
     }
@@ -290,12 +309,21 @@ impl Chosen<'_> {
     }
 
     pub(super) fn prepare(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<Prepared> {
-        self.entry.prepare(&PolicyRequest {
+        self.entry.prepare(&self.request(arguments, place))
+    }
+
+    /// Whether it can decide something. An error says what is missing.
+    pub(super) fn ready(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<()> {
+        self.entry.ready(&self.request(arguments, place))
+    }
+
+    fn request<'r>(&'r self, arguments: &'r super::Arguments, place: &'r Where<'r>) -> PolicyRequest<'r> {
+        PolicyRequest {
             parameter: self.arguments.selection.parameter.as_deref(),
             flags: &self.arguments.matches,
             arguments,
             place,
-        })
+        }
     }
 }
 
