@@ -6,6 +6,7 @@
 mod activities;
 mod behaviour;
 mod calibrate;
+mod compare;
 mod console;
 mod daemon;
 mod db;
@@ -21,6 +22,7 @@ mod pages;
 mod pairs;
 mod placements;
 mod profile;
+mod progress;
 mod rebuild;
 mod record;
 mod recorded;
@@ -57,6 +59,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Arguments>),
+    Compare(Box<compare::Arguments>),
     Topo(topo::Arguments),
     Placements(placements::Arguments),
     Machines(machines::Arguments),
@@ -127,6 +130,7 @@ fn run() -> Result<ExitCode> {
     };
     match command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Topo(arguments) => topo::run(&arguments),
         Command::Placements(arguments) => placements::run(&arguments),
         Command::Machines(arguments) => machines::run(&arguments),

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod binding;
+pub(crate) mod checked;
 mod dry_run;
 pub(crate) mod duration;
 mod lines;

@@ -11,9 +11,9 @@
 //! with a fixed seed.
 
 mod merge;
-mod progress;
 
 use crate::machine::Selected;
+use crate::progress::{Counted, Progress};
 use crate::run::number;
 use crate::{console, recorded};
 use anyhow::{Context, Result, bail};
@@ -25,7 +25,6 @@ use pinfold_sweep::data_set::DataSet;
 use pinfold_sweep::{
     End, Extent, Journal, Key, Listener, Machine, Outcome, Plan, Program, Shard, Spaces, shard, spaces,
 };
-use progress::Progress;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -219,6 +218,12 @@ impl fmt::Display for Summary {
         Ok(())
     }
 }
+
+/// What the progress bar counts.
+const COUNTED: Counted = Counted {
+    what: "configurations",
+    first: "the first one is being simulated",
+};
 
 pub(crate) fn run(command: &Command) -> Result<ExitCode> {
     match (&command.action, &command.arguments) {
@@ -449,7 +454,7 @@ fn simulate(
     let workers = arguments.workers()?;
     let resumed = outcomes.len();
     let total = resumed + pending.len();
-    let progress = Progress::new(arguments.quiet, resumed, total);
+    let progress = Progress::new(arguments.quiet, COUNTED, resumed, total);
     let anything = !pending.is_empty();
     let listener = Listener::new()?;
     let started = Instant::now();

@@ -3,7 +3,9 @@
 //! the command has ended.
 
 use crate::launch::signals::{next, owned};
+use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
@@ -18,6 +20,9 @@ const FORWARDED: [i32; 6] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
 ];
+
+/// Those of them that ask a program to end.
+const ENDING: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// Makes the kernel end a command when the thread that starts it ends.
 pub fn dies_with_us(command: &mut Command) -> &mut Command {
@@ -38,45 +43,94 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
 /// Runs a command to its end. Call it from the process's first thread, before there are others: the kernel ends the
 /// command when the thread that started it ends.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
-    let mut forwarded = MaybeUninit::<libc::sigset_t>::zeroed();
-    let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the calls fill the sets that they are given; a zeroed one is valid.
-    let (forwarded, before) = unsafe {
-        libc::sigemptyset(forwarded.as_mut_ptr());
-        for signal in FORWARDED {
-            libc::sigaddset(forwarded.as_mut_ptr(), signal);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, forwarded.as_ptr(), before.as_mut_ptr());
-        (forwarded.assume_init(), before.assume_init())
-    };
-    // SAFETY: between fork and exec only system calls are made.
-    unsafe {
-        dies_with_us(command).pre_exec(move || {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-            Ok(())
-        });
-    }
-    let result = follow(command, &forwarded);
-    // SAFETY: the mask that was read above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    result
+    Forwarding::begin()?.run(command)
 }
 
-fn follow(command: &mut Command, forwarded: &libc::sigset_t) -> io::Result<ExitStatus> {
-    // SAFETY: the set is valid, and the descriptor is ours alone.
-    let mut signals = unsafe { owned(libc::signalfd(-1, forwarded, libc::SFD_CLOEXEC))? };
-    let mut child = command.spawn()?;
-    let id = child.id().cast_signed();
-    // SAFETY: a system call without memory; the descriptor is ours alone.
-    let end = unsafe { owned(RawFd::try_from(libc::syscall(libc::SYS_pidfd_open, id, 0)).unwrap_or(-1))? };
-    while let Some(signal) = next(&mut signals, &end) {
-        let sent_by_process = signal.ssi_code <= 0;
-        if sent_by_process {
-            // SAFETY: a plain system call; the child has not been waited for, so the id is its own.
-            unsafe { libc::kill(id, signal.ssi_signo.cast_signed()) };
+/// Signals that go to the command that runs, instead of ending pinfold, until this value is dropped.
+pub struct Forwarding {
+    forwarded: libc::sigset_t,
+    before: libc::sigset_t,
+    signals: File,
+    asked: Option<i32>,
+    /// The mask belongs to the thread, so this value must not leave it.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Forwarding {
+    /// Call it from the process's first thread, before there are others: they inherit the mask of signals.
+    pub fn begin() -> io::Result<Self> {
+        let mut forwarded = MaybeUninit::<libc::sigset_t>::zeroed();
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: the calls fill the sets that they are given; a zeroed one is valid. The descriptor is ours alone.
+        unsafe {
+            libc::sigemptyset(forwarded.as_mut_ptr());
+            for signal in FORWARDED {
+                libc::sigaddset(forwarded.as_mut_ptr(), signal);
+            }
+            let signals = owned(libc::signalfd(-1, forwarded.as_ptr(), libc::SFD_CLOEXEC))?;
+            libc::pthread_sigmask(libc::SIG_BLOCK, forwarded.as_ptr(), before.as_mut_ptr());
+            Ok(Self {
+                forwarded: forwarded.assume_init(),
+                before: before.assume_init(),
+                signals,
+                asked: None,
+                _thread: PhantomData,
+            })
         }
     }
-    child.wait()
+
+    /// Runs a command to its end. The kernel ends it when this thread ends.
+    pub fn run(&mut self, command: &mut Command) -> io::Result<ExitStatus> {
+        let before = self.before;
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe {
+            dies_with_us(command).pre_exec(move || {
+                libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+                Ok(())
+            });
+        }
+        let mut child = command.spawn()?;
+        let id = child.id().cast_signed();
+        // SAFETY: a system call without memory; the descriptor is ours alone.
+        let end = unsafe { owned(RawFd::try_from(libc::syscall(libc::SYS_pidfd_open, id, 0)).unwrap_or(-1))? };
+        while let Some(signal) = next(&mut self.signals, &end) {
+            let number = signal.ssi_signo.cast_signed();
+            self.received(number);
+            let sent_by_process = signal.ssi_code <= 0;
+            if sent_by_process {
+                // SAFETY: a plain system call; the child has not been waited for, so the id is its own.
+                unsafe { libc::kill(id, number) };
+            }
+        }
+        child.wait()
+    }
+
+    /// The first signal that has asked pinfold to end; `None` if there was none yet.
+    pub fn asked_to_end(&mut self) -> Option<i32> {
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            // SAFETY: the call reads the two structures, and a null signal information is allowed.
+            let number =
+                unsafe { libc::sigtimedwait(&raw const self.forwarded, std::ptr::null_mut(), &raw const at_once) };
+            if number <= 0 {
+                return self.asked;
+            }
+            self.received(number);
+        }
+    }
+
+    fn received(&mut self, number: i32) {
+        if ENDING.contains(&number) {
+            self.asked.get_or_insert(number);
+        }
+    }
+}
+
+impl Drop for Forwarding {
+    fn drop(&mut self) {
+        // SAFETY: the mask that `begin` has read.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
 }
 
 #[cfg(test)]
@@ -113,5 +167,25 @@ mod tests {
         let script = format!("grep -qx '{before}' /proc/self/status");
         assert_eq!(run(Command::new("sh").args(["-c", &script])).unwrap().code(), Some(0));
         assert_eq!(masks(), before);
+    }
+
+    #[test]
+    fn a_signal_that_asks_pinfold_to_end_is_kept_and_the_others_are_not() {
+        let mut forwarding = Forwarding::begin().unwrap();
+        assert_eq!(forwarding.asked_to_end(), None);
+        // The signals go to this thread alone, as other tests run in others.
+        for signal in [libc::SIGUSR1, libc::SIGTERM, libc::SIGINT] {
+            // SAFETY: a plain system call; the signal is blocked in this thread.
+            unsafe { libc::raise(signal) };
+            let _ = forwarding.asked_to_end();
+        }
+        assert_eq!(forwarding.asked_to_end(), Some(libc::SIGTERM));
+        assert_eq!(
+            forwarding
+                .run(Command::new("sh").args(["-c", "exit 3"]))
+                .unwrap()
+                .code(),
+            Some(3)
+        );
     }
 }

@@ -19,6 +19,25 @@ pub fn processor_time() -> io::Result<Duration> {
     Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
 }
 
+/// Processor time in user mode and in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// In user mode.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+/// Processor time so far of the children of this process that have ended, and of those for which they have waited.
+pub fn processor_time_of_children() -> io::Result<ProcessorTime> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let duration = |microseconds: i64| Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
+    Ok(ProcessorTime {
+        user: duration(usage.user_time().num_microseconds()),
+        system: duration(usage.system_time().num_microseconds()),
+    })
+}
+
 /// What is at a path that should be a file of this user.
 #[derive(Debug)]
 pub enum Own {

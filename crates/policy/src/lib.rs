@@ -7,6 +7,7 @@ pub mod candidates;
 pub mod classify;
 pub mod react;
 pub mod sam;
+pub mod statistics;
 
 mod autopin;
 mod candidate_results;
@@ -21,7 +22,6 @@ mod options;
 mod race;
 mod requested;
 mod rules;
-mod statistics;
 mod times;
 mod tree;
 mod user_settings;

@@ -18,11 +18,29 @@ pub(crate) struct Reading {
 
 /// An estimated rate with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) value: f64,
+pub struct Estimate {
+    /// The estimated value.
+    pub value: f64,
     /// The variance of `value`.
-    pub(crate) variance: f64,
-    pub(crate) degrees_of_freedom: f64,
+    pub variance: f64,
+    /// The degrees of freedom of `variance`.
+    pub degrees_of_freedom: f64,
+}
+
+impl Estimate {
+    /// The mean of values that do not depend on each other, such as the times of several runs; `None` for fewer than two.
+    pub fn of_independent(values: &[f64]) -> Option<Self> {
+        if values.len() < 2 {
+            return None;
+        }
+        let (number, value) = (values.len() as f64, mean(values.iter().copied()));
+        let squares: f64 = values.iter().map(|one| (one - value).powi(2)).sum();
+        Some(Self {
+            value,
+            variance: squares / ((number - 1.0) * number),
+            degrees_of_freedom: number - 1.0,
+        })
+    }
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -118,7 +136,7 @@ pub(crate) fn outlook(readings: &[Reading], horizon: f64) -> Option<Estimate> {
 
 /// The probability of this difference or a larger one if `low` were in truth not below `high`: the p-value of Welch's
 /// one-sided test, with the degrees of freedom of Welch and Satterthwaite.
-pub(crate) fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
+pub fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
     let variance = low.variance + high.variance;
     let difference = high.value - low.value;
     if variance == 0.0 {
@@ -127,6 +145,13 @@ pub(crate) fn chance_of_not_lower(low: &Estimate, high: &Estimate) -> f64 {
     let degrees_of_freedom = variance.powi(2)
         / (low.variance.powi(2) / low.degrees_of_freedom + high.variance.powi(2) / high.degrees_of_freedom);
     upper_tail_of_t(difference / variance.sqrt(), degrees_of_freedom)
+}
+
+/// The probability of this difference or a larger one, in either direction, if both were in truth equal: the p-value of
+/// Welch's two-sided test.
+pub fn chance_of_equal(one: &Estimate, other: &Estimate) -> f64 {
+    let smaller = chance_of_not_lower(one, other).min(chance_of_not_lower(other, one));
+    (2.0 * smaller).min(1.0)
 }
 
 /// The probability that the true value is above the estimate by more than `error`.
@@ -311,6 +336,26 @@ mod tests {
         let expected = upper_tail_of_t(2.0 / 0.75f64.sqrt(), 8.1);
         assert!((chance_of_not_lower(&low, &high) - expected).abs() < 1e-12);
         assert!((chance_of_not_lower(&high, &low) - (1.0 - expected)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_two_sided_test_of_independent_values_agrees_with_a_worked_example() {
+        // Means 3 and 6, variances of the means 2.5 / 5 and 10 / 5, with 4 degrees of freedom each: t = 3 / sqrt(2.5), and
+        // 2.5^2 / (0.25/4 + 4/4) = 5.88 degrees of freedom.
+        let one = Estimate::of_independent(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let other = Estimate::of_independent(&[2.0, 4.0, 6.0, 8.0, 10.0]).unwrap();
+        let expected = 2.0 * upper_tail_of_t(3.0 / 2.5f64.sqrt(), 6.25 / 1.0625);
+        assert!((chance_of_equal(&one, &other) - expected).abs() < 1e-12);
+        assert!((chance_of_equal(&other, &one) - expected).abs() < 1e-12);
+        assert!((chance_of_equal(&one, &one) - 1.0).abs() < 1e-12);
+        assert_eq!(Estimate::of_independent(&[1.0]), None);
+    }
+
+    #[test]
+    fn equal_values_without_noise_are_equal_and_others_are_not() {
+        let exact = |value: f64| Estimate::of_independent(&[value, value]).unwrap();
+        assert!((chance_of_equal(&exact(1.0), &exact(1.0)) - 1.0).abs() < 1e-12);
+        assert!(chance_of_equal(&exact(1.0), &exact(2.0)) < 1e-12);
     }
 
     #[test]

@@ -59,6 +59,13 @@ impl PolicyEntry for Classify {
         Flags::augment_args(command)
     }
 
+    fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
+        if matches!(request.place, Where::Here) {
+            activities::here()?;
+        }
+        self.prepare(request).map(drop)
+    }
+
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
         let model = model(flags.placement_model.as_deref())?;

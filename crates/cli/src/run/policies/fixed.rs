@@ -20,6 +20,10 @@ impl PolicyEntry for Fixed {
         "keeps one pinning and only measures"
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, _request: &PolicyRequest<'_>) -> Result<Prepared> {
         Ok(Prepared::new(|setting| {
             let named = setting.common.schedules.first().cloned();

@@ -28,6 +28,10 @@ impl PolicyEntry for Hint {
         "keeps the placement of an affinity hint and only measures"
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let hint = parse(request.parameter.unwrap_or_default())?;
         Ok(Prepared::new(move |setting| {

@@ -72,6 +72,18 @@ impl PolicyEntry for Hints {
         Flags::augment_args(command)
     }
 
+    fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
+        let flags = Flags::from_arg_matches(request.flags)?;
+        let usual = request.arguments.behaviour.rules_path()?;
+        if behaviour::read_rules(flags.rules.as_deref(), &usual)?.is_none() {
+            bail!(
+                "there are no learned rules in `{}`; name some with --rules, or make them with `pinfold db rebuild`",
+                usual.display()
+            );
+        }
+        Ok(())
+    }
+
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared> {
         let flags = Flags::from_arg_matches(request.flags)?;
         Ok(Prepared::new(move |setting| build(&flags, setting)))

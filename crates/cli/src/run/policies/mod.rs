@@ -90,6 +90,16 @@ pub(super) trait PolicyEntry: Sync {
         false
     }
 
+    /// Whether the policy decides something, so that `pinfold compare` takes it where the user names no policy.
+    fn decides(&self) -> bool {
+        true
+    }
+
+    /// Whether it can decide something with these flags on this machine. An error says what is missing.
+    fn ready(&self, request: &PolicyRequest<'_>) -> Result<()> {
+        self.prepare(request).map(drop)
+    }
+
     /// Checks the flags, and finds what the policy needs of the machine.
     fn prepare(&self, request: &PolicyRequest<'_>) -> Result<Prepared>;
 }
@@ -256,17 +266,29 @@ struct Selection {
     parameter: Option<String>,
 }
 
+/// The flags of all policies, each with the name of its policy.
+pub(crate) fn flags() -> impl Iterator<Item = (&'static str, Arg)> {
+    POLICIES.iter().flat_map(|entry| {
+        let command = entry.flags(Command::new(entry.name()));
+        let flags: Vec<Arg> = command.get_arguments().cloned().collect();
+        flags.into_iter().map(|flag| (entry.name(), flag))
+    })
+}
+
+/// The names of the policies that decide something, in the order of the help text.
+pub(crate) fn deciding() -> impl Iterator<Item = &'static str> {
+    let named = |entry: &&&dyn PolicyEntry| entry.decides() && entry.parameter().is_none();
+    POLICIES.iter().filter(named).map(|entry| entry.name())
+}
+
 impl Arguments {
     /// The chosen policy. The flags of other policies are refused.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
         let entry = self.implied().unwrap_or(self.selection.entry);
-        for other in POLICIES.iter().filter(|other| other.name() != entry.name()) {
-            if let Some(flag) = self.given_flag(*other) {
-                bail!(
-                    "--{flag} is for --policy {}; add that, or leave --{flag} out",
-                    other.name()
-                );
-            }
+        let mut others = flags().filter(|(policy, _)| *policy != entry.name());
+        if let Some((policy, flag)) = others.find(|(_, flag)| self.is_given(flag.get_id().as_str())) {
+            let flag = flag.get_long().unwrap_or_default();
+            bail!("--{flag} is for --policy {policy}; add that, or leave --{flag} out");
         }
         Ok(Chosen { entry, arguments: self })
     }
@@ -275,23 +297,17 @@ impl Arguments {
         self.matches.value_source(flag) == Some(ValueSource::CommandLine)
     }
 
-    /// The first flag of a policy that was given.
-    fn given_flag(&self, entry: &dyn PolicyEntry) -> Option<String> {
-        let flags = entry.flags(Command::new(entry.name()));
-        let flag = flags
-            .get_arguments()
-            .find(|flag| self.is_given(flag.get_id().as_str()))?;
-        Some(flag.get_long().unwrap_or_default().to_owned())
-    }
-
     /// The policy that the user means by flags that only it has; `None` where one is named, and without such flags.
     fn implied(&self) -> Option<&'static dyn PolicyEntry> {
         if self.is_given("policy") {
             return None;
         }
         let schedules = self.is_given("schedule") || env::var_os("SCHEDULE").is_some_and(|value| !value.is_empty());
-        let means =
-            |entry: &&&dyn PolicyEntry| self.given_flag(**entry).is_some() || schedules && entry.tries_schedules();
+        let by_flag = flags().find(|(_, flag)| self.is_given(flag.get_id().as_str()));
+        let means = |entry: &&&dyn PolicyEntry| match &by_flag {
+            Some((policy, _)) => *policy == entry.name(),
+            None => schedules && entry.tries_schedules(),
+        };
         POLICIES.iter().find(means).copied()
     }
 }
@@ -318,12 +334,21 @@ impl Chosen<'_> {
     }
 
     pub(super) fn prepare(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<Prepared> {
-        self.entry.prepare(&PolicyRequest {
+        self.entry.prepare(&self.request(arguments, place))
+    }
+
+    /// Whether it can decide something. An error says what is missing.
+    pub(super) fn ready(&self, arguments: &super::Arguments, place: &Where<'_>) -> Result<()> {
+        self.entry.ready(&self.request(arguments, place))
+    }
+
+    fn request<'r>(&'r self, arguments: &'r super::Arguments, place: &'r Where<'r>) -> PolicyRequest<'r> {
+        PolicyRequest {
             parameter: self.arguments.selection.parameter.as_deref(),
             flags: &self.arguments.matches,
             arguments,
             place,
-        })
+        }
     }
 }
 

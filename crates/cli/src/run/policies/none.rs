@@ -23,6 +23,10 @@ impl PolicyEntry for None {
         false
     }
 
+    fn decides(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, _request: &PolicyRequest<'_>) -> Result<Prepared> {
         Ok(Prepared::new(|setting| {
             Ok(Built::new(setting.common.keep(Kept::Nothing)))

@@ -1,0 +1,91 @@
+//! The progress bar: on a terminal only.
+
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt;
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+/// A bar at the bottom of the terminal, or nothing.
+pub(crate) struct Progress(Option<ProgressBar>);
+
+/// What a bar counts.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted {
+    /// A noun in the plural.
+    pub(crate) what: &'static str,
+    /// What is shown until the first one is done.
+    pub(crate) first: &'static str,
+}
+
+impl Progress {
+    /// `done` of `total` were done by an earlier run.
+    pub(crate) fn new(quiet: bool, counted: Counted, done: usize, total: usize) -> Self {
+        let drawn = !quiet && stderr().is_terminal();
+        Self(drawn.then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(4);
+            let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style(counted, done as u64));
+            bar.set_position(done as u64);
+            // What was done earlier says nothing about the time that the rest takes.
+            bar.reset_eta();
+            bar
+        }))
+    }
+
+    /// The next one of `total` begins; `text` says which it is.
+    pub(crate) fn begin(&self, total: usize, text: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_length(total as u64);
+            bar.set_message(format!(", {text}"));
+        }
+    }
+
+    /// One more is done.
+    pub(crate) fn step(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The form of the bar; `resumed` were done before it began.
+fn style(counted: Counted, resumed: u64) -> ProgressStyle {
+    let Counted { what, first } = counted;
+    ProgressStyle::with_template(&format!(
+        "pinfold: {{pos}}/{{len}} {what}{{msg}} {{wide_bar}} {{speed}}"
+    ))
+    .unwrap_or_else(|_| ProgressStyle::default_bar())
+    .with_key("speed", move |state: &ProgressState, line: &mut dyn fmt::Write| {
+        // A bar that cannot be drawn does not matter to the command.
+        let _ = line.write_str(&speed(state.pos() > resumed, first, state.per_sec(), state.eta()));
+    })
+}
+
+/// The speed and the time that the rest takes; neither is known before `any` is done.
+fn speed(any: bool, first: &str, per_second: f64, left: Duration) -> String {
+    if any {
+        format!("{per_second:.1}/s, {:#} to go", HumanDuration(left))
+    } else {
+        first.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_of_the_time_left_before_one_is_done() {
+        assert_eq!(speed(false, "the first one", 0.0, Duration::ZERO), "the first one");
+        assert_eq!(
+            speed(true, "the first one", 2.0, Duration::from_secs(90)),
+            "2.0/s, 2m to go"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What a policy chose in a run, by the record of the run.
+
+use pinfold_core::Pinning;
+use pinfold_runtime::Record;
+use std::fmt;
+
+/// What a policy chose.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice {
+    /// Nothing yet, when the program ended.
+    Undecided {
+        /// Why, as a clause or a sentence.
+        why: String,
+        /// Whether the program ended before the policy had measured enough.
+        early: bool,
+    },
+    /// One pinning of the whole program, or `None` where threads are left to the operating system.
+    Pinning(Option<Pinning>),
+    /// Configurations of this number of parallel regions.
+    Regions(usize),
+    /// This number of moves of single threads.
+    Moves(usize),
+}
+
+impl Choice {
+    /// What the record of a run says.
+    pub fn of(record: &Record) -> Self {
+        if let Some(regions) = &record.by_policy.regions {
+            return Self::Regions(regions.choices.len());
+        }
+        if record.policy == "sam" {
+            let moves = &record.by_policy.moves;
+            return Self::Moves(moves.iter().filter(|one| !one.moved.makes_room).count());
+        }
+        let mut searches = [&record.search].into_iter().chain(record.earlier_searches.iter().rev());
+        match searches.find_map(|search| search.chosen.as_ref()) {
+            Some(chosen) => Self::Pinning(chosen.pus.clone()),
+            None => Self::Undecided {
+                why: why_not(record),
+                early: record.program.ended_early.is_some(),
+            },
+        }
+    }
+
+    /// Whether something was chosen.
+    pub fn is_decided(&self) -> bool {
+        !matches!(self, Self::Undecided { .. })
+    }
+
+    /// Choices with the same text are counted together: threads move more often in a run that is longer.
+    fn kind(&self) -> Self {
+        match self {
+            Self::Undecided { .. } => Self::Undecided {
+                why: String::new(),
+                early: false,
+            },
+            Self::Moves(_) => Self::Moves(0),
+            other => other.clone(),
+        }
+    }
+}
+
+/// Why a record has no choice.
+fn why_not(record: &Record) -> String {
+    // pinfold leaves such a program to itself (`Plan::new` of the command line).
+    if record.policy == "none" {
+        return "The program binds its own threads, by OMP_PROC_BIND or a similar variable; --override places them all the same"
+            .to_owned();
+    }
+    let early = record.program.ended_early.as_ref().map(|early| early.why.clone());
+    let unmeasured = || {
+        record
+            .metric_reason
+            .metric_why
+            .clone()
+            .filter(|_| record.metric.is_none())
+    };
+    let forecast = || record.by_policy.forecast.as_ref().map(|forecast| forecast.why.clone());
+    early
+        .or_else(unmeasured)
+        .or_else(forecast)
+        .unwrap_or_else(|| "the record does not say why".to_owned())
+}
+
+/// Equal choices of several runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choices {
+    /// The choice; the one of the first of the runs.
+    pub choice: Choice,
+    /// The number of runs.
+    pub runs: usize,
+    /// The fewest and the most moves of a run.
+    moves: Option<(usize, usize)>,
+}
+
+impl Choices {
+    /// The choices of runs, the most frequent first.
+    pub fn count<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> Vec<Self> {
+        let mut counted: Vec<Self> = vec![];
+        for choice in choices {
+            let moves = match choice {
+                Choice::Moves(moves) => Some((*moves, *moves)),
+                _ => None,
+            };
+            if let Some(same) = counted.iter_mut().find(|one| one.choice.kind() == choice.kind()) {
+                same.runs += 1;
+                let both = same.moves.zip(moves);
+                same.moves = both.map(|(range, one)| (range.0.min(one.0), range.1.max(one.1)));
+            } else {
+                counted.push(Self {
+                    choice: choice.clone(),
+                    runs: 1,
+                    moves,
+                });
+            }
+        }
+        counted.sort_by_key(|one| std::cmp::Reverse(one.runs));
+        counted
+    }
+}
+
+/// The choice in words.
+impl fmt::Display for Choices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.choice, self.moves) {
+            (Choice::Undecided { .. }, _) => f.write_str("nothing yet"),
+            (Choice::Pinning(None), _) => f.write_str("unpinned"),
+            (Choice::Pinning(Some(pinning)), _) => write!(f, "CPUs {pinning}"),
+            (Choice::Regions(regions), _) => write!(f, "configurations of {regions} parallel regions"),
+            (Choice::Moves(_), Some((0, 0))) => f.write_str("no move of a thread"),
+            (Choice::Moves(_), Some((least, most))) if least < most => {
+                write!(f, "{least} to {most} moves of threads")
+            }
+            (Choice::Moves(moves), _) => write!(f, "{moves} moves of threads"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pinfold_core::PuId;
+    use pinfold_runtime::RunDocument;
+
+    fn record(text: &str) -> Record {
+        RunDocument::read(text).unwrap().record
+    }
+
+    #[test]
+    fn a_choice_is_that_of_the_last_search_that_ended() {
+        let chosen = r#"{"candidate": 1, "pus": [1, 0], "rate": 2.0, "spread": null, "gain_over_first": null,
+                         "gain_over_worst": null, "at": 1.0}"#;
+        let last = record(&format!(
+            r#"{{"policy": "autopin", "candidates": [], "chosen": {chosen}}}"#
+        ));
+        let pinning = Pinning::new(vec![PuId(1), PuId(0)]);
+        assert_eq!(Choice::of(&last), Choice::Pinning(pinning.clone()));
+        let earlier = record(&format!(
+            r#"{{"policy": "autopin", "candidates": [], "chosen": null,
+                 "earlier_searches": [{{"candidates": [], "chosen": {chosen}}}]}}"#
+        ));
+        assert_eq!(Choice::of(&earlier), Choice::Pinning(pinning));
+    }
+
+    #[test]
+    fn a_program_that_ends_early_leaves_the_reason() {
+        let early = record(
+            r#"{"policy": "autopin", "candidates": [],
+                "ended_early": {"best": null, "rate": null, "why": "the program ended"}}"#,
+        );
+        let why = "the program ended".to_owned();
+        assert_eq!(Choice::of(&early), Choice::Undecided { why, early: true });
+        let unmeasured = record(r#"{"policy": "autopin", "candidates": [], "metric_why": "nothing counts"}"#);
+        let why = "nothing counts".to_owned();
+        assert_eq!(Choice::of(&unmeasured), Choice::Undecided { why, early: false });
+    }
+
+    #[test]
+    fn a_policy_that_had_to_leave_the_threads_to_the_program_says_so() {
+        let left = record(r#"{"policy": "none", "candidates": []}"#);
+        let Choice::Undecided { why, early } = Choice::of(&left) else {
+            panic!("something was chosen");
+        };
+        assert!(why.contains("--override") && !early, "{why}");
+    }
+
+    #[test]
+    fn equal_choices_are_counted_together() {
+        let pinned = Choice::Pinning(Pinning::new(vec![PuId(0), PuId(2)]));
+        let undecided = |why: &str| Choice::Undecided {
+            why: why.to_owned(),
+            early: true,
+        };
+        let all = [
+            undecided("a"),
+            pinned.clone(),
+            undecided("b"),
+            Choice::Moves(3),
+            Choice::Moves(1),
+        ];
+        let texts: Vec<(usize, String)> = Choices::count(&all)
+            .iter()
+            .map(|one| (one.runs, one.to_string()))
+            .collect();
+        let expected = [(2, "nothing yet"), (2, "1 to 3 moves of threads"), (1, "CPUs 0,2")];
+        assert_eq!(texts, expected.map(|(runs, text)| (runs, text.to_owned())));
+        assert_eq!(
+            Choices::count(&[Choice::Moves(0)])[0].to_string(),
+            "no move of a thread"
+        );
+    }
+}
