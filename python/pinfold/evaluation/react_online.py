@@ -266,7 +266,6 @@ def promises(found: Sequence[Online]) -> list[Promise]:
 
 
 if __name__ == "__main__":
-    _, given, *machines = sys.argv
-    measured = react_online(Path(given), *machines)
+    measured = react_online(Path(sys.argv[1]), *sys.argv[2:3])
     json.dump(data(measured), sys.stdout, indent=1)
     print("\n", *online_table(measured).markdown(), *threads_table(measured).markdown(), sep="\n")
