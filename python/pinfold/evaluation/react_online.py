@@ -266,6 +266,7 @@ def promises(found: Sequence[Online]) -> list[Promise]:
 
 
 if __name__ == "__main__":
-    measured = react_online(Path(sys.argv[1]), *sys.argv[2:3])
+    given, *machines = sys.argv[1:]
+    measured = react_online(Path(given), machines[0] if machines else MACHINE)
     json.dump(data(measured), sys.stdout, indent=1)
     print("\n", *online_table(measured).markdown(), *threads_table(measured).markdown(), sep="\n")
